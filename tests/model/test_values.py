@@ -34,7 +34,7 @@ from launchbay.model.types import (
     parse_pin_type,
     parse_type,
 )
-from launchbay.model.values import CoercionError, JsonLimitExceeded, coerce, coerce_text, parse_json
+from launchbay.model.values import CoercionError, JsonLimitExceeded, coerce, coerce_text, parse_json, size_of
 
 REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
 PRIMITIVES = [STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES]
@@ -467,3 +467,23 @@ def test_json_beyond_the_bounds_is_told_from_what_is_no_json() -> None:
 def test_primitives_are_compared_by_name() -> None:
     assert parse_type("int") == Primitive("int")
     assert len({parse_type("list<int>"), ListType(INT), parse_type("map<int>"), parse_type("map<string,int>")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        pytest.param(None, 64, id="null"),
+        pytest.param("four", 68, id="text"),
+        pytest.param([1, 2], 3 * 64, id="list"),
+        pytest.param({"ab": ["c"]}, 3 * 64 + 3, id="map"),
+    ],
+)
+def test_the_size_of_a_value_counts_each_value_and_its_characters(value: object, size: int) -> None:
+    assert size_of(value, limits.MIB) == size
+
+
+def test_the_size_of_a_value_is_above_the_bound_if_it_has_more() -> None:
+    cyclic: list[object] = []
+    cyclic.append(cyclic)
+    for value in (cyclic, [0] * 100_000, {str(n): n for n in range(1_000)}, "x" * 2_000):
+        assert size_of(value, 1_000) > 1_000

@@ -273,6 +273,34 @@ async def test_a_refused_evaluation_fails_the_step_and_names_the_expression() ->
         assert "Use less data or simpler patterns." in error
 
 
+def returning(count: int, expression: str) -> str:
+    """Return a manifest whose launch returns values, which are signals as well."""
+    names = [f"r{number}" for number in range(count)]
+    values = "".join(f"\n    {name}: {{value: '{{$= {expression}}}'}}" for name in names)
+    return f"launch:\n  steps:\n  - s: {{action: pass}}\n  return:{values}\n"
+
+
+async def test_return_values_are_bounded_together_and_the_error_names_the_one_beyond() -> None:
+    async with evaluations() as found:
+        live = instance(returning(50, "range(30000)"))
+        live.surroundings = replace(live.surroundings, evaluator=found)
+        async with Watchdog() as watchdog:
+            error = await live.launch()
+        assert error is not None
+        assert "with 'r2', the return values exceed 4 MiB" in error
+        assert watchdog.blocked_ms < 10 * SLICE_MS  # seconds, if all of them were kept
+
+
+async def test_arguments_of_a_call_are_bounded() -> None:
+    live = instance(
+        "launch: {steps: [{s: {action: .inner, parameters: {x: '{$= range(70000)}'}}}]}\n"
+        ".inner: {parameters: [x], steps: [{t: {action: pass}}]}\n"
+    )
+    error = await live.launch()
+    assert error is not None
+    assert "The arguments of '.inner' exceed 4 MiB" in error
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -26,12 +26,12 @@ json_values = st.recursive(
 
 
 @given(json_values, st.lists(st.text(min_size=4, max_size=20), max_size=3))
-def test_what_was_sealed_opens_as_it_was_for_another_job(document: Any, learned: list[str]) -> None:
+async def test_what_was_sealed_opens_as_it_was_for_another_job(document: Any, learned: list[str]) -> None:
     job, later = secrets(), secrets()
     job.register_secret(learned)
     stored = msgspec.json.encode(job.sealed([document, *learned])).decode()
     assert later.opened(msgspec.json.decode(stored)) == [document, *learned]
-    assert later.opened_json(job.sealed_json(stored)) == msgspec.json.encode([document, *learned]).decode()
+    assert later.opened_json(await job.sealed_json(stored)) == msgspec.json.encode([document, *learned]).decode()
 
 
 def test_only_the_secret_part_of_a_text_is_sealed() -> None:

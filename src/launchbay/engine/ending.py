@@ -3,6 +3,7 @@
 The runner writes it once for each claim that reaches the end; a claim that lost the job writes nothing.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,12 @@ import structlog
 from launchbay import limits
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, duration_text, retry_while_unavailable
-from launchbay.errors import BadRequest, Conflict, Fenced
+from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
 from launchbay.model.job import JobKind, JobStatus, Origin, Plan
 from launchbay.model.schedule import next_due
+from launchbay.model.values import size_of
 from launchbay.planning import Dispatch, accept, plan_trigger
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import ParentSignals, count_round, due_triggers, submodule_signals
@@ -110,7 +112,7 @@ def follow_ups(
     pending += _schedules(snapshot.manifest, _newly_scheduled(snapshot, kind, failed=failed), now)
     retired = tuple(sorted(snapshot.state.retired))
     has_changed = snapshot.values_before != snapshot.values_now
-    return FollowUps(tuple(pending), retired, has_changed, _pushed_signals(snapshot), unsettled)
+    return FollowUps(tuple(pending), retired, has_changed, unsettled=unsettled)
 
 
 def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed: bool) -> Collection[str]:
@@ -123,14 +125,26 @@ def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed
     return ()
 
 
-def _pushed_signals(snapshot: InstanceSnapshot) -> dict[str, str]:
+async def pushed_signals(snapshot: InstanceSnapshot) -> dict[str, str]:
+    """Return what submodules consume, as JSON texts by instance.
+
+    Raises WorkflowFailed if all of them together get too much.
+    """
     pushed: dict[str, str] = {}
+    size, most = 0, limits.FED_SIGNALS_BYTES
     for path, link in snapshot.links.items():
         if link.kind is LinkKind.OWN and path in snapshot.manifest.components:
             component = snapshot.manifest.components[path]
             needs = submodule_signals(snapshot.manifest, snapshot.state, snapshot.parent_signals, component)
+            size += size_of(needs, most)
+            if size > most:
+                raise WorkflowFailed(
+                    f"component {path!r}: the signals for all submodules exceed {most // limits.MIB} MiB. Publish less "
+                    "to them, such as the address of the data."
+                )
             if needs:
-                pushed[link.instance_id] = msgspec.json.encode(snapshot.secrets.sealed(needs)).decode()
+                pushed[link.instance_id] = await snapshot.secrets.stored(needs)
+                await asyncio.sleep(0)  # others have their turn: there may be thousands
     return pushed
 
 
@@ -188,7 +202,8 @@ class JobCompletion:
             took = duration_text(self._duration_s())
             how = "succeeded" if outcome.error is None else "failed"
             self.journal.log(None, "info", f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}.")
-            await self._end(outcome, self.journal.secrets.sealed_json(state.to_text()), await self.journal.drain())
+            text = await self.journal.secrets.sealed_json(state.to_text())
+            await self._end(outcome, text, await self.journal.drain())
         except Fenced:
             raise
         except Exception:

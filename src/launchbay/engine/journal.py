@@ -142,6 +142,7 @@ class _StepRow:
     name: str = ""
     is_record: bool = False
     outputs: str | None = None
+    unsealed: Mapping[str, Any] | None = None  # outputs that aren't a text yet
     error: str | None = None
     finished_at: datetime | None = None
     attempt_at: datetime | None = None
@@ -277,7 +278,7 @@ class PostgresJournal:
     def succeed(self, path: str, outputs: Mapping[str, Any]) -> None:
         row = self._steps[path]
         self._finish(path, row, StepStatus.SUCCEEDED)
-        row.outputs = msgspec.json.encode(self.secrets.sealed(outputs)).decode()
+        row.outputs, row.unsealed = None, outputs
         self._put(path, row)
         self._write_within(OUTCOME_S, OUTCOME_TURNS)
 
@@ -435,8 +436,9 @@ class PostgresJournal:
         if batch.waits:
             async with self._database.connection() as connection:
                 await self._write_waits(connection, batch.waits)
+        columns = await self._columns(batch)
         self._count(batch)
-        return batch.columns()
+        return columns
 
     async def flush(self) -> None:
         """Write what is unwritten.
@@ -556,7 +558,7 @@ class PostgresJournal:
         async def attempt() -> None:
             nonlocal away_since_s
             try:
-                await self._write(batch, batch.columns())
+                await self._write(batch, await self._columns(batch))
             except Unavailable:
                 away_since_s = self._clock.monotonic_s() if away_since_s is None else away_since_s
                 raise
@@ -565,6 +567,15 @@ class PostgresJournal:
         if away_since_s is not None:
             took = duration_text(self._clock.monotonic_s() - away_since_s)
             self.log(None, "warning", f"The database was unavailable for {took}; the job waited for it.")
+
+    async def _columns(self, batch: _Batch) -> dict[str, Any]:
+        """Return the parameters that write a batch; threads encode large outputs."""
+        for row in list(batch.steps.values()):
+            if (outputs := row.unsealed) is not None:
+                text = await self.secrets.stored(outputs)  # it may be cancelled
+                if row.unsealed is outputs:
+                    row.outputs, row.unsealed = text, None
+        return batch.columns()
 
     async def _write(self, batch: _Batch, columns: dict[str, Any]) -> None:
         async with self._database.connection() as connection:

@@ -30,6 +30,7 @@ from launchbay.engine.ending import (
     JobCompletion,
     JobOutcome,
     follow_ups,
+    pushed_signals,
 )
 from launchbay.engine.journal import PostgresJournal, retry_while_unavailable, run_until_available
 from launchbay.engine.service_calls import ServiceCalls
@@ -228,7 +229,10 @@ class Runner:
         page = await self._records_after("", job_id) if first is None else first
         while True:
             # Other jobs and requests get their turn between pages.
-            records.update((row.path, _record(row, secrets)) for row in page)
+            for row in page:
+                records[row.path] = await _record(row, secrets)
+                if row.outputs is not None and len(row.outputs) > limits.LIST_CHUNK_BYTES:
+                    await asyncio.sleep(0)
             if len(page) < limits.RECORDS_PAGE:
                 return records
             page = await self._records_after(page[-1].path, job_id)
@@ -318,7 +322,7 @@ class Runner:
             deps=self._deps,
             linked_instances=self._child_jobs,
             links=parse_links(claim.links),
-            parent_signals=secrets.opened(msgspec.json.decode(claim.fed_signals)),
+            parent_signals=await secrets.read(claim.fed_signals),
             secrets=secrets,
             before=await self._former_configuration(claim, state),
             caller=self._child_jobs.caller_of(job_id),
@@ -352,18 +356,18 @@ class Runner:
             await replay_cancelled(job, partial(self._cancel_child, cancellation))
             await stop_commands(job)
         values = return_values(job.manifest, job.state)
-        follows = self._follow_ups(job, claim, values, outcome.error, cancelled=cancellation is not None)
+        follows = await self._follow_ups(job, claim, values, outcome.error, cancelled=cancellation is not None)
         return replace(
             outcome,
             error=outcome.error or follows.unsettled,
-            return_values=_encoded(job.secrets.sealed(values)),
+            return_values=await job.secrets.stored(values),
             component_count=len(job.manifest.order),
             running_count=sum(map(job.state.is_launched, job.manifest.order)),
             follow_ups=follows,
             manifest=job.manifest,
         )
 
-    def _follow_ups(
+    async def _follow_ups(
         self, job: JobRun, claim: ClaimRow, values: Mapping[str, Any], error: str | None, *, cancelled: bool
     ) -> FollowUps:
         if job.plan.kind == "destroy":
@@ -373,11 +377,15 @@ class Runner:
             state=job.state,
             parent_signals=job.parent_signals,
             links=job.links,
-            values_before=job.secrets.opened(msgspec.json.decode(claim.return_values)),
+            values_before=await job.secrets.read(claim.return_values),
             values_now=values,
             secrets=job.secrets,
         )
-        return follow_ups(snapshot, self._deps.clock.now(), job.plan, failed=error is not None, cancelled=cancelled)
+        follows = follow_ups(snapshot, self._deps.clock.now(), job.plan, failed=error is not None, cancelled=cancelled)
+        try:
+            return replace(follows, pushed_signals=await pushed_signals(snapshot))
+        except WorkflowFailed as failure:
+            return replace(follows, unsettled=follows.unsettled or str(failure))
 
     async def _run_to_outcome(self, job: JobRun) -> JobOutcome:
         if job.plan.deletes_instance:
@@ -385,7 +393,7 @@ class Runner:
         try:
             with leaving():
                 results = await run_plan(job)
-            return JobOutcome(results=_encoded(job.secrets.sealed(results)))
+            return JobOutcome(results=await job.secrets.stored(results))
         except WorkflowFailed as failure:
             return JobOutcome(error=str(failure), propagates=failure.propagates)
 
@@ -452,12 +460,8 @@ def _redactor(claim: ClaimRow) -> Redactor:
     return Redactor([*map(msgspec.json.decode, given), read_plan(claim.plan).arguments])
 
 
-def _encoded(value: Mapping[str, Any]) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _record(row: RecordRow, secrets: Secrets) -> StepRecord:
-    outputs = None if row.outputs is None else secrets.opened(msgspec.json.decode(row.outputs))
+async def _record(row: RecordRow, secrets: Secrets) -> StepRecord:
+    outputs = None if row.outputs is None else await secrets.read(row.outputs)
     return StepRecord(
         StepStatus(row.status), row.attempt, row.started_at, outputs, row.error_message, row.percent, row.failed
     )

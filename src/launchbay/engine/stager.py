@@ -9,6 +9,7 @@ job fails with the reason. Schedules of the manifest and expiries belong to the 
 
 import asyncio
 import math
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -19,9 +20,9 @@ from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import SecretKey, TextSeal
 from launchbay.clock import Clock, to_ms
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.ending import InstanceSnapshot, follow_ups
+from launchbay.engine.ending import InstanceSnapshot, follow_ups, pushed_signals
 from launchbay.engine.runner import parse_links
-from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable, WorkflowFailed
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
@@ -71,7 +72,7 @@ async def refresh_signals(
     links = parse_links(consumer.links)
     targets = [link.instance_id for link in links.values() if link.is_instance]
     published = {
-        row.id: secrets.opened(msgspec.json.decode(row.return_values))
+        row.id: await secrets.read(row.return_values)
         for row in await schedules.list_linked_values(connection, instance_ids=targets)
     }
     for component, link in linked_components(manifest, links):
@@ -82,19 +83,19 @@ async def refresh_signals(
     snapshot = InstanceSnapshot(
         manifest=manifest,
         state=state,
-        parent_signals=secrets.opened(msgspec.json.decode(consumer.fed_signals)),
+        parent_signals=await secrets.read(consumer.fed_signals),
         links=links,
-        values_before=secrets.opened(msgspec.json.decode(consumer.return_values)),
+        values_before=await secrets.read(consumer.return_values),
         values_now=values_now,
         secrets=secrets,
     )
-    follows = follow_ups(snapshot, now)
+    follows = replace(follow_ups(snapshot, now), pushed_signals=await pushed_signals(snapshot))
     await schedules.save_refreshed_signals(
         connection,
         instance_id=instance_id,
-        state=secrets.sealed_json(state.to_text()),
+        state=await secrets.sealed_json(state.to_text()),
         state_version=STATE_VERSION,
-        return_values=msgspec.json.encode(secrets.sealed(values_now)).decode(),
+        return_values=await secrets.stored(values_now),
         **follows.columns(),
     )
 
@@ -231,7 +232,10 @@ class Stager:
         except InvalidManifest as error:  # a plug-in is missing; the instance's next job reports it to the owner
             log.warning("signals.refresh_failed", instance=schedule.instance_id, error=str(error))
             return
-        await refresh_signals(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
+        try:
+            await refresh_signals(connection, schedule.instance_id, manifest, self._clock.now(), self._secret_key)
+        except WorkflowFailed as failure:  # too much to keep; the instance's next job fails by it visibly
+            log.warning("signals.refresh_failed", instance=schedule.instance_id, error=str(failure))
 
     async def _schedule_next(self, connection: Connection, schedule: DueRow, manifest: CompiledManifest) -> None:
         """Write the next run of a manifest's own schedule; missed times count as one."""

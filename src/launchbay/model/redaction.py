@@ -57,7 +57,7 @@ class SecretEncodings:
     def spans(self, text: str) -> list[Span]:
         """Return the spans of secrets in the text, from left to right; no two touch."""
         found: list[Span] = []
-        for each, places in self._whole.items():
+        for each, places in tuple(self._whole.items()):  # a thread may add to it meanwhile
             start = text.find(each)
             while start >= 0:
                 found += (_extend_match(text, start, len(each), place) for place in places)

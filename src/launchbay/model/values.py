@@ -7,14 +7,14 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from typing import Any, NoReturn
 
 import msgspec
 
 from launchbay.errors import LaunchbayError
-from launchbay.limits import JSON_DEPTH
+from launchbay.limits import JSON_DEPTH, VALUE_BYTES
 from launchbay.model.scalars import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -32,6 +32,42 @@ _INTEGER_CHARS = 20  # "-" and 19 digits
 
 class JsonLimitExceeded(ValueError):
     """The string is JSON beyond a limit; the message is a phrase for the end of a sentence."""
+
+
+_WITHOUT_CHARS = frozenset({int, float, bool, type(None)})
+_LISTS = (list, tuple)
+_CONTAINERS = (dict, *_LISTS, Mapping)  # the last one takes much longer
+
+
+def size_of(value: Any, most: int) -> int:
+    """Return how many bytes a JSON value counts for.
+
+    Each value in it counts for VALUE_BYTES and its characters. Beyond `most` it stops, and returns a larger number.
+    """
+    size = 0
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        size += VALUE_BYTES
+        if isinstance(part, str):
+            size += len(part)
+        elif isinstance(part, _CONTAINERS):
+            size += VALUE_BYTES * len(part)
+            if size > most:
+                break
+            items: Collection[Any] = part
+            if not isinstance(part, _LISTS):
+                size += sum(len(name) for name in part if isinstance(name, str))
+                items = part.values()
+            kinds = set(map(type, items))  # most have one, and are counted without looking at each item
+            if kinds == {str}:
+                size += sum(map(len, items))
+            elif not kinds <= _WITHOUT_CHARS:
+                size -= VALUE_BYTES * len(part)  # each counts itself
+                pending += items
+        if size > most:
+            break
+    return size
 
 
 def parse_json(text: str, *, is_written: bool = False) -> Any:

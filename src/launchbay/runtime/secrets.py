@@ -5,6 +5,7 @@ After that, no text that the job writes contains it in any encoding (`model/reda
 an encrypted token instead. A job that reads such a document decrypts the token and so registers the secret too.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -12,8 +13,12 @@ from typing import Any
 import msgspec
 
 from launchbay.auth.secret_key import TextSeal
+from launchbay.limits import KIB
 from launchbay.model import redaction
 from launchbay.model.redaction import SHORTEST_CHARS, RedactionStream, Redactor, SecretEncodings
+from launchbay.model.values import size_of
+
+_INLINE_BYTES = 64 * KIB  # of a value, and characters of a text; a thread does more
 
 
 class Secrets:
@@ -50,15 +55,37 @@ class Secrets:
         """Decrypt the tokens in a stored JSON value and register their secrets."""
         return value if self._seal is None else redaction.map_strings(value, self._opened_text)
 
-    def sealed_json(self, text: str) -> str:
+    async def stored(self, value: Any) -> str:
+        """Return a JSON value as text, with its secrets sealed."""
+        if size_of(value, _INLINE_BYTES) <= _INLINE_BYTES:
+            return self._stored(value)
+        return await asyncio.to_thread(self._stored, value)
+
+    async def read(self, text: str) -> Any:
+        """Return the value of a stored JSON text, with its tokens opened."""
+        return await asyncio.to_thread(self._read, text) if len(text) > _INLINE_BYTES else self._read(text)
+
+    async def sealed_json(self, text: str) -> str:
         if self._seal is None or not self._registered:
             return text
-        return msgspec.json.encode(self.sealed(msgspec.json.decode(text))).decode()
+        if len(text) <= _INLINE_BYTES:
+            return self._sealed_json(text)
+        return await asyncio.to_thread(self._sealed_json, text)
 
     def opened_json(self, text: str) -> str:
         if redaction.TOKEN_PREFIX not in text:
             return text
-        return msgspec.json.encode(self.opened(msgspec.json.decode(text))).decode()
+        return msgspec.json.encode(self._read(text)).decode()
+
+    def _stored(self, value: Any) -> str:
+        return msgspec.json.encode(self.sealed(value)).decode()
+
+    def _sealed_json(self, text: str) -> str:
+        return self._stored(msgspec.json.decode(text))
+
+    def _read(self, text: str) -> Any:
+        value = msgspec.json.decode(text)
+        return self.opened(value) if redaction.TOKEN_PREFIX in text else value
 
     @cached_property
     def _redactor(self) -> Redactor:

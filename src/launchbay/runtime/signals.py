@@ -106,7 +106,10 @@ def named_peers(component: Component, interface: str) -> Iterator[tuple[str, Pee
 def consumed(
     manifest: CompiledManifest, state: InstanceState, parent_signals: ParentSignals, component: Component, key: str
 ) -> dict[str, Any]:
-    """Return the values of a consumed signal `interface.pin` by peer, without peers that have no value."""
+    """Return the values of a consumed signal `interface.pin` by peer, without peers that have no value.
+
+    They are the state's own: nobody may change them.
+    """
     interface, _, pin = key.partition(".")
     values: dict[str, Any] = {}
     for name, peer in named_peers(component, interface):
@@ -176,10 +179,9 @@ def mark_seen(
     component: Component,
     pins: Iterable[str],
 ) -> None:
-    """Record that a workflow has seen the present values of these signals."""
-    seen = state.component(component.path).seen
+    """Record that a workflow has seen the present values. Raises WorkflowFailed."""
     for key in pins:
-        seen[key] = consumed(manifest, state, parent_signals, component, key)
+        state.see(component.path, key, consumed(manifest, state, parent_signals, component, key))
 
 
 def due_triggers(
@@ -256,6 +258,7 @@ class ConsumedSignals:
             )
 
     def single(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return copies, `result[interface][signal]`, of the first peer with a value."""
         result: dict[str, dict[str, Any]] = {}
         for interface, peers in self._seen.items():
             merged: dict[str, Any] = {}
@@ -263,14 +266,20 @@ class ConsumedSignals:
                 for pin, value in values.items():
                     merged.setdefault(pin, value)
             result[interface] = merged
-        return result
+        copies: dict[str, dict[str, Any]] = _copied(result, {})
+        return copies
 
     def multi(self) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-        """Return `result[interface][peer id][signal]` without empty peers; the id is the peer's path."""
-        return {
-            interface: {peer: dict(values) for peer, values in peers.items() if values}
+        """Return copies, `result[interface][peer id][signal]`.
+
+        Empty peers are left out; the id is the peer's path.
+        """
+        found = {
+            interface: {peer: values for peer, values in peers.items() if values}
             for interface, peers in self._seen.items()
         }
+        copies: dict[str, dict[str, dict[str, Any]]] = _copied(found, {})
+        return copies
 
     def peers_with_values(self, interface: str) -> int:
         """Return how many peers have a value for every signal that the interface consumes from them."""
@@ -321,6 +330,20 @@ class ConsumedSignals:
 
     def _missing(self, targets: list[Target]) -> list[Target]:
         return [target for target in targets if not self._job.state.has_signal(target)]
+
+
+def _copied(value: Any, known: dict[int, Any]) -> Any:
+    """Return a copy of a JSON value. What it has several times is copied once."""
+    if not isinstance(value, dict | list):
+        return value
+    copy = known.get(id(value))
+    if copy is None:
+        if isinstance(value, dict):
+            copy = {name: _copied(each, known) for name, each in value.items()}
+        else:
+            copy = [_copied(each, known) if isinstance(each, dict | list) else each for each in value]
+        known[id(value)] = copy
+    return copy
 
 
 def required_components(component: Component) -> set[str]:

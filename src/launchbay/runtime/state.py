@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from launchbay import limits
+from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import (
     CompiledManifest,
     Configuration,
@@ -26,6 +28,7 @@ from launchbay.manifest.paths import Scope
 from launchbay.manifest.scaling import Quantity, member_number, scaled
 from launchbay.model.instance import Scale, effective_scale
 from launchbay.model.machine import Machine, exclude_machines, merge_machines
+from launchbay.model.values import size_of
 
 # Increase it if an older version would lose data by rewriting the state, for example a new field.
 STATE_VERSION = 1
@@ -61,6 +64,7 @@ class InstanceState:
         # What this job has destroyed. It can't launch it again, because its records would apply.
         self.retired: set[str] = set()
         self._machine_number = max((each.number for _, each in self.machines()), default=0)
+        self._size: int | None = None  # of all signals and variables, once it is needed
 
     @classmethod
     def from_text(cls, text: str) -> "InstanceState":
@@ -91,6 +95,7 @@ class InstanceState:
 
     def forget(self, path: str) -> None:
         self._components.pop(path, None)
+        self._size = None
 
     def mark_launched(self, path: str) -> None:
         self.component(path).launched = True
@@ -106,27 +111,54 @@ class InstanceState:
         return state is not None and pin in state.signals.get(interface, {})
 
     def signal(self, target: Target) -> tuple[bool, Any]:
-        """Return whether the signal of a pin has a value, and a copy of the value."""
+        """Return whether a signal has a value, and the value. Nobody may change it."""
         if not self.has_signal(target):
             return False, None
         if isinstance(target, UrlTarget):
             values = {name: self.signal(part)[1] for name, part in (("host", _host(target)), *target.parts)}
             return True, compose_url(values)
         interface, _, pin = target.pin.partition(".")
-        return True, copy.deepcopy(self._components[target.component].signals[interface][pin])
+        return True, self._components[target.component].signals[interface][pin]
 
     def publish(self, path: str, interface: str, pin: str, value: Any) -> None:
-        self.component(path).signals.setdefault(interface, {})[pin] = value
+        """Give a signal its value. Raises WorkflowFailed if the instance would keep too much."""
+        pins = self.component(path).signals.setdefault(interface, {})
+        self._admit(f"{path} › {interface}.{pin}", pins.get(pin), value)
+        pins[pin] = value
         self._announce(path)
 
     def remember(self, path: str, values: Mapping[str, Any]) -> None:
-        """Store return values; later workflows of the component see them as variables."""
-        self.component(path).variables.update(values)
+        """Store return values, which later workflows see as variables. Raises WorkflowFailed."""
+        variables = self.component(path).variables
+        for name, value in values.items():
+            self._admit(f"{path} › {name}", variables.get(name), value)
+            variables[name] = value
+
+    def see(self, path: str, key: str, values: dict[str, Any]) -> None:
+        """Store what a workflow has seen of a signal, by peer. Raises WorkflowFailed."""
+        seen = self.component(path).seen
+        self._admit(f"{path} › {key}, as last seen", seen.get(key), values)
+        seen[key] = values
+
+    def _admit(self, name: str, before: Any, after: Any) -> None:
+        """Count a value in place of the one before it. Less is always admitted."""
+        most = limits.VALUES_BYTES
+        if self._size is None:
+            self._size = sum(_size(state, most) for state in self._components.values())
+        size = size_of(after, most)
+        added = size - size_of(before, most)
+        if added > 0 and self._size + added > most:
+            raise WorkflowFailed(
+                f"{name}: with this value of {size} bytes or more, the instance's signals and "
+                f"variables exceed {most // limits.MIB} MiB. Publish less, such as the address of the data."
+            )
+        self._size += added
 
     def drop_returned(self, path: str, pins: Iterable[str]) -> None:
         """Drop return values with the names of changed configuration pins `interface.pin`."""
         for pin in pins:
             self.component(path).variables.pop(pin.rpartition(".")[2], None)
+        self._size = None
 
     def quantity(self, scaler: str) -> int:
         state = self._components.get(scaler)
@@ -209,6 +241,10 @@ class InstanceState:
             notify()
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _size(state: ComponentState, most: int) -> int:
+    return sum(size_of(values, most) for values in (state.signals, state.variables, state.seen))
 
 
 def _host(target: UrlTarget) -> Target:

@@ -24,7 +24,7 @@ from launchbay.manifest.workflow_rules import EACH, OUTPUT
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import StepStatus, StepWait, attempt_path, decision_path, item_path, owner_of, step_path
 from launchbay.model.types import BOOL, INT
-from launchbay.model.values import CoercionError, coerce
+from launchbay.model.values import CoercionError, coerce, size_of
 from launchbay.runtime.commands import cancel_abandoned
 from launchbay.runtime.context import (
     StepRun,
@@ -57,6 +57,13 @@ def validate_outputs(outputs: object) -> dict[str, Any]:
     if len(encoded) > limits.STEP_OUTPUT_BYTES:
         raise ActionFailed(
             f"The action's outputs have {len(encoded)} bytes (limit: {limits.STEP_OUTPUT_BYTES}).", retryable=False
+        )
+    most = limits.STEP_OUTPUT_SIZE_BYTES
+    if size_of(outputs, most) > most:
+        raise ActionFailed(
+            f"The action's outputs exceed {most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each value, and its "
+            "characters). Keep less of what it found.",
+            retryable=False,
         )
     try:
         decoded: dict[str, Any] = msgspec.json.decode(encoded, type=dict[str, Any])
@@ -413,6 +420,13 @@ class _Execution:
                 given_parameters(self.action.parameters, parameters) if self.step.parameters.has_written else parameters
             )
             return validate_outputs(await running.run_action(self.action, given, self.step.parameters.expressions))
+        most = limits.VALUES_BYTES
+        if name and size_of(parameters, most) > most:
+            raise ActionFailed(
+                f"The arguments of {name!r} exceed {most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each "
+                "value, and its characters). Pass less, such as the address of the data.",
+                retryable=False,
+            )
         component = workflow.component
         path = attempt_path(self.path, running.attempt)
         if name in component.workflows:

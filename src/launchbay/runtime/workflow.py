@@ -26,6 +26,7 @@ from launchbay.manifest.workflow_rules import ERROR
 from launchbay.model.job import StepStatus, decision_path, step_path, workflow_path
 from launchbay.model.scalars import settled
 from launchbay.model.types import PinKind
+from launchbay.model.values import size_of
 from launchbay.runtime.commands import cancel_abandoned
 from launchbay.runtime.context import report_percent
 from launchbay.runtime.contract import JobRun
@@ -201,11 +202,19 @@ class WorkflowRun:
 
     async def _return_values(self) -> dict[str, Any]:
         returned: dict[str, Any] = {}
+        size, most = 0, limits.VALUES_BYTES
         for name, template in self.workflow.returns.items():
             try:
                 returned[name], warnings = await self.job.evaluate(template, self.scope.values, keeps_texts=True)
             except ExpressionError as error:
                 raise WorkflowFailed(f"workflow {self.workflow.name!r}: return value {name!r}: {error}") from error
+            size += size_of(returned[name], most)
+            if size > most:
+                raise WorkflowFailed(
+                    f"workflow {self.workflow.name!r}: with {name!r}, the return values exceed "
+                    f"{most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each value, and its "
+                    "characters). Return less, such as the address of the data."
+                )
             if not self.is_replay:
                 for warning in warnings:
                     self.job.journal.log(self.path, "warning", f"Return value {name!r}: {warning}")

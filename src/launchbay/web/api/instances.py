@@ -38,7 +38,7 @@ from launchbay.web.routing import Returns, Routes
 
 expiry_routes = Routes("Instances", extension=True)
 routes = Routes("Instances")
-_INLINE_CHARS = 64 * KIB  # of a history; a longer one becomes a document in a thread
+_INLINE_CHARS = 64 * KIB  # of history and return values; longer ones become a document in a thread
 
 
 class DestroyAt(msgspec.Struct):
@@ -324,7 +324,8 @@ async def _make_document(view: InstanceView, sources: tuple[InstanceDetail, obje
         return encode_buffered(JSONResponse(instance_document(view)))[1]
 
     detail = sources[0]
-    data = encode() if len(detail.history) <= _INLINE_CHARS else await asyncio.to_thread(encode)
+    length = len(detail.history) + len(detail.return_values)
+    data = encode() if length <= _INLINE_CHARS else await asyncio.to_thread(encode)
     size = getsizeof(data) + sum(map(getsizeof, msgspec.structs.astuple(detail)))
     _answers.keep(detail.id, KeptAnswer(sources, tag, data, size))
     return data
