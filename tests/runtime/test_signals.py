@@ -18,14 +18,35 @@ def seen(live: Instance, what: str) -> object:
 NOTHING = "{action: compute}"
 
 
-async def test_required_signals_are_seen_in_both_forms() -> None:
-    live = reader(NOTHING, required="[in]", a=SLOW, b=QUICK_RUN)
+@pytest.mark.parametrize(
+    ("peers", "single", "multi"),
+    [
+        ({}, {}, {}),
+        ({"a": QUICK_RUN}, {"ip": "ip-a", "n": 1}, {"a": {"ip": "ip-a", "n": 1}}),
+        (
+            {"a": QUICK_RUN, "b": QUICK_RUN},
+            {"ip": "ip-a", "n": 1},
+            {"a": {"ip": "ip-a", "n": 1}, "b": {"ip": "ip-b", "n": 1}},
+        ),
+    ],
+    ids=["none", "one", "two"],
+)
+async def test_required_signals_are_seen_in_both_forms(peers: dict[str, str], single: object, multi: object) -> None:
+    live = reader(NOTHING, required="[in]", **peers)
     assert await live.launch() is None
-    assert seen(live, "single") == {"in": {"ip": "ip-a", "n": 1}, "other": {}}
-    assert seen(live, "multi") == {
-        "in": {"a": {"ip": "ip-a", "n": 1}, "b": {"ip": "ip-b", "n": 1}},
-        "other": {},
-    }
+    assert seen(live, "single") == {"in": single, "other": {}}
+    assert seen(live, "multi") == {"in": multi, "other": {}}
+
+
+async def test_each_signal_alone_is_from_the_first_peer_that_has_it() -> None:
+    live = reader(
+        "{action: waitPeers, parameters: {interfaces: {in: 1}}}",
+        a=HALF,
+        b=SLOW.replace("n: {value: 1}", "n: {value: 2}"),
+    )
+    assert await live.launch() is None
+    assert seen(live, "single") == {"in": {"ip": "ip-a", "n": 2}, "other": {}}
+    assert seen(live, "multi") == {"in": {"a": {"ip": "ip-a"}, "b": {"ip": "ip-b", "n": 2}}, "other": {}}
 
 
 async def test_signals_are_as_they_were_at_the_workflows_start() -> None:

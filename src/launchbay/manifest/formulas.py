@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from sys import getsizeof
 from typing import Any, NamedTuple, NoReturn
 
@@ -365,9 +366,12 @@ def _item(value: _Evaluate, index: _Evaluate) -> _Evaluate:
         found, at = value(run), index(run)
         if isinstance(found, Mapping) and isinstance(at, str):
             return found.get(at)
-        if is_list(found) and isinstance(at, int) and not isinstance(at, bool):
-            return found[at] if -len(found) <= at < len(found) else None
-        raise ExpressionError(f"can't take item {kind(at)} of {kind(found)}; use a number in a list, a key in a map.")
+        place = _as_whole(at)
+        if is_list(found) and place is not None:
+            return found[place] if -len(found) <= place < len(found) else None
+        raise ExpressionError(
+            f"can't take item {kind(at)} of {kind(found)}; use a whole number in a list, a key in a map."
+        )
 
     return evaluate
 
@@ -405,6 +409,13 @@ def _flag(value: Any, operator: str) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_whole(value: Any) -> int | None:
+    """Return a whole number, also one such as 2.0, as an int, or None."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _numeric(value: Any, operator: str) -> Any:
@@ -788,10 +799,20 @@ def _format_time(run: _Run, value: Any, pattern: Any = "%Y-%m-%dT%H:%M:%SZ") -> 
 
 
 def _range(run: _Run, count: Any) -> list[Any]:
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= limits.EXPRESSION_RESULT_ITEMS:
-        raise ExpressionError(f"range() needs a number from 0 to {limits.EXPRESSION_RESULT_ITEMS}.")
-    run.items(count)
-    return list(range(count))
+    whole = _as_whole(count)
+    if whole is None or not 0 <= whole <= limits.EXPRESSION_RESULT_ITEMS:
+        raise ExpressionError(f"range() needs a whole number from 0 to {limits.EXPRESSION_RESULT_ITEMS}.")
+    run.items(whole)
+    return list(range(whole))
+
+
+def _rounded(rounding: str) -> Callable[..., Any]:
+    def apply(run: _Run, value: Any) -> Any:  # noqa: ARG001 - see _Function
+        if not _is_number(value):
+            raise _WrongArgument("a number", value)
+        return _number(int(Decimal(value).to_integral_value(rounding)))
+
+    return apply
 
 
 def _comparable(name: str, items: Any) -> Sequence[Any]:
@@ -930,6 +951,9 @@ FUNCTIONS: Mapping[str, _Function] = {
     "keys": _Function(_keys, 1, 1),
     "values": _Function(_values, 1, 1),
     "range": _Function(_range, 1, 1),
+    "round": _Function(_rounded(ROUND_HALF_UP), 1, 1),
+    "floor": _Function(_rounded(ROUND_FLOOR), 1, 1),
+    "ceil": _Function(_rounded(ROUND_CEILING), 1, 1),
     "sort": _Function(_sorted, 1, 1, Cost(item_ns=300, item_bytes=8)),
     "min": _Function(_extreme("min", min), 1, 1, Cost(item_ns=300)),
     "max": _Function(_extreme("max", max), 1, 1, Cost(item_ns=300)),
