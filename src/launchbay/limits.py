@@ -235,6 +235,9 @@ KUBERNETES_NODES = 100_000  # values in their YAML
 
 # Notifications.
 MAIL_TIMEOUT_S = 30.0  # for one response of the mail server
+MAIL_PUT_OFF_S = 30 * 60.0  # from the first attempt to the last one, if the mail server puts recipients off
+MAIL_RETRY_FIRST_S = 60.0  # until the second attempt; the pause doubles
+MAIL_RETRY_LONGEST_S = 300.0
 MAIL_RECEIVERS = 100  # of one email
 MAIL_SUBJECT_CHARS = 300
 MAIL_TEXT_CHARS = 1 * MIB

@@ -167,23 +167,83 @@ async def test_who_is_refused_is_told_and_the_others_get_it(box: Postbox) -> Non
     assert ("warning", "The mail server refused gone@example.org: 550 No such user") in at.lines
 
 
-@pytest.mark.parametrize(("told", "may_be_retried"), [("550 No such user", False), ("450 Try later", True)])
-async def test_a_letter_that_nobody_may_get_fails_the_step(box: Postbox, told: str, may_be_retried: bool) -> None:
-    box.refuses = {"gone@example.org": told}
-
-    error = await refusal(context(box), to="gone@example.org", subject="s")
-
-    assert told in str(error)
-    assert error.retryable is may_be_retried
+GREY = "451 4.7.1 Greylisted, try again in five minutes"
 
 
-async def test_a_server_that_is_full_may_be_asked_again(box: Postbox) -> None:
-    box.refuses_all = "452 No space"
+async def test_who_is_put_off_is_asked_again_alone(box: Postbox) -> None:
+    box.puts_off = {"grey@example.org": [GREY, GREY]}
+    box.refuses = {"gone@example.org": "550 No such user"}
+    at = context(box)
 
-    error = await refusal(context(box), to="ann@example.org", subject="s")
+    outputs = await run(NOTIFY, at, to=["ann@example.org", "grey@example.org"], cc="gone@example.org", subject="s")
 
-    assert "452 No space" in str(error)
+    assert box.receivers == [["ann@example.org"], ["grey@example.org"]]
+    first, second = box.letters
+    assert (first["Message-ID"], first["To"], first["Cc"]) == (second["Message-ID"], second["To"], second["Cc"])
+    assert outputs["refused"] == {"gone@example.org": "550 No such user"}
+    assert at.naps == [60, 120]
+    assert ("info", f"The mail server puts grey@example.org off: {GREY} Next attempt in 60 s.") in at.lines
+    assert ("info", f"Sent the email {outputs['messageId']} to 2 recipients.") in at.lines
+
+
+@pytest.mark.parametrize("of_several", [True, False])
+async def test_who_is_put_off_for_too_long_is_named(box: Postbox, of_several: bool) -> None:
+    box.refuses = {"grey@example.org": GREY}
+    at = context(box)
+    parameters = {"to": "grey@example.org", "subject": "s", "timeout": "4 minutes"}
+
+    if of_several:
+        assert (await run(NOTIFY, at, cc="ann@example.org", **parameters))["refused"] == {"grey@example.org": GREY}
+        assert ("warning", f"The mail server refused grey@example.org: {GREY}") in at.lines
+    else:
+        error = await refusal(at, **parameters)
+        assert f"refused all recipients: grey@example.org: {GREY}" in str(error)
+        assert error.retryable
+    assert at.naps == [60, 120], "the next attempt would be after 7 minutes"
+
+
+async def test_after_a_crash_only_the_rest_of_the_time_is_waited(box: Postbox) -> None:
+    box.refuses = {"grey@example.org": GREY}
+    at = context(box)
+    at.clock.passed_s = 200
+
+    await refusal(at, to="grey@example.org", subject="s", timeout=300)
+
+    assert at.naps == [60]
+
+
+async def test_a_letter_that_nobody_may_get_fails_the_step_at_once(box: Postbox) -> None:
+    box.refuses = {"gone@example.org": "550 No such user"}
+    at = context(box)
+
+    error = await refusal(at, to="gone@example.org", subject="s")
+
+    assert "550 No such user" in str(error)
+    assert not error.retryable
+    assert at.naps == []
+
+
+@pytest.mark.parametrize("told", ["452 No space", "421 Too many connections"])
+async def test_a_server_that_takes_nothing_now_is_asked_again_for_all(box: Postbox, told: str) -> None:
+    box.puts_off = {"ben@example.org": [told]}
+    box.refuses_all = told
+    at = context(box)
+
+    error = await refusal(at, to=["ann@example.org", "ben@example.org"], subject="s", timeout=60)
+
+    assert all(f"{name}@example.org: {told}" in str(error) for name in ("ann", "ben"))
     assert error.retryable
+    assert at.naps == [60]
+
+
+async def test_a_server_that_hangs_up_amid_the_receivers_has_sent_nothing(box: Postbox) -> None:
+    box.puts_off = {"ben@example.org": ["421 Shutting down"]}
+    at = context(box)
+
+    outputs = await run(NOTIFY, at, to=[f"{name}@example.org" for name in ("ann", "ben", "cat")], subject="s")
+
+    assert outputs["refused"] == {}
+    assert box.receivers == [["ann@example.org", "ben@example.org", "cat@example.org"]]
 
 
 async def test_a_server_that_is_away_may_be_asked_again(box: Postbox) -> None:

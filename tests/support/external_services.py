@@ -190,12 +190,16 @@ USER, PASSWORD = "bay", "opensesame-1"
 
 @dataclass
 class Postbox:
-    """The letters, with who they were handed over for; `refuses` are receivers that it does not take, with words."""
+    """The letters, with who they were handed over for; `refuses` are receivers that it does not take, with words.
+
+    It says the words of `puts_off` to a receiver as often as there are, and then takes the receiver.
+    """
 
     letters: list[EmailMessage] = field(default_factory=list)
     receivers: list[list[str]] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)
     refuses_all: str | None = None
+    puts_off: dict[str, list[str]] = field(default_factory=dict)
     was_encrypted: list[bool] = field(default_factory=list)
     was_signed_in: list[bool] = field(default_factory=list)
     server: MailServer = field(default_factory=lambda: MailServer(host="", port=1, sender=""))
@@ -205,6 +209,8 @@ class Postbox:
     ) -> str:
         if address in self.refuses:
             return self.refuses[address]
+        if self.puts_off.get(address):
+            return self.puts_off[address].pop(0)
         envelope.rcpt_tos.append(address)
         return "250 OK"
 

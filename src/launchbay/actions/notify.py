@@ -1,15 +1,23 @@
 """`notify`: send an email to people, and a notification to the organization's webhooks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
-from launchbay.actions.parameters import flag, optional_mapping, optional_text, optional_texts, wrong_parameter
-from launchbay.egress.mail import Email, validate_address
+from launchbay.actions.parameters import (
+    duration_s,
+    flag,
+    optional_mapping,
+    optional_text,
+    optional_texts,
+    wrong_parameter,
+)
+from launchbay.egress.mail import Email, Patience, Refusal, validate_address
 from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.model.durations import parse_duration_s
 
 _ADDRESSES = "an email address, or a list of them"
 
@@ -24,12 +32,15 @@ class Notify(ActionDefaults):
         "html": ActionParameter("The message as HTML.", type="string"),
         "to": ActionParameter("Recipients: an email address, or a list of them."),
         "cc": ActionParameter("Recipients of a copy."),
+        "timeout": ActionParameter(
+            "How long to try again whom the mail server puts off (4xx). Default: 30 min.", check=parse_duration_s
+        ),
         "webhook": ActionParameter("true: notify the webhooks that subscribe to the event notification.", type="bool"),
         "data": ActionParameter("Additional data for the webhooks.", type="map<string,object>"),
     }
     outputs: Mapping[str, str] = {
         "messageId": "The Message-ID of the email, the same for every attempt. Null if no email was sent.",
-        "refused": "Recipients that the mail server refused, each with the reason.",
+        "refused": "Recipients that didn't get the email, each with what the mail server said last.",
         "webhooks": "The number of notified webhooks.",
     }
 
@@ -41,6 +52,8 @@ class Notify(ActionDefaults):
         if not to and not is_for_webhooks:
             raise ActionFailed("No recipient. Set 'to', or 'webhook: true', or both.", retryable=False)
         subject, text = _subject(parameters), _text(parameters, "text") or ""
+        html = _text(parameters, "html")
+        timeout_s = duration_s(parameters, "timeout", limits.MAIL_PUT_OFF_S)
         data = optional_mapping(parameters, "data", "a map from names to values")
         notification = {"subject": subject, "text": text, "data": dict(data)}
         if is_for_webhooks and len(msgspec.json.encode(notification)) > limits.NOTIFICATION_BYTES:
@@ -48,25 +61,39 @@ class Notify(ActionDefaults):
         webhooks = await _notify_webhooks(call, notification) if is_for_webhooks else 0
         if not to:
             return {"messageId": None, "refused": {}, "webhooks": webhooks}
-        html = _text(parameters, "html")
-        message_id, refused = await _send(call, to=to, cc=cc, subject=subject, text=text, html=html)
-        return {"messageId": message_id, "refused": dict(refused), "webhooks": webhooks}
+        email = Email(
+            message_id=f"<{call.context.idempotency_key}@{call.context.mail.domain}>",
+            to=to,
+            cc=cc,
+            subject=subject,
+            text=text,
+            html=html,
+        )
+        refused = await _send(call, email, timeout_s)
+        return {"messageId": email.message_id, "refused": dict(refused), "webhooks": webhooks}
 
 
-async def _send(
-    call: ActionCall, *, to: Sequence[str], cc: Sequence[str], subject: str, text: str, html: str | None
-) -> tuple[str, Mapping[str, str]]:
-    server = call.context.mail
-    message_id = f"<{call.context.idempotency_key}@{server.domain}>"
-    email = Email(message_id=message_id, to=to, cc=cc, subject=subject, text=text, html=html)
+async def _send(call: ActionCall, email: Email, timeout_s: float) -> Mapping[str, str]:
+    """Send the email; return who didn't get it, with the reasons."""
+    context = call.context
+
+    async def pause(answers: Mapping[str, Refusal], delay_s: float) -> None:
+        for receiver, why in answers.items():
+            context.log("info", f"The mail server puts {receiver} off: {why} Next attempt in {delay_s:g} s.")
+        await context.sleep(delay_s)
+
+    # After a crash, the first attempt goes on with what is left of its time.
+    since = context.started_at if context.attempt == 1 else context.clock.now()
     try:
-        refused = await server.send(email, call.context.clock)
+        refused = await context.mail.send(email, context.clock, Patience(since, timeout_s, pause))
     except EgressFailed as error:
         raise ActionFailed(*error.messages, retryable=error.retryable) from error
     for receiver, why in refused.items():
-        call.context.log("warning", f"The mail server refused {receiver}: {why}")
-    call.context.log("info", f"Sent the email {message_id} to {len({*to, *cc}) - len(refused)} recipients.")
-    return message_id, refused
+        context.log("warning", f"The mail server refused {receiver}: {why}")
+    context.log(
+        "info", f"Sent the email {email.message_id} to {len({*email.to, *email.cc}) - len(refused)} recipients."
+    )
+    return refused
 
 
 async def _notify_webhooks(call: ActionCall, notification: Mapping[str, Any]) -> int:

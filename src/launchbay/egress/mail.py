@@ -6,16 +6,20 @@ The operator chose its address, so the address rules for manifests don't apply t
 import asyncio
 import smtplib
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from email.errors import HeaderParseError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime, parseaddr
+from typing import NamedTuple
 
 from launchbay import limits
-from launchbay.clock import Clock
+from launchbay.clock import Backoff, Clock
 from launchbay.errors import EgressFailed
+
+_BACKOFF = Backoff(limits.MAIL_RETRY_FIRST_S, limits.MAIL_RETRY_LONGEST_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,34 @@ class Email:
     text: str
     cc: Sequence[str] = ()
     html: str | None = None
+
+
+class Refusal(NamedTuple):
+    """What the server said about a recipient."""
+
+    code: int
+    reason: str
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the server asks to try again, as greylisting does (RFC 5321, 4.5.4.1)."""
+        return 400 <= self.code < 500
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long recipients that were put off are tried again.
+
+    The last attempt is at most `s` seconds after `since`. `pause` tells who was put off, and sleeps for the given
+    seconds.
+    """
+
+    since: datetime
+    s: float
+    pause: Callable[[Mapping[str, Refusal], float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,33 +79,50 @@ class MailServer:
         """The domain of message IDs."""
         return parseaddr(self.sender)[1].rpartition("@")[2]
 
-    async def send(self, email: Email, clock: Clock) -> Mapping[str, str]:
-        """Send an email; return the refused recipients with the reasons. At least one was accepted.
+    async def send(self, email: Email, clock: Clock, patience: Patience | None = None) -> Mapping[str, str]:
+        """Send an email; return who didn't get it, with the reasons.
 
+        At least one got it. With patience, who was put off (4xx) is tried again, and nobody who got it gets it again.
         Raises EgressFailed, not retryable if the server refuses permanently or the email is invalid.
         """
         message = self._message(email, clock)
         recipients = list(dict.fromkeys((*email.to, *email.cc)))
+        refused: dict[str, Refusal] = {}
+        asked: Collection[str] = recipients
+        for delay_s in _BACKOFF.delays():
+            answers = await self._attempt(message, asked)
+            for recipient in asked:
+                refused.pop(recipient, None)
+            refused.update(answers)
+            asked = [recipient for recipient, answer in answers.items() if answer.is_temporary]
+            if not asked or patience is None or (clock.now() - patience.since).total_seconds() + delay_s > patience.s:
+                break
+            await patience.pause({recipient: answers[recipient] for recipient in asked}, delay_s)
+        if len(refused) == len(recipients):
+            reasons = "; ".join(f"{recipient}: {answer}" for recipient, answer in refused.items())
+            raise EgressFailed(f"The mail server refused all recipients: {reasons}.", retryable=bool(asked))
+        return {recipient: str(answer) for recipient, answer in refused.items()}
+
+    async def _attempt(self, message: EmailMessage, recipients: Collection[str]) -> Mapping[str, Refusal]:
+        """Send the message once; return who was refused."""
         try:
-            return await asyncio.to_thread(self._send, message, recipients)
+            return await asyncio.to_thread(self._send, message, list(recipients))
         except smtplib.SMTPRecipientsRefused as error:
-            refusals = "; ".join(f"{recipient}: {reason}" for recipient, reason in _refused(error.recipients).items())
-            raise EgressFailed(
-                f"The mail server refused all recipients: {refusals}.",
-                retryable=any(code < 500 for code, _ in error.recipients.values()),
-            ) from error
+            answers = {each: Refusal(code, _text(reply)) for each, (code, reply) in error.recipients.items()}
+            # A server that hangs up (421) hasn't answered for the others, and nobody got it.
+            last = list(answers.values())[-1]
+            return {each: answers.get(each, last) for each in recipients}
         except smtplib.SMTPAuthenticationError as error:
             raise EgressFailed(
                 f"The mail server {self.host} refused the sign-in ({error.smtp_code}).",
                 "The server's administrator must check LAUNCHBAY_SMTP_USER and LAUNCHBAY_SMTP_PASSWORD.",
-                retryable=False,
+                retryable=Refusal(error.smtp_code, "").is_temporary,
             ) from error
         except smtplib.SMTPResponseException as error:
-            text = _text(error.smtp_error)
-            raise EgressFailed(
-                f"The mail server {self.host} refused the email: {error.smtp_code} {text}",
-                retryable=error.smtp_code < 500,
-            ) from error
+            answer = Refusal(error.smtp_code, _text(error.smtp_error))
+            if answer.is_temporary:
+                return dict.fromkeys(recipients, answer)
+            raise EgressFailed(f"The mail server {self.host} refused the email: {answer}", retryable=False) from error
         except smtplib.SMTPNotSupportedError as error:
             raise EgressFailed(
                 f"The mail server {self.host} doesn't support a required feature: {error}",
@@ -107,7 +156,7 @@ class MailServer:
             raise EgressFailed(f"Invalid email: {error}.", retryable=False) from error
         return message
 
-    def _send(self, message: EmailMessage, recipients: Sequence[str]) -> Mapping[str, str]:
+    def _send(self, message: EmailMessage, recipients: Sequence[str]) -> Mapping[str, Refusal]:
         context = ssl.create_default_context(cafile=self.ca_file or None)
         name, timeout_s = self.domain, limits.MAIL_TIMEOUT_S
         connection = (
@@ -121,7 +170,8 @@ class MailServer:
             if self.user:
                 connection.login(self.user, self.password)
             sender = parseaddr(self.sender)[1]
-            return _refused(connection.send_message(message, from_addr=sender, to_addrs=list(recipients)))
+            answers = connection.send_message(message, from_addr=sender, to_addrs=list(recipients))
+            return {each: Refusal(code, _text(reply)) for each, (code, reply) in answers.items()}
 
 
 def validate_address(text: str) -> str:
@@ -136,10 +186,6 @@ def validate_address(text: str) -> str:
     if not address.username or ("." not in address.domain.strip(".") and address.domain != "localhost"):
         raise ValueError(f"{text[:80]!r} is not an email address")
     return text
-
-
-def _refused(answers: Mapping[str, tuple[int, bytes]]) -> dict[str, str]:
-    return {recipient: f"{code} {_text(reply)}" for recipient, (code, reply) in answers.items()}
 
 
 def _text(reply: bytes | str) -> str:
