@@ -40,7 +40,7 @@ def _schema() -> dict[str, Any]:
 
     reference = {**_closed(name=_NAME, key={"type": "string", "minLength": 1}), "required": ["name", "key"]}
     values = _closed(
-        baseUrl={"type": "string", "pattern": r"^https?://[^/\s]+$"},
+        baseUrl={"type": "string", "pattern": r"^https?://[^/\s]+(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$"},
         image=_closed(
             repository={"type": "string", "minLength": 1},
             tag=_TEXT,

@@ -185,6 +185,13 @@ def test_the_ingress_has_the_host_of_the_base_url(tmp_path: Path) -> None:
     assert "tls" not in plain["spec"]
 
 
+@pytest.mark.parametrize(("path", "served"), [("", "/"), ("/", "/"), ("/launchbay", "/launchbay"), ("/a/b/", "/a/b")])
+def test_the_ingress_has_the_path_of_the_base_url(tmp_path: Path, path: str, served: str) -> None:
+    values = {"baseUrl": f"https://bay.example.org{path}", "ingress": {"enabled": True}}
+    [ingress] = of_kind(rendered(tmp_path, **values), "Ingress")
+    assert ingress["spec"]["rules"][0]["http"]["paths"][0]["path"] == served
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -1,4 +1,5 @@
 // Shortcuts. Single keys never work in a field, in a dialog, or where somebody switched them off.
+import { CONSOLE } from "./base.js";
 import { openPalette } from "./palette.js";
 
 const GO_WITHIN_MS = 800;
@@ -11,7 +12,7 @@ function keep(kind, value) {
   root.dataset[kind] = value;
   const body = new URLSearchParams({ [kind]: value, back: "/console" });
   // The answer leads to a page, which nobody looks at; the cookie is what counts.
-  fetch("/console/theme", { method: "POST", body, redirect: "manual" });
+  fetch(`${CONSOLE}/theme`, { method: "POST", body, redirect: "manual" });
 }
 
 function switchTheme() {

@@ -1,5 +1,7 @@
 // The command palette. The server answers with names and sections; commands of this page and what was opened last come
 // from the page itself.
+import { asOnServer } from "./base.js";
+
 const MOST_RECENT = 6;
 const RECENT = "launchbay.recent";
 const dialog = document.getElementById("palette");
@@ -11,7 +13,7 @@ const home = document.body.dataset.home ?? "";
 const recent = () => JSON.parse(sessionStorage.getItem(RECENT) ?? "[]").filter((each) => each.home === home);
 
 function remember() {
-  if (!/^\/console\/(instances|applications|environments|services|roles)\/[0-9a-f]{24}$/.test(location.pathname)) return;
+  if (!/^\/console\/(instances|applications|environments|services|roles)\/[0-9a-f]{24}$/.test(asOnServer(location.pathname))) return;
   const entry = { home, href: location.pathname, text: document.querySelector("h1")?.textContent.trim() ?? "" };
   const others = JSON.parse(sessionStorage.getItem(RECENT) ?? "[]").filter((each) => each.href !== entry.href);
   sessionStorage.setItem(RECENT, JSON.stringify([entry, ...others].slice(0, 20)));

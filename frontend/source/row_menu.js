@@ -1,4 +1,6 @@
 // The menu of a row, read from the server when somebody opens it. Without this, its button leads to the page of the row.
+import { asOnServer } from "./base.js";
+
 let menu = null;
 
 function show(opener, text) {
@@ -22,7 +24,7 @@ document.addEventListener("click", async (event) => {
   const opener = event.target.closest("[data-row-menu]");
   if (!opener || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  const back = encodeURIComponent(location.pathname + location.search);
+  const back = encodeURIComponent(asOnServer(location.pathname) + location.search);
   const answer = await fetch(`${opener.pathname}/menu?back=${back}`, { headers: { "HX-Request": "true" } }).catch(() => undefined);
   if (answer?.status !== 200) return location.assign(opener.href);
   opener.focus();

@@ -22,6 +22,9 @@ SERVER_ADMINISTRATORS = "server-administrators"  # who holds the role Administra
 USER_MANAGERS = "user-managers"  # who manages all users of an organization
 _USER_ID = re.compile("[0-9a-f]{24}")
 _DISPATCH_URL = re.compile(r"(nats|tls)://([^@/\s]+@)?[A-Za-z0-9._\[\]:-]+(,[A-Za-z0-9._\[\]:-]+)*")
+_PATH_PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?")
+# The first segments of this server's own paths. A proxy that takes `/docs` off would leave a path that begins with it.
+OWN_SEGMENTS = ("api", "console", "docs", "health", "invitation", "mcp", "metrics", "refreshToken", "signIn")
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 
 # The upper bounds keep times and sizes in the range of the database and of the clock; NaN and infinity are outside.
@@ -233,6 +236,7 @@ class Settings:
                 raise CannotStart(f"LAUNCHBAY_{missing.upper()} is empty; LAUNCHBAY_{given.upper()} needs it.")
         if self.base_url and not _is_base_url(self.base_url):
             raise CannotStart(f"LAUNCHBAY_BASE_URL is {self.base_url!r}; it must be an http:// or https:// address.")
+        self._check_path_prefix(urlsplit(self.base_url).path)
         for name in self.allowed_hosts.replace(",", " ").split():
             if not _HOST_NAME.fullmatch(name):
                 raise CannotStart(
@@ -240,6 +244,17 @@ class Settings:
                     " without a port."
                 )
         self.proxy_networks()
+
+    def _check_path_prefix(self, path: str) -> None:
+        if not _PATH_PREFIX.fullmatch(path):
+            raise CannotStart(
+                f"LAUNCHBAY_BASE_URL is {self.base_url!r}; its path may have letters, digits, '.', '_' and '-'."
+            )
+        if path.split("/")[1:2] and path.split("/")[1] in OWN_SEGMENTS:
+            raise CannotStart(
+                f"LAUNCHBAY_BASE_URL is {self.base_url!r}; its path can't begin with one of the server's own, such as"
+                " /console. Choose another one, such as /launchbay."
+            )
 
     def _check_mail(self) -> None:
         if "@" not in self.smtp_sender or not self.smtp_sender.isprintable():

@@ -110,6 +110,22 @@ async def test_the_cookie_is_for_this_server_alone_and_tells_nothing(api: Api) -
         assert sent["nonce"] not in cookie
 
 
+async def test_the_provider_leads_back_below_the_path_of_the_base_url(databases: Databases, provider: Provider) -> None:
+    url = databases.create()
+    settings = {**OPENID_CLIENT, "base_url": f"{ORIGIN}/launchbay"}
+    async with running_api(url, engine=False, oidc_issuer=provider.issuer, **settings) as api:
+        await member(api, provider, "paul")
+        async with browser(api) as client:
+            begun = await client.get("/launchbay/signIn/openid?to=console")
+            assert "Path=/launchbay/signIn/openid;" in begun.headers["set-cookie"]
+            back = await consent(begun.headers["location"], "paul")
+            assert back.startswith(f"{ORIGIN}/launchbay/signIn/openid/callback?")
+            ended = await client.get(back)
+            assert (ended.status_code, ended.headers["location"]) == (303, "/launchbay/console")
+            assert (await client.get("/launchbay/console", follow_redirects=True)).status_code == 200
+    databases.drop(url)
+
+
 @pytest.mark.slow
 async def test_an_account_stays_with_its_identity_when_addresses_change(api: Api, provider: Provider) -> None:
     first = await member(api, provider, "bea")

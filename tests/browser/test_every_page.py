@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from launchbay.console.app import ROUTES
-from tests.support.browser import AXE, RUN_AXE, Site
+from tests.support.browser import AXE, RUN_AXE, WALK_S, Site, opened
 from tests.support.showcase import NO_PAGES, World, made
 
 NARROW_PX = 360
@@ -37,17 +37,6 @@ def test_no_page_is_missing_from_these_tests(world: World) -> None:
     patterns = {page.path: re.sub(r"\{\w+\}", "[^/]+", page.path) for page in ROUTES if page.method == "GET"}
     missing = {path for path, pattern in patterns.items() if not any(re.fullmatch(pattern, each) for each in shown)}
     assert missing <= NO_PAGES, missing - NO_PAGES
-
-
-WALK_S = 600  # over more than 70 pages, on a machine that is busy with other things too
-
-
-def opened(page: Page, path: str) -> None:
-    """Open a page and wait until its scripts have done their work."""
-    page.goto(path)
-    page.wait_for_load_state("load")
-    for host in page.locator("[data-editor], [data-graph]").all():
-        host.and_(page.locator("[data-ready]")).wait_for(state="attached")
 
 
 @pytest.mark.slow

@@ -350,7 +350,7 @@ def test_a_sentence_finds_its_answer_among_the_first_three(sentence: str, place:
         ("too many connections to database", "howto/connection-pooler"),
         ("database is down", "howto/failover"),
         ("413 payload too large", "reference/errors#toolarge"),
-        ("502 bad gateway", "troubleshooting#413-or-502-from-a-proxy"),
+        ("502 bad gateway", "troubleshooting#413-502-or-504-from-a-proxy"),
         ("live log does not update", "howto/reverse-proxy"),
         ("invalid redirect uri", "howto/sign-in-with-openid"),
         ("session expired every few minutes", "howto/harden"),

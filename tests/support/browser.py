@@ -22,6 +22,17 @@ def ready(page: Page) -> None:
     expect(page.locator("[data-editor]").first).to_have_attribute("data-ready", "yes")
 
 
+WALK_S = 600  # over more than 70 pages, on a machine that is busy with other things too
+
+
+def opened(page: Page, path: str) -> None:
+    """Open a page and wait until its scripts have done their work."""
+    page.goto(path)
+    page.wait_for_load_state("load")
+    for host in page.locator("[data-editor], [data-graph]").all():
+        host.and_(page.locator("[data-ready]")).wait_for(state="attached")
+
+
 def paste(page: Page, text: str) -> None:
     """Replace the whole text by pasting another one, as users do."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

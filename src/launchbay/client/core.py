@@ -116,7 +116,10 @@ class Call(Generic[T]):
         return b"" if self.body is None else str(self.body).encode()
 
     def value_of(self, response: httpx.Response) -> T:
-        """Return what a successful answer holds. Raises UnreadableAnswer where it is not of the call's type."""
+        """Return what a successful answer holds.
+
+        Raises UnreadableAnswer where it is not of the call's type.
+        """
         kind: Any = self.returns
         if kind is NoneType:
             return None  # type: ignore[return-value] # T is None here
@@ -534,8 +537,13 @@ class Core:
         # Other servers answer 404 to paths that they don't have. Every response of ours has a request ID.
         if 200 < outcome.status_code < 400 or (outcome.status_code == 404 and not error.request_id):
             return unreadable(outcome, outcome.content, "it is not in the form of this API")
-        error.docs = f"{self.base_url}{error.docs}" if error.docs.startswith("/") else ""
+        error.docs = self._on_server(error.docs) if error.docs.startswith("/") else ""
         return error
+
+    def _on_server(self, path: str) -> str:
+        """Return the URL of a path. The server may not know below which one it is served."""
+        prefix = urlsplit(self.base_url).path
+        return self.base_url.removesuffix(prefix) + (path if path.startswith(f"{prefix}/") else prefix + path)
 
 
 def _timeout(seconds: float) -> httpx.Timeout:

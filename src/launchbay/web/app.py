@@ -39,6 +39,7 @@ from launchbay.web.conditions import Conditions
 from launchbay.web.mcp import PATH as MCP_PATH
 from launchbay.web.mcp import Mcp
 from launchbay.web.middleware import AccessLog, Entrance
+from launchbay.web.path_prefix import PathPrefix, path_prefix
 from launchbay.web.problems import log_failure, problem
 from launchbay.web.requests import (
     INLINE_BYTES,
@@ -135,7 +136,7 @@ def create_app(
     """Return the endpoints and the mounted application, inside `Entrance`.
 
     `hosts` is for `Entrance`, `proxies` what puts ClientAddress around an application. `turns` are shared with the
-    mounted application.
+    mounted application. All of it is below the path of the base URL, if that has one.
     """
     dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or RequestTurns())
     called = AccessLog(dispatcher)  # by tools: each of their calls is logged and measured as a request
@@ -146,7 +147,9 @@ def create_app(
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
         return app(scope, receive, send)
 
-    return Entrance(route if proxies is None else proxies(route), hosts, encrypted_only=services.is_secure)
+    entrance = Entrance(route if proxies is None else proxies(route), hosts, encrypted_only=services.is_secure)
+    prefix = path_prefix(services.base_url)
+    return PathPrefix(entrance, prefix) if prefix else entrance
 
 
 class Dispatcher:

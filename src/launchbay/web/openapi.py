@@ -10,6 +10,7 @@ import msgspec
 from launchbay import __version__
 from launchbay.web.conditions import ITEM_TAGS, Conditions, has_tag
 from launchbay.web.html import page
+from launchbay.web.path_prefix import path_prefix
 from launchbay.web.problems import ErrorBody
 from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
 from launchbay.web.responses import EVENTS, HTML, NDJSON, HTMLResponse, IncludeQuery, RawJSONResponse, Response
@@ -370,8 +371,8 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
         return document((*described, *routes))
 
     @cache
-    def encoded() -> bytes:
-        return msgspec.json.encode(described_now())
+    def encoded(root: str) -> bytes:
+        return msgspec.json.encode({**described_now(), "servers": [{"url": root}]})
 
     @cache
     def shown() -> HTMLResponse:
@@ -380,9 +381,9 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     @routes.get(
         "/api/1/openapi.json", public=True, returns=Returns("The document.", type=dict[str, Any]), extension=True
     )
-    async def openapi(_: Request[None, None]) -> Response:
+    async def openapi(request: Request[None, None]) -> Response:
         """Show the OpenAPI 3.1 document of this API."""
-        return RawJSONResponse(encoded())
+        return RawJSONResponse(encoded(path_prefix(request.deps.base_url) or "/"))
 
     @routes.get("/docs", public=True, returns=Returns("The page.", media_type=HTML, type=str), extension=True)
     async def browse_api(_: Request[None, None]) -> Response:
