@@ -55,10 +55,14 @@ _NAMES_SHOWN = 20
 
 
 class StartedJob(NamedTuple):
-    """A job that a request began or queued, with its instance."""
+    """A job that a request began or queued, with its instance.
+
+    With `is_new` false, a launch found a living instance with its name instead; `job_id` is then what runs on it.
+    """
 
     instance_id: str
     job_id: str
+    is_new: bool = True
 
 
 def available_workflows(manifest: CompiledManifest) -> list[str]:

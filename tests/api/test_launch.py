@@ -425,6 +425,10 @@ async def test_a_launch_may_demand_that_its_name_is_free(api: Api) -> None:
     assert accepted(await _launch_as(api, other, "web", "?ifExists=fail"))["id"] != first
     preview = await api.post(f"applications/{application}/launch/preview?ifExists=fail", {"instanceName": "web"})
     assert "'web' is the name of a living instance" in accepted(preview)["errors"][0]
+    nameless = refused(await api.post(f"applications/{application}/launch?ifExists=fail", {}), 400, "InvalidField")
+    assert (
+        nameless == "ifExists=fail compares names, and this launch has none. Send instanceName, or leave ifExists out."
+    )
     assert "ifExists" in refused(await _launch_as(api, application, "web", "?ifExists=perhaps"), 400)
 
 
@@ -440,6 +444,56 @@ async def test_a_rule_sets_what_launches_do_with_their_name(api: Api) -> None:
     for _ in range(2):  # without a name, each launch gets one of its own
         accepted(await api.post(f"applications/{application}/launch", {}))
     assert accepted(await api.get(f"applications/{application}/lifetime"))["ifExists"] == "fail"
+
+
+async def test_a_launch_that_returns_an_instance_says_so_and_names_no_job_that_has_ended(api: Api) -> None:
+    application = await api.application(PLAIN_MANIFEST)
+    first = accepted(await _launch_as(api, application, "web"))["id"]
+    await api.settled(first)
+    told = (
+        f"'web' is a living instance already: {first}, Running. Nothing is launched, and the instance stays as it is."
+    )
+
+    answer = await _launch_as(api, application, "web", "?ifExists=return")
+    assert accepted(answer) == {"id": first, "warnings": [told]}
+    assert "Launchbay-Job" not in answer.headers
+    assert "Location" not in answer.headers
+    preview = await api.post(f"applications/{application}/launch/preview?ifExists=return", {"instanceName": "web"})
+    assert (accepted(preview)["components"], accepted(preview)["warnings"]) == ([], [told])
+
+
+async def test_a_rule_for_names_holds_for_renamed_instances_too(api: Api) -> None:
+    application = await api.application(PLAIN_MANIFEST)
+    for name in ("web", "shop"):
+        await api.settled(accepted(await _launch_as(api, application, name))["id"])
+    shop = accepted(await _launch_as(api, application, "shop", "?ifExists=return"))["id"]
+    to_web, to_own = {"instanceName": "web"}, {"instanceName": "shop"}
+    assert accepted(await api.post(f"instances/{shop}/configuration/preview", to_web))["errors"] == []
+
+    accepted(await api.put(f"applications/{application}/lifetime", {"ifExists": "return"}))
+    errors = accepted(await api.post(f"instances/{shop}/configuration/preview", to_web))["errors"]
+    told = refused(await api.put(f"instances/{shop}/configuration", to_web), 400, "NameExists")
+    assert told.startswith("'web' is the name of another living instance of the application in the environment.")
+    assert " ".join(errors) == told
+    accepted(await api.put(f"instances/{shop}/configuration", to_own))
+    await api.settled(shop)
+
+    accepted(await api.put(f"applications/{application}/lifetime", {}))
+    accepted(await api.put(f"instances/{shop}/configuration", to_web))
+
+
+async def test_a_change_set_that_launches_minds_the_name(api: Api) -> None:
+    application = await api.application(PLAIN_MANIFEST)
+    act = {"act": "launch", "applicationId": application, "launch": {"instanceName": "web"}}
+    at = f"organizations/{api.organization}/change-sets"
+    made = accepted(await api.post(at, {**act, "ifExists": "fail"}))["id"]
+    first = accepted(await _launch_as(api, application, "web"))["id"]
+
+    for way in ("fail", "return"):
+        assert first in refused(await api.post(at, {**act, "ifExists": way}), 400, "NameExists")
+    accepted(await api.post(at, act))
+    applied = await api.post(f"change-sets/{made}/apply")
+    assert "is the name of a living instance" in applied.text
 
 
 async def test_a_field_of_the_body_with_this_name_is_a_parameter(api: Api) -> None:
@@ -459,9 +513,20 @@ async def test_one_of_many_launches_at_the_same_time_wins_the_name(databases: Da
         returning = [_launch_as(each, application, "shop", "?ifExists=return") for each in (api, other) * 20]
         answers = await asyncio.gather(*failing)
         returned = await asyncio.gather(*returning)
+        renamed = [await api.launch(application, instanceName=f"old {number}") for number in range(8)]
+        for each in renamed:
+            await api.settled(each)
+        to_hut = [
+            each.put(f"instances/{old}/configuration", {"instanceName": "hut"})
+            for each, old in zip((api, other) * 4, renamed, strict=True)
+        ]
+        launching = [_launch_as(each, application, "hut", "?ifExists=fail") for each in (api, other) * 4]
+        accepted(await api.put(f"applications/{application}/lifetime", {"ifExists": "fail"}))
+        named = await asyncio.gather(*to_hut, *launching)
 
     won = [each for each in answers if each.status_code == 200]
     assert len(won) == 1
     assert all(accepted(won[0])["id"] in refused(each, 400, "NameExists") for each in answers if each is not won[0])
     assert len({accepted(each)["id"] for each in returned}) == 1
+    assert [each.status_code for each in named].count(200) == 1, "launches and new names of instances have one order"
     databases.drop(url)

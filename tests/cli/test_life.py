@@ -276,6 +276,29 @@ def test_whatever_takes_parameters_prints_what_was_ignored(cli: Shell, tmp_path:
         assert told.stderr.count("Warning: Workflow launch has no parameter odd, so it is ignored.") == 1
 
 
+def test_a_launch_returns_the_instance_that_has_its_name(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "named", "launch: {steps: []}\n")
+    first = cli.good("launch", "named", "--name", "one", "--wait", "-o", "json")
+    for more in ((), ("--wait",)):
+        told = cli.run("launch", "named", "--name", "one", "--if-exists", "return", *more)
+        assert told.exit_code == 0, told.stderr
+        assert "Warning: 'one' is a living instance already:" in told.stderr
+        assert "has started" not in told.stderr
+        assert told.stdout.strip() == json.loads(first)["id"]
+
+    for way in ("fail", "return"):
+        nameless = cli.run("launch", "named", "--if-exists", way)
+        assert (nameless.exit_code, "Add --name, or leave --if-exists out." in nameless.stderr) == (2, True)
+
+
+def test_a_launch_that_returns_a_failed_instance_fails_if_it_is_to_wait(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "broken", FAILING)
+    cli.run("launch", "broken", "--name", "one", "--wait")
+    told = cli.run("launch", "broken", "--name", "one", "--if-exists", "return", "--wait")
+    assert told.exit_code == 1
+    assert "Nothing runs on the instance, which is Failed." in told.stderr
+
+
 def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:
     cli.good("application", "create", "warned")
     file = tmp_path / "warned.yaml"

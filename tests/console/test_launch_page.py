@@ -107,6 +107,26 @@ async def test_the_command_line_says_what_the_form_says_without_secrets(api: Api
     assert "nobody-may-read-this" not in unescape(command)
 
 
+async def test_the_form_says_what_to_do_if_the_name_exists(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application("launch: {steps: []}\n", "Harbour shop of the name")
+    instance = await api.launch(application, instanceName="One and only")
+    await api.settled(instance)
+    path, sent = f"/console/applications/{application}/launch", {**FORM, "instanceName": "One and only"}
+
+    refused_page = await shown(visitor, path, **sent, do="launch", ifExists="fail")
+    assert refused_page.status == 400
+    assert "'One and only' is the name of a living instance of 'Harbour shop of the name'" in refused_page.text
+    assert instance in refused_page.text
+    assert re.search('<option value="fail" selected>Refuse the launch', refused_page.answer.text)
+    page = await shown(visitor, path, **sent, do="preview", ifExists="return")
+    assert "Nothing is launched, and the instance stays as it is." in page.text
+    assert "--if-exists return" in page.answer.text
+    answer = await post(visitor, path, **sent, do="launch", ifExists="return")
+    assert isinstance(answer, httpx.Response)
+    assert answer.headers["location"] == f"/console/instances/{instance}"
+    assert "Nothing was launched." in (await get(visitor, f"/console/instances/{instance}")).text
+
+
 async def test_a_launch_says_how_long_the_last_ones_took(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(SHOP)
     path = f"/console/applications/{application}/launch"

@@ -27,17 +27,22 @@ async def test_lifetimes_are_set_in_words_and_shown_as_they_are(
     owner = await _owner(api, kind)
     here = f"{HOME}/{kind}/{owner}"
     sent = {"default": "8 hours", "greatest": "7 days", "extend": "1 hour 30 minutes", "extensions": "3", "mail": "1"}
+    sent["if_exists"] = "fail"
     assert isinstance(await post(visitor, f"{here}/lifetime", must_end="1", grace="10 min", **sent), httpx.Response)
     rules = accepted(await api.get(f"{kind}/{owner}/lifetime"))
     assert rules["defaultMs"] == 8 * 3_600_000
     assert (rules["extendMs"], rules["graceMs"]) == (90 * 60_000, 600_000)
     assert (rules["mayNever"], rules["mail"], rules["extensions"]) == (False, True, 3)
-    fields = (await get(visitor, f"{here}/settings")).fields
+    page = await get(visitor, f"{here}/settings")
+    fields = page.fields
     assert (fields["default"], fields["greatest"], fields["grace"]) == ("8 hours", "7 days", "10 minutes")
+    assert rules["ifExists"] == "fail"
+    assert '<option value="fail" selected>Refuse the launch' in page.answer.text
     # An empty field takes the rule away.
     assert isinstance(await post(visitor, f"{here}/lifetime", default="never"), httpx.Response)
     rules = accepted(await api.get(f"{kind}/{owner}/lifetime"))
     assert (rules["defaultMs"], rules["greatestMs"], rules["mayNever"]) == (-1, None, True)
+    assert "ifExists" not in rules
 
 
 @pytest.mark.parametrize(

@@ -248,13 +248,22 @@ def waiting_options(
 
 
 def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    if_exists = call.query.get("ifExists")
+    if if_exists in {"fail", "return"} and not (call.body or {}).get("instanceName"):
+        raise click.UsageError(f"--if-exists {if_exists} compares names. Add --name, or leave --if-exists out.")
     if options["is_dry_run"]:
         show_preview(connection, replace(call, spec=Operations.preview_launch.row, idempotency_key=None))
         return
     document, job = _started(connection, call)
     _print_warnings(document)
-    if options["wait"]:
+    if options["wait"] and job:
         follow(connection, document["id"], job, options["timeout"], after=0)
+    elif options["wait"]:  # it was there, and nothing runs on it
+        with shown_on_failure(connection, document["id"]):
+            found = connection.client.read_instance(document["id"])
+            if found.status != InstanceStatus.RUNNING:
+                raise CommandFailed(f"Nothing runs on the instance, which is {found.status}.", ExitCode.FAILED)
+        _show_started(connection, document, job)
     else:
         _show_started(connection, document, job)
 

@@ -433,8 +433,8 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         `labels`: Labels of the instance: names to strings.
-        `if_exists`: If the application has a living instance with this name in the environment: fail, return its ID,
-        or allow a second one. Default: as the rules of application and environment say, else allow.
+        `if_exists`: If a living instance of the application has this name in the environment: `fail`, `return` it as
+        it is, or `allow` a second one. Default: as the rules of application and environment say, else `allow`.
         """
 
     @operation(
@@ -473,8 +473,8 @@ class Operations:
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
         `labels`: Labels of the instance: names to strings.
-        `if_exists`: If the application has a living instance with this name in the environment: fail, return its ID,
-        or allow a second one. Default: as the rules of application and environment say, else allow.
+        `if_exists`: If a living instance of the application has this name in the environment: `fail`, `return` it as
+        it is, or `allow` a second one. Default: as the rules of application and environment say, else `allow`.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/failurePolicy"))
@@ -527,7 +527,8 @@ class Operations:
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
-        `if_exists`: What launches do whose name a living instance has, if they don't say it.
+        `if_exists`: What launches do whose name a living instance has, if they don't say it: `fail`, `return` that
+        instance, or `allow` a second one. With the first two, no instance is renamed to such a name.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/sleep"))
@@ -855,7 +856,8 @@ class Operations:
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
         `mail`: Whether owners are warned by email, too.
-        `if_exists`: What launches do whose name a living instance has, if they don't say it.
+        `if_exists`: What launches do whose name a living instance has, if they don't say it: `fail`, `return` that
+        instance, or `allow` a second one. With the first two, no instance is renamed to such a name.
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/sleep"))
@@ -1884,6 +1886,7 @@ class Operations:
         select: types.Selection | None = None,
         application_id: str | None = None,
         launch: Mapping[str, Any] | None = None,
+        if_exists: Literal["allow", "fail", "return"] | None = None,
         configuration: Mapping[str, Any] | None = None,
         version: int | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -1899,6 +1902,7 @@ class Operations:
         """Keep what a change of instances or a directory would do. Permission: EditInstance; CreateInstance for a
         launch; what its changes need for a directory.
 
+        `if_exists`: For `launch`: what it does if a living instance has its name.
         `files`: The files of a directory: their texts by their paths in it.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
         `on_failure`: What an instance does when its reconfiguration fails.

@@ -197,7 +197,10 @@ class StatusRow(NamedTuple):
 
 
 class NamedInstance(NamedTuple):
-    """A living instance that a launch found by its name, and its newest job."""
+    """A living instance that was found by its name.
+
+    `job_id` is what runs on it, or empty.
+    """
 
     id: str
     status: str

@@ -24,6 +24,7 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import LinkKind
 from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
+from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import masked_message
 from launchbay.model.scalars import json_real
 from launchbay.planning import DESTROY, StartedJob
@@ -55,7 +56,7 @@ from launchbay.usecases.directory_plans import (
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import FailurePolicy
-from launchbay.usecases.launch import launch, plan_launch_tree
+from launchbay.usecases.launch import check_name, launch, nothing_launched, plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
@@ -72,7 +73,7 @@ _SHOWN = 20  # sentences of one refusal
 _SETTLED = 50  # instances of one round
 ActKind = Literal["launch", "reconfigure", "version", "destroy", "apply"]
 _FIELDS: Mapping[str, frozenset[str]] = {
-    "launch": frozenset({"application_id", "launch"}),
+    "launch": frozenset({"application_id", "launch", "if_exists"}),
     "reconfigure": frozenset({"configuration"}),
     "version": frozenset({"version", "parameters"}),
     "destroy": frozenset({"force"}),
@@ -83,13 +84,14 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to do.
 
-    `launch` and `configuration` are bodies of the requests; `parameters` go over the present ones. `files` are those
-    of a directory by their paths, and `plan` is what applying it does.
+    `launch` and `configuration` are bodies of the requests, and `if_exists` is of a launch; `parameters` go over the
+    present ones. `files` are those of a directory by their paths, and `plan` is what applying it does.
     """
 
     act: ActKind
     application_id: str | None = None
     launch: dict[str, Any] | None = None
+    if_exists: IfExists | None = None
     configuration: dict[str, Any] | None = None
     version: int | None = None
     parameters: dict[str, Any] | None = None
@@ -103,7 +105,8 @@ class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         given = {
             name for name in self.__struct_fields__ if name != "act" and getattr(self, name) not in (None, False, {})
         }
-        if unused := sorted({"application_id": "applicationId"}.get(name, name) for name in given - _FIELDS[self.act]):
+        names = {"application_id": "applicationId", "if_exists": "ifExists"}
+        if unused := sorted(names.get(name, name) for name in given - _FIELDS[self.act]):
             raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
         needed = {"launch": self.application_id, "version": self.version, "apply": self.files}.get(self.act, "")
         if needed is None:
@@ -856,7 +859,9 @@ class _Offers:
 async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers: _Offers) -> _Planned:
     """Return what the act does to one instance, or launches. Raises BadRequest, NotAllowed."""
     if act.act == "launch":
-        planned = await plan_launch_tree(work, act.application_id or "", act.launch or {})
+        planned = await plan_launch_tree(work, act.application_id or "", act.launch or {}, act.if_exists)
+        if (existing := await check_name(work, planned)) is not None:
+            raise BadRequest(nothing_launched(planned, existing), code="NameExists")
         root, environment = planned.root, planned.environment
         # What the request leaves open is decided now: a newer version doesn't change what was shown.
         body = {**(act.launch or {}), "version": root.version, "environmentId": environment.id}
@@ -1055,7 +1060,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
 
 async def _carry_out(ctx: Context, act: ChangeAct, planned: _Planned) -> StartedJob:
     if act.act == "launch":
-        return await launch(ctx, planned.application_id, planned.body)
+        return await launch(ctx, planned.application_id, planned.body, act.if_exists)
     assert planned.instance_id is not None, "only a launch has no instance"
     if act.act == "destroy":
         return await run_workflow(ctx, planned.instance_id, DESTROY, {}, force=bool(act.force))

@@ -111,9 +111,11 @@ async def _launch(
     if planned.if_exists != "allow" and request.instance_name is not None:
         if shares_commit:
             raise NotTogether  # who waits for a name holds a connection, and the group needs another one
-        existing = await _only_one(work, planned)
+        await lock_name(work, application.id, planned.environment.id, root.name)
+        existing = await check_name(work, planned)
         if existing is not None:
-            return existing
+            work.warn([nothing_launched(planned, existing)])
+            return StartedJob(existing.id, existing.job_id, is_new=False)
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     needed = await _places(work, planned)
     started = write_launch(
@@ -148,38 +150,33 @@ def ignored_by_launch(planned: PlannedLaunch) -> tuple[str, ...]:
     return (*planned.root.ignored_parameters(), *ignored_in_submodules(planned.request.submodules))
 
 
-async def _only_one(work: Work, planned: PlannedLaunch) -> StartedJob | None:
-    """Return the instance that has the name already, or None. The name is this transaction's until its end.
+async def lock_name(work: Work, application_id: str, environment_id: str, name: str) -> None:
+    """Wait until no other transaction gives this name.
 
-    Raises BadRequest if the launch is to fail then.
+    It is this one's until its end.
     """
-    await instances.lock_name(
-        work.connection,
-        application_id=planned.application.id,
-        environment_id=planned.environment.id,
-        name=planned.root.name,
+    await instances.lock_name(work.connection, application_id=application_id, environment_id=environment_id, name=name)
+
+
+async def find_by_name(work: Work, application_id: str, environment_id: str, name: str) -> NamedInstance | None:
+    """Return the living instance that has the name there."""
+    return await instances.find_by_name(
+        work.connection, application_id=application_id, environment_id=environment_id, name=name
     )
-    found = await check_name(work, planned)
-    if found is None:
-        return None
-    await work.lookup.instance(found.id, Permission.READ)
-    return StartedJob(found.id, found.job_id)
 
 
 async def check_name(work: Work, planned: PlannedLaunch) -> NamedInstance | None:
     """Return the living instance that a launch would return instead of a new one.
 
-    Raises BadRequest if it would fail.
+    Raises BadRequest if it would fail, and NotAllowed for an instance that the caller may not read.
     """
     if planned.if_exists == "allow" or planned.request.instance_name is None:
         return None
-    found = await instances.find_by_name(
-        work.connection,
-        application_id=planned.application.id,
-        environment_id=planned.environment.id,
-        name=planned.root.name,
-    )
-    if found is None or (planned.if_exists == "return" and found.status != InstanceStatus.DESTROYING):
+    found = await find_by_name(work, planned.application.id, planned.environment.id, planned.root.name)
+    if found is None:
+        return None
+    if planned.if_exists == "return" and found.status != InstanceStatus.DESTROYING:
+        await work.lookup.instance(found.id, Permission.READ)
         return found
     where = f"{planned.application.name!r} in the environment {planned.environment.name!r}"
     remedy = "Wait until it is gone" if found.status == InstanceStatus.DESTROYING else "Destroy it"
@@ -189,6 +186,12 @@ async def check_name(work: Work, planned: PlannedLaunch) -> NamedInstance | None
         code="NameExists",
         field="instanceName",
     )
+
+
+def nothing_launched(planned: PlannedLaunch, existing: NamedInstance) -> str:
+    """Return the warning of a launch that returns an instance."""
+    who = f"{planned.root.name!r} is a living instance already: {existing.id}, {existing.status}"
+    return f"{who}. Nothing is launched, and the instance stays as it is."
 
 
 async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:
@@ -216,6 +219,13 @@ async def plan_launch_tree(
         application_id, wanted if isinstance(wanted, str) else None, Permission.CREATE_INSTANCE
     )
     given = read_launch_request(body)
+    if if_exists in {"fail", "return"} and given.instance_name is None:
+        raise BadRequest(
+            f"ifExists={if_exists} compares names, and this launch has none.",
+            "Send instanceName, or leave ifExists out.",
+            code="InvalidField",
+            field="instanceName",
+        )
     request = await _with_revision(work, application, given)
     if environment is None or request.environment_id not in {None, environment.id}:
         environment = await _environment(work, application, request.environment_id)

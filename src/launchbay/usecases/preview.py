@@ -37,7 +37,7 @@ from launchbay.planning import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch import check_name, ignored_by_launch, plan_launch_tree
+from launchbay.usecases.launch import check_name, ignored_by_launch, nothing_launched, plan_launch_tree
 from launchbay.usecases.launch_request import ignored_in_configuration
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.reconfigure import plan_configuration
@@ -109,9 +109,11 @@ async def preview_launch(
     async with ctx.begin() as work:
         try:
             planned = await plan_launch_tree(work, application_id, body, if_exists)
-            await check_name(work, planned)
+            existing = await check_name(work, planned)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
+        if existing is not None:
+            return Preview(warnings=[nothing_launched(planned, existing)])
         preview = await preview_tree(work, planned.root)
         estimate = await _estimate(work, application_id)
         return msgspec.structs.replace(

@@ -24,7 +24,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.generations import Generation
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch import bind_services, shared_instances, validate_runnable
+from launchbay.usecases.launch import bind_services, find_by_name, lock_name, shared_instances, validate_runnable
 from launchbay.usecases.launch_request import (
     ConfigurationRequest,
     ignored_in_configuration,
@@ -41,6 +41,7 @@ from launchbay.usecases.launch_tree import (
     write_children,
     write_links,
 )
+from launchbay.usecases.lifetimes import rules_of
 from launchbay.usecases.workflows import InstanceBusy, before_triggers, busy
 
 _LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
@@ -90,15 +91,23 @@ async def _reconfigure(
                 raise await busy(work, asked)
             # What the plan starts from must not change until it is written: no job begins or ends while this is held.
             if await instances.lock_at_once(work.connection, instance_id=asked.id) is not None:
-                return await _accept(work, instance_id, body, generation)
+                return await _accept(work, asked, body, generation)
         # Whoever has it may change nothing, or leave an instance that no longer is what it was.
         await asyncio.sleep(delay_s)
     raise InstanceBusy("Another request is changing the instance; try again.", instance_id=asked.id)
 
 
-async def _accept(work: Work, instance_id: str, body: Mapping[str, Any], generation: Generation | None) -> StartedJob:
-    """Accept the new configuration of an instance that is locked."""
-    planned = await plan_configuration(work, instance_id, body, generation)
+async def _accept(
+    work: Work, asked: InstanceRecord, body: Mapping[str, Any], generation: Generation | None
+) -> StartedJob:
+    """Accept the new configuration of an instance that is locked.
+
+    `asked` is what it was before.
+    """
+    name = read_configuration_request(body).instance_name
+    if name is not None:  # a launch may demand at the same time that this name is free
+        await lock_name(work, asked.application_id, asked.environment_id, name)
+    planned = await plan_configuration(work, asked.id, body, generation)
     record, root = planned.record, planned.root
     plan = plan_reconfigure(record.status)
     if record.status is InstanceStatus.DESTROYED:
@@ -137,6 +146,7 @@ async def plan_configuration(
     record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     _refuse_submodule(record)
     request = read_configuration_request(body)
+    await _check_name(work, record, request.instance_name)
     target = await _target(work, record, request)
     if generation is not None:
         target = replace(target, revision_id=generation.revision_id)
@@ -169,6 +179,22 @@ def _refuse_submodule(record: InstanceRecord) -> None:
     if record.parent_id is not None:
         raise NotAllowed(
             "The instance belongs to a submodule; reconfigure the instance that launched it.", code="SubmoduleInstance"
+        )
+
+
+async def _check_name(work: Work, record: InstanceRecord, name: str | None) -> None:
+    """Raise BadRequest for a name that rules keep for another living instance.
+
+    See decision 0147.
+    """
+    if name in {None, record.name} or (await rules_of(work, record)).if_exists in {None, "allow"}:
+        return
+    if await find_by_name(work, record.application_id, record.environment_id, name) is not None:
+        raise BadRequest(
+            f"{name!r} is the name of another living instance of the application in the environment.",
+            "Choose another name: a rule (ifExists) demands it.",
+            code="NameExists",
+            field="instanceName",
         )
 
 

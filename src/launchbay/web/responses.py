@@ -246,15 +246,15 @@ class LaunchQuery(IncludeQuery, frozen=True):
     ifExists: Annotated[
         IfExists | None,
         msgspec.Meta(
-            description="If the application has a living instance with this name in the environment: fail, return its "
-            "ID, or allow a second one. Default: as the rules of application and environment say, else allow."
+            description="If a living instance of the application has this name in the environment: `fail`, `return` it "
+            "as it is, or `allow` a second one. Default: as the rules of application and environment say, else `allow`."
         ),
     ] = None
 
 
 def job_headers(started: StartedJob) -> Headers:
     """Return the headers that name the job which a request began or queued."""
-    if not started.job_id:  # a launch returned an instance whose jobs are deleted
+    if not started.job_id:  # a launch returned an instance on which nothing runs
         return ()
     location = f"/api/1/instances/{started.instance_id}/jobs/{started.job_id}"
     return (("Location", location), ("Launchbay-Job", started.job_id))

@@ -33,6 +33,7 @@ from launchbay.ids import new_id
 from launchbay.manifest.graph import COMPUTE, SERVICE, CompiledManifest
 from launchbay.manifest.services import markers, properties, required_providers
 from launchbay.model.job import JobStatus
+from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.schedule import next_due
 from launchbay.planning import LAUNCH, environment_view
@@ -50,6 +51,12 @@ from launchbay.usecases.manifests import list_manifests
 from launchbay.usecases.preview import Preview, estimate_launch, preview_launch
 from launchbay.usecases.revisions import list_revisions, read_revision
 
+IF_EXISTS: tuple[tuple[IfExists | None, str], ...] = (
+    (None, "As the rules say"),
+    ("fail", "Refuse the launch"),
+    ("return", "Open that instance"),
+    ("allow", "Launch a second one"),
+)
 _LANES = 12  # of the timeline of the last launch
 _PREVIEW = "preview"
 _SECRET = "********"  # noqa: S105 - what stands for a secret in the command line
@@ -105,14 +112,16 @@ async def launch(request: PageRequest) -> Response:
         draft.clear_errors()
         return await _show(request, draft, None)
     problem: LaunchbayError | None = None
+    if_exists = _if_exists(form)
     try:
         body = _body(request, draft, form.text("lifetime"))
         if not draft.has_field_errors:
             if form.text("do") == SAVE:
-                act = ChangeAct(act="launch", application_id=draft.application.id, launch=body)
+                act = ChangeAct(act="launch", application_id=draft.application.id, launch=body, if_exists=if_exists)
                 return await save(request, draft.application.organization_id, act)
-            started = await usecases_launch.launch(request.ctx, draft.application.id, body)
-            return request.redirect(f"{HOME}/instances/{started.instance_id}", "Launch started.")
+            started = await usecases_launch.launch(request.ctx, draft.application.id, body, if_exists)
+            told = "Launch started." if started.is_new else "This instance has the name already. Nothing was launched."
+            return request.redirect(f"{HOME}/instances/{started.instance_id}", told)
         problem = BadRequest(forms.FIX_FIELDS)
     except BadRequest as error:
         draft.place_errors(error.messages)
@@ -158,7 +167,7 @@ async def _draft(request: PageRequest, version: str | None, revision_id: str | N
         fields=fields,
         submodules=await submodule_groups(request, module, now, environment_id or None),
     )
-    draft.command = _command(draft, form.text("lifetime", forms.CHOICES[0][0]), form.text("minutes"))
+    draft.command = _command(draft, form)
     return draft
 
 
@@ -176,6 +185,11 @@ def _body(request: PageRequest, draft: _Draft, lifetime: str) -> dict[str, Any]:
     }
 
 
+def _if_exists(form: forms.Form) -> IfExists | None:
+    """Return the choice for a name that exists; None: as the rules say."""
+    return next((value for value, _ in IF_EXISTS if value == form.text("ifExists")), None)
+
+
 async def _preview(request: PageRequest, draft: _Draft, lifetime: str) -> None:
     """Preview the launch, unless required fields are empty."""
     fields = [*draft.fields, *fields_in(draft.submodules)]
@@ -185,7 +199,8 @@ async def _preview(request: PageRequest, draft: _Draft, lifetime: str) -> None:
         draft.preview = Preview(errors=wrong)
         return
     try:
-        draft.preview = await preview_launch(request.ctx, draft.application.id, _body(request, draft, lifetime))
+        body, if_exists = _body(request, draft, lifetime), _if_exists(request.form)
+        draft.preview = await preview_launch(request.ctx, draft.application.id, body, if_exists)
     except (BadRequest, NotAllowed) as error:
         draft.preview = Preview(errors=list(error.messages))
 
@@ -275,6 +290,8 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         lifetime=lifetime,
         minutes=form.text("minutes"),
         lifetimes=forms.CHOICES,
+        if_exists=_if_exists(form),
+        ways=IF_EXISTS,
         schedule=first_schedule(draft.manifest, now),
         machines=0
         if draft.preview is None
@@ -316,7 +333,7 @@ async def _similar(request: PageRequest, application: Application) -> tuple[str,
     return next(((row.id, row.name) for row in page.rows if row.id is not None), None)
 
 
-def _command(draft: _Draft, lifetime: str, minutes: str) -> str:
+def _command(draft: _Draft, form: forms.Form) -> str:
     """Return the launch as a command line, with placeholders for secrets."""
     words = ["launchbay", "launch", draft.application.name]
     if draft.revision is not None:
@@ -326,13 +343,15 @@ def _command(draft: _Draft, lifetime: str, minutes: str) -> str:
     if chosen is not None and not chosen.is_default:
         words += ["--environment", chosen.name]
     try:
-        interval = forms.interval_ms(lifetime, minutes)
+        interval = forms.interval_ms(form.text("lifetime", forms.CHOICES[0][0]), form.text("minutes"))
     except BadRequest:
         interval = 0  # the form says what is wrong with it
     if interval:
         words += ["--destroy-interval", "never" if interval < 0 else f"{interval // 1000}s"]
     if draft.name:
         words += ["--name", draft.name]
+    if (if_exists := _if_exists(form)) is not None:
+        words += ["--if-exists", if_exists]
     for each in draft.fields:
         if each.is_secret and (each.value or each.is_kept):
             words += ["-p", f"{each.name}={_SECRET}"]

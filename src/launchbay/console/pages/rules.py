@@ -15,7 +15,7 @@ from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
+from launchbay.model.lifetimes import NEVER, IfExists, LifetimeRules, duration
 from launchbay.model.schedule import local_time, zone_of
 from launchbay.model.sleep_windows import DAYS, MOST_WINDOWS, SleepRules, SleepWindow
 from launchbay.usecases import sleep_windows
@@ -44,6 +44,14 @@ LENGTHS = (
     ("extend", "Longest extension", "Empty: any."),
     ("grace", "Grace time before a destroy", "Until then, you can take it back. Empty: none."),
     ("idle", "Longest time without a run", "Then the instance is destroyed. An hour or more. Empty: any."),
+)
+
+# What launches do by default whose name a living instance has.
+IF_EXISTS: tuple[tuple[IfExists | None, str], ...] = (
+    (None, "No rule: launch a second one"),
+    ("fail", "Refuse the launch"),
+    ("return", "Return that instance"),
+    ("allow", "Launch a second one"),
 )
 
 
@@ -107,6 +115,7 @@ async def rule_values(
         "rule_theirs": theirs,
         "lifetime": lifetime,
         "lengths": LENGTHS,
+        "if_exists_rules": IF_EXISTS,
         "sleep": sleep,
         "sleep_windows": [*sleep.windows, WindowRow("", "", (), _zone(sleep))][:MOST_WINDOWS],
         "sleep_days": DAYS,
@@ -152,6 +161,7 @@ def _texts(rules: LifetimeRules) -> dict[str, str]:
         "extensions": "" if rules.extensions is None else str(rules.extensions),
         "must_end": "" if rules.may_never else "1",
         "mail": "1" if rules.mail else "",
+        "if_exists": rules.if_exists or "",
     }
 
 
@@ -183,6 +193,7 @@ async def save_lifetime(request: PageRequest, kind: RuleOwner) -> Response:
             extensions=extensions,
             may_never=not form.has("must_end"),
             mail=form.has("mail"),
+            if_exists=next((value for value, _ in IF_EXISTS if value and value == form.text("if_exists")), None),
         )
         await replace_rules(request.ctx, kind, owner_id, rules)
     return request.redirect(

@@ -40,8 +40,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(
 )) IS NULL;
 
 -- name: find_by_name
-SELECT id, status, coalesce((SELECT jobs.id FROM jobs WHERE jobs.instance_id = instances.id ORDER BY jobs.id DESC LIMIT 1), '') AS job_id
-FROM instances
+SELECT id, status, coalesce(job_id, '') AS job_id FROM instances
 WHERE application_id = %(application_id)s AND environment_id = %(environment_id)s AND name = %(name)s AND parent_id IS NULL
   AND destroyed_at IS NULL
 ORDER BY status = 'Destroying', instances.id DESC LIMIT 1;

@@ -12,6 +12,7 @@ from launchbay.limits import (
     ORGANIZATION_ARCHIVE_BYTES,
     PAGE_ROWS,
 )
+from launchbay.model.lifetimes import IfExists
 from launchbay.store.change_sets import AnswerRow, ChangeSet, ChangeSetInstance
 from launchbay.usecases import change_sets
 from launchbay.usecases.change_sets import (
@@ -47,6 +48,9 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     select: Selection | None = None
     applicationId: str | None = None
     launch: dict[str, Any] | None = None
+    ifExists: Annotated[
+        IfExists | None, msgspec.Meta(description="For `launch`: what it does if a living instance has its name.")
+    ] = None
     configuration: dict[str, Any] | None = None
     version: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
     parameters: dict[str, Any] | None = None
@@ -78,6 +82,7 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             act=self.act,
             application_id=self.applicationId,
             launch=self.launch,
+            if_exists=self.ifExists,
             configuration=self.configuration,
             version=self.version,
             parameters=self.parameters,

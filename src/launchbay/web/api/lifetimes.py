@@ -35,7 +35,10 @@ class LifetimeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     mail: Annotated[bool, msgspec.Meta(description="Whether owners are warned by email, too.")] = False
     ifExists: Annotated[
         IfExists | UnsetType | None,
-        msgspec.Meta(description="What launches do whose name a living instance has, if they don't say it."),
+        msgspec.Meta(
+            description="What launches do whose name a living instance has, if they don't say it: `fail`, `return` "
+            "that instance, or `allow` a second one. With the first two, no instance is renamed to such a name."
+        ),
     ] = UNSET
 
 
