@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
 from launchbay.errors import ActionFailed
 from launchbay.machines.ssh import SshMachines
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.machine import ChefRun, CommandResult, JumpHost, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, context, run
-from tests.support.machines import LOGIN, Hosts, needs_sshd, parts
+from tests.support.machines import LOGIN, Host, Hosts, needs_sshd, parts
 from tests.support.network import answer, loopback_server, packed
 from tests.support.servers import is_alive, pids, until
 
@@ -449,8 +450,8 @@ class TestOnMachines:
         running = asyncio.create_task(
             ANSIBLE.run(ActionCall({"playbook": play(waiting, connection="local"), "roles": "web"}, context))
         )
-        await until(lambda: bool(list(places.glob("*/keys/0"))) or running.done())
-        [key] = places.glob("*/keys/0")
+        await until(lambda: bool(list(places.glob("*/keys/launchbay-0"))) or running.done())
+        [key] = places.glob("*/keys/launchbay-0")
         await until(lambda: key.stat().st_size > 0)
 
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
@@ -460,6 +461,30 @@ class TestOnMachines:
         go_on.touch()
         await running
         assert not key.exists()
+
+    async def test_two_jump_hosts_lead_to_a_host_and_their_keys_are_checked(
+        self, hosts: Hosts, tmp_path: Path, places: Path
+    ) -> None:
+        def hop(host: Host, key_name: str) -> JumpHost:
+            return JumpHost(address=host.address, port=host.port, login=LOGIN, key_name=key_name)
+
+        def sign_ins() -> list[int]:
+            return [(host.directory / "sshd.log").read_text().count("Accepted publickey") for host in hosts.hosts]
+
+        context = self.context(hosts, tmp_path)
+        way = (hop(hosts[0], "deploy"), hop(hosts[1], ""))
+        before = sign_ins()
+        context.machines.machines[0] = msgspec.structs.replace(context.machines.machines[0], jump=way)
+        access = await context.machines.ssh_access(context.machines.machines[0])
+        assert [each.address for each in (*access.jump, access)] == [hosts[number].address for number in (0, 1, 0)]
+
+        outputs = await run(ANSIBLE, context, roles="web", playbook=play({"ansible.builtin.ping": {}}))
+
+        assert {host: stats["ok"] for host, stats in outputs["stats"].items()} == {hosts[0].address: 1}
+        first, second = (after - known for after, known in zip(sign_ins(), before, strict=True))
+        assert second == 3  # the access above, the one of the step, and Ansible
+        assert first >= 5  # the same, as jump host and as the host itself; two accesses may share a connection
+        assert list(places.iterdir()) == []
 
     async def test_a_host_that_shows_another_key_is_not_let_near(self, hosts: Hosts, tmp_path: Path) -> None:
         context = self.context(hosts, tmp_path)

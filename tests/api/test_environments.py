@@ -92,6 +92,24 @@ async def test_policies_that_cannot_be_read_are_refused_with_their_place_and_cha
     assert len(await policies(api, environment)) == 2
 
 
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        ("machines.jump: ops@:22", "The policy 'machines.jump': Invalid host 'ops@:22'"),
+        ("machines.jump: a,b,,c", "Invalid host ''"),
+        ("machines.jump: a,a,a,a,a,a,a,a,a", "There are 9 jump hosts in a row. Limit: 8."),
+        ("machines.jump: 5", "Invalid jump hosts"),
+        ("outgoing.allow: 127.0.0.1/99", "The policy 'outgoing.allow': "),
+    ],
+)
+async def test_a_policy_with_a_form_of_its_own_is_refused_with_its_place(api: Api, policy: str, told: str) -> None:
+    environment = await new_environment(api)
+    answer = await api.put_yaml(f"environments/{environment}", f"policies:\n  a.b: 1\n  {policy}\n")
+    message = refused(answer, 400, "InvalidPolicies")
+    assert told in message
+    assert f"Line 3, column {3 + len(policy.partition(' ')[0]) + 1}" in message
+
+
 @pytest.mark.parametrize("content_type", ["application/json", "text/yaml", ""])
 async def test_policies_of_another_content_type_are_400(api: Api, content_type: str) -> None:
     answer = await api.send("PUT", f"environments/{api.environment}", POLICIES.encode(), content_type=content_type)

@@ -330,7 +330,7 @@ def test_a_sentence_finds_its_answer_among_the_first_three(sentence: str, place:
         ("pass output of one step to the next", "reference/manifest/workflows"),
         ("ssh private key for machines", "howto/machines"),
         ("host key changed", "troubleshooting#the-host-key-changed"),
-        ("bastion jump host", "howto/machines"),
+        ("bastion jump host", "howto/jump-hosts"),
         ("windows hosts", "howto/machines"),
         ("aws credentials", "howto/clouds"),
         ("openstack", "howto/clouds"),

@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from launchbay.egress.addresses import Allowlist, policy_problem
+from launchbay.egress.addresses import Allowlist, check_policy
 from launchbay.egress.http import EgressClient
 from launchbay.errors import AddressRefused, CannotStart
 from tests.support.network import FakeResolver, loopback_server
@@ -66,9 +66,11 @@ def test_an_entry_for_nobody_is_refused_at_the_start(text: str) -> None:
 
 
 def test_the_policy_of_an_environment_speaks_of_itself_alone() -> None:
-    assert policy_problem("10.0.0.0/8,build.internal:8080") is None
-    assert "Only the setting" in str(policy_problem(f"10.0.0.0/8@{ORGANIZATION}"))
-    assert "Use an address" in str(policy_problem("%"))
+    check_policy("10.0.0.0/8,build.internal:8080")
+    with pytest.raises(ValueError, match="Only the setting"):
+        check_policy(f"10.0.0.0/8@{ORGANIZATION}")
+    with pytest.raises(ValueError, match="Use an address"):
+        check_policy("%")
 
 
 async def test_requests_of_one_client_keep_each_to_their_own_rules() -> None:

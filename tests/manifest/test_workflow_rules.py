@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchbay.actions.contract import ActionParameter
+from launchbay.actions.provision import Provision
 from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check
 from launchbay.manifest.graph import Workflow
@@ -228,6 +229,21 @@ def mistypes(steps: str) -> list[tuple[str, str]]:
 def test_what_an_author_mistypes_is_a_warning(step: str, code: str, said: str) -> None:
     found = mistypes(f"[{{a: {{{step}}}}}]")
     assert any(said in message for each, message in found if each == code), found
+
+
+@pytest.mark.parametrize(
+    ("jump", "place", "said"),
+    [
+        ("[ops@]", 17, "Invalid host 'ops@'"),
+        ("[{adress: b}]", 17, "Unknown key 'adress' of a jump host"),
+        ("[a, b, c, d, e, f, g, h, i]", 17, "There are 9 jump hosts in a row"),
+    ],
+)
+def test_jump_hosts_that_lead_nowhere_are_a_warning_at_their_place(jump: str, place: int, said: str) -> None:
+    text = f"launch:\n  steps:\n    - a:\n        action: provisionVms\n        parameters:\n          jump: {jump}\n"
+    [finding] = check(text.encode(), known_actions={"provisionVms": Provision("provisionVms")})
+    assert (finding.code, finding.line, finding.column) == ("WrongStepParameter", 6, place)
+    assert f"Parameter 'jump': {said}" in finding.message
 
 
 @pytest.mark.parametrize(

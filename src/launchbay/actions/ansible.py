@@ -28,7 +28,7 @@ from launchbay.actions.parameters import (
 from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.machine import SSH_PORT, Machine, SshAccess
+from launchbay.model.machine import Machine, SshAccess
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 from launchbay.telemetry.tracing import trace_variables
 
@@ -257,34 +257,78 @@ async def _inventory(call: ActionCall, directory: Path) -> dict[str, Any]:
     machines = call.context.machines.targets(roles)
     hosts: dict[str, Any] = {}
     groups: dict[str, Any] = {}
-    known: list[str] = []
-    for number, machine in enumerate(machines):
+    ssh = _SshFiles(directory)
+    for machine in machines:
         access = await call.context.machines.ssh_access(machine)
-        key = directory / "keys" / str(number)
-        write_private(key, access.private_key.rstrip() + "\n")
-        name = access.address if access.port == SSH_PORT else f"[{access.address}]:{access.port}"
-        known.append(f"{name} {access.host_key}")
-        hosts[machine.host] = _variables(access, key, directory)
+        hosts[machine.host] = ssh.variables(access)
         groups.setdefault(_group(machine), {"hosts": {}})["hosts"][machine.host] = {}
-    write_private(directory / "known_hosts", "".join(f"{line}\n" for line in known))
+    ssh.write()
     return {"all": {"hosts": hosts, "children": groups}}
 
 
-def _variables(access: SshAccess, key: Path, directory: Path) -> dict[str, Any]:
-    options = {
-        "UserKnownHostsFile": directory / "known_hosts",
-        "GlobalKnownHostsFile": "/dev/null",
-        "StrictHostKeyChecking": "yes",
-        "IdentitiesOnly": "yes",
-        "IdentityAgent": "none",
-    }
-    return {
-        "ansible_host": access.address,
-        "ansible_port": access.port,
-        "ansible_user": access.login,
-        "ansible_ssh_private_key_file": str(key),
-        "ansible_ssh_common_args": "-F /dev/null " + " ".join(f"-o {name}={value}" for name, value in options.items()),
-    }
+class _SshFiles:
+    """The keys, host keys and jump hosts of all machines, in files for `ssh`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._config, self._known_hosts = directory / "ssh_config", directory / "known_hosts"
+        self._keys = directory / "keys"
+        self._known: list[str] = []
+        self._jump_hosts: list[str] = []
+
+    def variables(self, access: SshAccess) -> dict[str, Any]:
+        """Return the variables of a host."""
+        before = ""
+        for each in access.jump:
+            alias, options = self._options(each)
+            options |= {
+                "HostName": each.address.replace("%", "%%"),
+                "Port": each.port,
+                "User": each.login,
+                "BatchMode": "yes",
+            }
+            if before:
+                options["ProxyJump"] = before
+            self._jump_hosts += [f"Host {alias}", *(f"    {name} {value}" for name, value in options.items())]
+            before = alias
+        alias, options = self._options(access)
+        if before:
+            options["ProxyJump"] = before
+        return {
+            "ansible_host": access.address,
+            "ansible_port": access.port,
+            "ansible_user": access.login,
+            "ansible_ssh_private_key_file": str(self._keys / alias),
+            "ansible_ssh_common_args": " ".join(
+                ("-F", str(self._config), *(f"-o {name}={value}" for name, value in options.items()))
+            ),
+        }
+
+    def write(self) -> None:
+        """Write what all hosts share.
+
+        `ssh` starts another `ssh` for a jump host, which gets nothing but `-F`.
+        """
+        write_private(self._known_hosts, "".join(f"{line}\n" for line in self._known))
+        write_private(self._config, "".join(f"{line}\n" for line in self._jump_hosts))
+
+    def _options(self, access: SshAccess) -> tuple[str, dict[str, Any]]:
+        """Write the key of a server; return an alias and the options.
+
+        It has an alias because two networks may use one address.
+        """
+        alias = f"launchbay-{len(self._known)}"
+        self._known.append(f"{alias} {access.host_key}")
+        write_private(self._keys / alias, access.private_key.rstrip() + "\n")
+        return alias, {
+            "HostKeyAlias": alias,
+            "UserKnownHostsFile": self._known_hosts,
+            "GlobalKnownHostsFile": "/dev/null",
+            "StrictHostKeyChecking": "yes",
+            "CheckHostIP": "no",
+            "IdentityFile": self._keys / alias,
+            "IdentitiesOnly": "yes",
+            "IdentityAgent": "none",
+        }
 
 
 def _group(machine: Machine) -> str:

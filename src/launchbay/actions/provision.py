@@ -15,7 +15,7 @@ from launchbay.actions.parameters import (
     whole_number,
 )
 from launchbay.errors import ActionFailed
-from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines
+from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines, read_jump
 
 DEFAULT_ROLE = "default"
 _ADDRESSES = "a list of addresses"
@@ -28,7 +28,8 @@ _SPEC = {
     "publicKeyId": "key_name",
 }
 _SETTINGS = "providerSettings"
-_OWN = frozenset(("roleName", "staticIps", "targetQuantity", "quantity", *_SPEC))
+_JUMP = "jump"
+_OWN = frozenset(("roleName", _JUMP, "staticIps", "targetQuantity", "quantity", *_SPEC))
 
 
 class Provision(ActionDefaults):
@@ -43,6 +44,11 @@ class Provision(ActionDefaults):
         "imageId": ActionParameter("The image of a machine.", type="string"),
         "vmIdentity": ActionParameter("The login.", type="string"),
         "publicKeyId": ActionParameter("The key pair for the login: its name or ID in a vault.", type="string"),
+        _JUMP: ActionParameter(
+            "The jump hosts on the way to the machines, in order: texts such as ops@bastion.example:22, or maps with"
+            " address, port, user and keyPair. Default: the environment's policy machines.jump.",
+            check=read_jump,
+        ),
         "staticIps": ActionParameter(
             "Hosts to adopt instead of creating machines, such as 10.0.0.5 or ops@db.example:2222.",
             type="list<string>",
@@ -110,7 +116,11 @@ def _spec(parameters: Mapping[str, Any]) -> MachineSpec:
     more = settings.get(_SETTINGS)
     if isinstance(more, Mapping):
         settings[_SETTINGS] = {name: value for name, value in more.items() if value is not None}
-    return MachineSpec(**texts, settings=settings)
+    try:
+        jump = read_jump(parameters[_JUMP]) if _JUMP in parameters else None
+    except ValueError as error:
+        raise ActionFailed(f"The parameter '{_JUMP}' is wrong: {error}", retryable=False) from None
+    return MachineSpec(**texts, jump=jump, settings=settings)
 
 
 class Release(ActionDefaults):

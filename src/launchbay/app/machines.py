@@ -12,7 +12,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.egress.addresses import Allowlist, validate_address
 from launchbay.egress.http import EgressClient
-from launchbay.egress.transport import SystemResolver
+from launchbay.egress.transport import SystemResolver, literal_addresses
 from launchbay.engine.machine_ledger import EnvironmentPools, PostgresHostKeys, PostgresMachineLedger
 from launchbay.engine.sweeper import Sweeper
 from launchbay.errors import ActionFailed, CannotStart, InvalidManifest
@@ -142,6 +142,16 @@ class CheckedResolver:
             found = await SystemResolver().resolve(host, port)
         except (OSError, UnicodeError) as error:
             raise ActionFailed(f"Host {host} has no address: {error}.") from error
+        return self._checked(context, host, port, found)
+
+    def unresolved(self, context: ProviderContext, host: str, port: int) -> str:
+        """Return an address in its normal form, or the name.
+
+        Raises AddressRefused for addresses and `localhost`.
+        """
+        return next(iter(self._checked(context, host, port, literal_addresses(host, port))), host)
+
+    def _checked(self, context: ProviderContext, host: str, port: int, found: Sequence[str]) -> list[str]:
         allowlist = self._allowlist.for_environment(context.organization_id, context.environment_id, context.policies)
         return [validate_address(each, host, port, allowlist) for each in found][: limits.EGRESS_ADDRESSES]
 

@@ -152,25 +152,23 @@ class Allowlist:
         )
 
 
-def policy_problem(text: str) -> str | None:
-    """Return the error in a value of the policy `outgoing.allow`, or None."""
-    try:
-        for part in text.split(","):
-            if not part.strip():
-                continue
-            entry = _entry(part.strip())
-            if entry.owner:
-                return f"{part.strip()!r} has an @. Only the setting outgoing_allow accepts it."
-            if entry.is_plain:
-                return f"{part.strip()!r} has a scheme. Only the setting outgoing_allow accepts it."
-    except ValueError as error:
-        return str(error)
-    return None
+def check_policy(text: str) -> None:
+    """Raise ValueError for a wrong value of the policy `outgoing.allow`."""
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        entry = _entry(part.strip())
+        if entry.owner:
+            raise ValueError(f"{part.strip()!r} has an @. Only the setting outgoing_allow accepts it.")
+        if entry.is_plain:
+            raise ValueError(f"{part.strip()!r} has a scheme. Only the setting outgoing_allow accepts it.")
 
 
 def _own_entries(text: str) -> tuple[_Entry, ...]:
     """Return the entries of an environment's own list. An invalid list, stored by an older version, allows nothing."""
-    if policy_problem(text) is not None:
+    try:
+        check_policy(text)
+    except ValueError:
         return ()
     return tuple(_entry(part.strip()) for part in text.split(",") if part.strip())
 

@@ -154,6 +154,12 @@ class AddressResolver(Protocol):
         Raises AddressRefused, and ActionFailed for a name without an address.
         """
 
+    def unresolved(self, context: ProviderContext, host: str, port: int) -> str:
+        """Return what another host may connect to for us.
+
+        This is an address that is checked, or a name that it resolves. Raises AddressRefused.
+        """
+
 
 class MachineProvider(Protocol):
     """The contract. Every method raises `ActionFailed` with messages for the author of the manifest.
@@ -316,6 +322,7 @@ OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
 """Opens a connection: the first one, and again after a loss. Raises as the methods of a `Shell` do."""
 
 PORT_POLICY = "machines.ssh-port"
+JUMP_POLICY = "machines.jump"
 
 
 def policy_number(context: ProviderContext, name: str, default: int, maximum: int) -> int:

@@ -94,6 +94,7 @@ def _machine(
         login=host.login or spec.login or str(context.policies.get(LOGIN_POLICY, "")),
         port=host.port or policy_number(context, PORT_POLICY, SSH_PORT, PORTS),
         key_name=host.key_name or spec.key_name,
+        jump=spec.jump if host.jump is None else host.jump,
         adopted=adopted,
     )
 

@@ -12,6 +12,7 @@ booleans as `true` and `false`.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from launchbay.errors import BadRequest, InvalidManifest
@@ -22,6 +23,7 @@ from launchbay.model.findings import Findings
 from launchbay.model.yaml_text import yaml_text
 
 PolicyValue: TypeAlias = bool | int | str
+Check: TypeAlias = Callable[[PolicyValue], object]
 
 _KEY = "policies"
 _NAME = re.compile(r"[\w-]+(\.[\w-]+)+")
@@ -30,14 +32,15 @@ _VALUE_CHARS = 1_024
 _BOUNDS = Bounds(nodes=POLICY_NODES)
 
 
-def read_policies(text: str) -> dict[str, PolicyValue]:
+def read_policies(text: str, checks: Mapping[str, Check] | None = None) -> dict[str, PolicyValue]:
     """Return the policies by name, in the order of the document.
 
-    Raises BadRequest with a message, line and column for each problem.
+    `checks` look at the values of policies that have a form, and raise ValueError with a message. Raises BadRequest
+    with a message, line and column for each problem.
     """
     findings = Findings()
     try:
-        policies = _policies(read(text.encode(), _BOUNDS, keeps_numbers=True), findings)
+        policies = _policies(read(text.encode(), _BOUNDS, keeps_numbers=True), checks or {}, findings)
         findings.raise_errors()
     except InvalidManifest as error:
         # The reader's messages say "manifest", its usual input.
@@ -51,7 +54,7 @@ def write_policies(policies: dict[str, PolicyValue]) -> str:
     return yaml_text({_KEY: policies})
 
 
-def _policies(document: Node, findings: Findings) -> dict[str, PolicyValue]:
+def _policies(document: Node, checks: Mapping[str, Check], findings: Findings) -> dict[str, PolicyValue]:
     if not isinstance(document, MappingNode):
         report_kind(document, "The document", f"a map with the key '{_KEY}'", findings)
         return {}
@@ -68,6 +71,10 @@ def _policies(document: Node, findings: Findings) -> dict[str, PolicyValue]:
             findings.error("InvalidPolicyName", message, section.place_of(name))
         elif not is_null(node):
             policies[name] = _value(name, node, findings)
+            try:
+                checks.get(name, str)(policies[name])
+            except ValueError as error:
+                findings.error("InvalidPolicyValue", f"The policy {name!r}: {error}", node)
     return policies
 
 

@@ -7,7 +7,7 @@ machines (manifest-language §9).
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -18,12 +18,34 @@ from launchbay import limits
 DRY_RUN = "dry-run"
 
 
+class JumpHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """An SSH server through which others are reached, with the login and the key pair for it.
+
+    An empty login is `root`, and an empty `key_name` is the environment's key pair, as for machines.
+    """
+
+    address: str
+    login: str = ""
+    port: int = 22
+    key_name: str = ""
+
+    @property
+    def place(self) -> str:
+        return host_and_port(self.address, self.port)
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Return `host:port`, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One machine of a role.
 
     `id` is its provider's name for it. `number` is its index among all machines that the instance ever had, so that the
     order in a role doesn't depend on which of two parallel steps ended first. An `adopted` machine existed before:
-    releasing it only forgets it. `login`, `port` and `key_name`, of a key pair, are for SSH.
+    releasing it only forgets it. `login`, `port` and `key_name`, of a key pair, are for SSH. So are `jump`, the jump
+    hosts on the way, the first one first; None are those of the environment.
     """
 
     id: str
@@ -37,6 +59,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     port: int = 22
     key_name: str = ""
     adopted: bool = False
+    jump: tuple[JumpHost, ...] | None = None
 
     @property
     def host(self) -> str:
@@ -56,7 +79,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
-    """A requested machine. `key_name` names its key pair; `settings` are the manifest's other settings."""
+    """A requested machine. `key_name` names its key pair, and `jump` the way as in `Machine`.
+
+    `settings` are the manifest's other settings.
+    """
 
     hardware: str = ""
     image: str = ""
@@ -64,6 +90,7 @@ class MachineSpec:
     location: str = ""
     name_prefix: str = ""
     key_name: str = ""
+    jump: tuple[JumpHost, ...] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -163,7 +190,7 @@ class ImageRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
     """SSH access for another program: an address that the rules allow, login, private key, and the host's key
-    (`ssh-ed25519 AAAA…`).
+    (`ssh-ed25519 AAAA…`). `jump` is the access to the jump hosts on the way, the first one first.
     """
 
     address: str
@@ -171,6 +198,7 @@ class SshAccess:
     login: str
     private_key: str = field(repr=False)
     host_key: str
+    jump: "tuple[SshAccess, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +229,7 @@ def exclude_machines(machines: Iterable[Machine], removed: Iterable[Machine]) ->
 #
 #     10.0.0.5    db.example    ops@10.0.0.5:2222    [2001:db8::5]:2222
 #
-# A resource of a pool can also be a map: `{address, port, user, keyPair}`.
+# A resource of a pool can also be a map: `{address, port, user, keyPair, jump}`.
 
 SSH_PORT = 22
 PORTS = 65_535
@@ -211,16 +239,19 @@ _LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?")
 _ADDRESS_NAMES = ("address", "host", "ip")
 _LOGIN_NAMES = ("user", "login", "vmIdentity")
 _KEY_NAMES = ("keyPair", "publicKeyId")
+_JUMP_SHOWN = ("address", "port", "user", "keyPair")
+_JUMP_NAMES = frozenset(("port", *_ADDRESS_NAMES, *_LOGIN_NAMES, *_KEY_NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticHost:
-    """A host and its SSH access; unset values are empty or 0."""
+    """A host and its SSH access; unset values are empty, 0 or None."""
 
     address: str
     login: str = ""
     port: int = 0
     key_name: str = ""
+    jump: tuple[JumpHost, ...] | None = None
 
 
 def read_host(text: str) -> StaticHost:
@@ -250,16 +281,67 @@ def read_resource(resource_id: str, place: Any) -> StaticHost:
     if isinstance(place, str) and place:
         return read_host(place)
     described = place if isinstance(place, Mapping) else {}
-    found = read_host(_first(described, _ADDRESS_NAMES) or resource_id)
+    found = _described_host(described, resource_id)
+    if described.get("jump") is None:
+        return found
+    try:
+        return replace(found, jump=read_jump(described["jump"]))
+    except ValueError as error:
+        raise ValueError(f"The way to the host {found.address}: {error}") from None
+
+
+def _described_host(described: Mapping[str, Any], fallback: str) -> StaticHost:
+    """Return the host that a map describes. Raises ValueError."""
+    found = read_host(_first(described, _ADDRESS_NAMES) or fallback)
     port = described.get("port", found.port)
     if isinstance(port, bool) or not str(port).isdigit() or not 0 <= int(port) <= PORTS:
-        raise ValueError(f"The pool's resource {resource_id[:80]!r} has an invalid port. Use 0 to {PORTS}.")
+        raise ValueError(f"The host {found.address} has an invalid port. Use 0 to {PORTS}.")
+    login = _first(described, _LOGIN_NAMES) or found.login
+    if login and not _LOGIN.fullmatch(login):
+        raise ValueError(f"The host {found.address} has an invalid login {login[:80]!r}.")
     return StaticHost(
         address=found.address,
-        login=_first(described, _LOGIN_NAMES) or found.login,
+        login=login,
         port=int(port),
         key_name=_first(described, _KEY_NAMES),
     )
+
+
+# Jump hosts: a text with the hosts in their order, each with an optional key pair, or a list of texts and maps.
+#
+#     ops@bastion.example,deploy@10.0.0.2:2222=inner-key
+#     [{address: bastion.example, user: ops}, {address: 10.0.0.2, port: 2222, user: deploy, keyPair: inner-key}]
+
+JUMP_FORM = "jump hosts such as ops@bastion.example:22=KEY-PAIR, separated by commas, or none"
+_NO_JUMP = "none"
+
+
+def read_jump(value: Any) -> tuple[JumpHost, ...]:
+    """Return the jump hosts of a policy, a parameter or a resource, the first one first.
+
+    Nothing, an empty list and `none` mean the direct way. Raises ValueError with a message.
+    """
+    if value is None or value == _NO_JUMP:
+        return ()
+    entries = value.split(",") if isinstance(value, str) else value
+    if not isinstance(entries, Sequence):
+        raise ValueError(f"Invalid jump hosts: use {JUMP_FORM}.")  # noqa: TRY004 - the value is the author's
+    if len(entries) > limits.JUMP_HOSTS:
+        raise ValueError(f"There are {len(entries)} jump hosts in a row. Limit: {limits.JUMP_HOSTS}.")
+    return tuple(map(_jump_host, entries))
+
+
+def _jump_host(entry: Any) -> JumpHost:
+    if isinstance(entry, str):
+        place, _, key_name = entry.partition("=")
+        found = replace(read_host(place), key_name=key_name.strip())
+    elif isinstance(entry, Mapping):
+        if unknown := [str(name) for name in entry if name not in _JUMP_NAMES]:
+            raise ValueError(f"Unknown key {unknown[0][:80]!r} of a jump host. Use {', '.join(_JUMP_SHOWN)}.")
+        found = _described_host(entry, "")
+    else:
+        raise ValueError(f"Invalid jump host {str(entry)[:80]!r}: use {JUMP_FORM}.")  # noqa: TRY004 - the value is the author's
+    return JumpHost(address=found.address, login=found.login, port=found.port or SSH_PORT, key_name=found.key_name)
 
 
 def _split(place: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import GIVEN, CloudAccount
 from launchbay.machines.contract import invalid_setting
-from launchbay.model.machine import MachineSpec
+from launchbay.model.machine import JumpHost, MachineSpec
 
 _FLAGS = {"true": True, "false": False}
 
@@ -127,6 +127,7 @@ class Order:
     name: str = ""
     login: str = ""
     key_pair: str = ""
+    jump: tuple[JumpHost, ...] | None = None
     security_groups: tuple[str, ...] = ()
     subnet: str = ""
     public_ip: bool = False
@@ -196,6 +197,7 @@ def read_order(role: str, spec: MachineSpec, account: CloudAccount) -> Order:
         name=_name(role, spec, settings),
         login=spec.login,
         key_pair=_same({**settings, "key_name": spec.key_name}, "key_name", *_KEY_PAIR),
+        jump=spec.jump,
         security_groups=_groups(settings, account, subnet),
         subnet=subnet,
         public_ip=public_ip,

@@ -183,6 +183,7 @@ def machine_of(launch: NodeLaunch, number: int, node: Node) -> Machine:
         login=launch.order.login,
         port=launch.access.port,
         key_name=launch.order.key_pair,
+        jump=launch.order.jump,
     )
 
 
