@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
+from launchbay import limits
 from launchbay.errors import ActionFailed, EgressFailed
 
 T = TypeVar("T")
@@ -36,6 +37,11 @@ async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]
         messages = dict.fromkeys(message for failure in failures for message in failure.messages)
         raise ActionFailed(*messages, retryable=all(failure.retryable for failure in failures))
     return results
+
+
+async def computed(size: int, work: Callable[[], T]) -> T:
+    """Return the result of work; a thread does it if its data is large."""
+    return work() if size <= limits.INLINE_BYTES else await asyncio.to_thread(work)
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from launchbay import limits
 from launchbay.errors import BadRequest, Conflict, WorkflowFailed
 from launchbay.ids import new_id
-from launchbay.limits import KIB
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import (
     COMPUTE,
@@ -40,7 +40,7 @@ from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, rememb
 from launchbay.model.job import JobStatus, Origin, Plan, step_path, unescaped, workflow_path
 from launchbay.model.scalars import settled
 from launchbay.model.types import UNIT, Type
-from launchbay.model.values import CoercionError, coerce, coerce_text
+from launchbay.model.values import CoercionError, coerce, coerce_text, size_of
 from launchbay.store import applications, concurrency_limits, jobs
 from launchbay.store.database import Connection, on_transaction_end
 from launchbay.store.environments import Environment
@@ -246,6 +246,7 @@ def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
 def _arguments(
     manifest: CompiledManifest, component: Component, pin: str, workflow: str, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
+    check_size(parameters)
     types = _declared_types(component, pin)
     unknown = sorted(name for name in parameters if name not in types)
     if unknown and manifest.is_component_manifest:
@@ -264,6 +265,21 @@ def _arguments(
         except CoercionError as error:
             raise BadRequest(f"Parameter {name} of workflow {workflow}: {error}", code="WrongParameterType") from error
     return arguments
+
+
+def check_size(parameters: Mapping[str, Any]) -> None:
+    """Raise BadRequest for parameters with too many values: they would hold up others.
+
+    JSON in a string counts as many values as it can have.
+    """
+    most = limits.PARAMETERS_BYTES
+    texts = [text for text in parameters.values() if isinstance(text, str) and text.lstrip()[:1] in ("[", "{")]
+    if size_of(parameters, most) + limits.VALUE_BYTES * sum(text.count(",") for text in texts) > most:
+        raise BadRequest(
+            f"The parameters exceed {most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each value, and its "
+            "characters). Pass less, such as the address of the data.",
+            code="InvalidParameters",
+        )
 
 
 def declared_parameters(manifest: CompiledManifest, workflow: str) -> Collection[str]:
@@ -634,7 +650,7 @@ def components_document(manifest: CompiledManifest, links: Mapping[str, Link]) -
 
 
 CACHED_MANIFESTS = 256  # a compiled manifest of 500 lines takes about 1 MB
-INLINE_CHARS = 16 * KIB  # compiles in a few milliseconds
+INLINE_CHARS = 16 * limits.KIB  # compiles in a few milliseconds
 T = TypeVar("T")
 
 

@@ -3,10 +3,11 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from launchbay import limits
 from launchbay.errors import LaunchbayError
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.scalars import settled
 from launchbay.model.types import (
     BOOL,
     BYTES,
@@ -487,3 +489,48 @@ def test_the_size_of_a_value_is_above_the_bound_if_it_has_more() -> None:
     cyclic.append(cyclic)
     for value in (cyclic, [0] * 100_000, {str(n): n for n in range(1_000)}, "x" * 2_000):
         assert size_of(value, 1_000) > 1_000
+
+
+_NESTED = st.recursive(
+    ANYTHING | st.text(st.characters(), max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(_NESTED)
+def test_a_copy_in_c_is_the_same_as_one_by_one(value: object) -> None:
+    def copied(convert: Callable[[], object]) -> str:
+        try:
+            return repr(convert())
+        except CoercionError as error:
+            return str(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("launchbay.model.values._is_plain", lambda _: False)
+        slow = copied(lambda: coerce(OBJECT, value))
+    assert copied(lambda: coerce(OBJECT, value)) == slow
+
+
+def test_a_copy_shares_nothing_with_the_value() -> None:
+    inner = {"a": [1]}
+    value = [inner, inner]
+    copy = coerce(OBJECT, value)
+    assert copy == value
+    assert len({id(inner), *map(id, copy)}) == 3
+
+
+def test_a_value_of_maps_costs_little_more_than_its_encoding() -> None:
+    maps = [{"a": number} for number in range(30_000)]
+    encoding = _shortest_ns(lambda: msgspec.json.encode(maps))
+    assert _shortest_ns(lambda: size_of(maps, 16 * limits.MIB)) < 20 * encoding  # one by one, it was 70 times
+    assert _shortest_ns(lambda: settled(maps)) < 20 * encoding
+
+
+def _shortest_ns(work: Callable[[], object]) -> int:
+    found = []
+    for _ in range(5):
+        begun = time.process_time_ns()
+        work()
+        found.append(time.process_time_ns() - begun)
+    return min(found)

@@ -12,6 +12,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.planning import (
     CompiledManifests,
     available_workflows,
+    check_size,
     may_accept,
     plan_destroy,
     plan_launch,
@@ -180,3 +181,10 @@ async def test_a_manifest_that_is_not_accepted_any_more_is_not_kept(database_url
                 await kept.get(connection, application, 1)
             await connection.execute(b"UPDATE manifests SET content = '{}'")
             assert (await kept.get(connection, application, 1)).commands == {}
+
+
+@pytest.mark.parametrize("value", [list(range(40_000)), f"[{'1,' * 40_000}1]", [{"a": 1}] * 20_000])
+def test_parameters_with_too_many_values_are_refused_before_they_are_read(value: object) -> None:
+    with pytest.raises(BadRequest, match="The parameters exceed 2 MiB"):
+        check_size({"p": value})
+    check_size({"p": "a,b" * 300_000})  # a long text is one value

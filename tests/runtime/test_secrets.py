@@ -90,3 +90,20 @@ def test_where_nothing_is_stored_documents_stay() -> None:
     job.register_secret("opensesame")
     assert job.sealed(["opensesame"]) == ["opensesame"]
     assert job.redact("opensesame") == REDACTED
+
+
+def test_the_beginning_of_a_long_text_is_masked_as_the_whole_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launchbay.runtime.secrets.INLINE_BYTES", 100)
+    job = secrets()
+    job.register_secret(["opensesame", "long " * 60 + "key"])
+    for before in range(0, 120, 7):
+        text = "x" * before + "opensesame" + ("long " * 60 + "key, ") * 3 + "x" * 400
+        for longest in (10, 90, 250):
+            assert job.redact(text, longest)[:longest] == job.redact(text)[:longest]
+
+
+def test_of_a_long_text_only_what_is_shown_is_searched() -> None:
+    job = secrets()
+    job.register_secret("opensesame")
+    text = "x" * 4_000_000
+    assert len(job.redact(text, 4_096)) < 200_000

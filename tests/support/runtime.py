@@ -29,7 +29,15 @@ from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan, StepStatus, StepWait, raise_percent
 from launchbay.planning import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import SYSTEM, JobRun, LinkedInstance, RuntimeDeps, StepBudget, StepRecord
+from launchbay.runtime.contract import (
+    SYSTEM,
+    JobRun,
+    LinkedInstance,
+    RuntimeDeps,
+    StepBudget,
+    StepRecord,
+    VariableBudget,
+)
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.signals import return_values
 from launchbay.runtime.state import Graph, InstanceState
@@ -462,6 +470,7 @@ class Instance:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     state: str = "{}"
     before: Configured | None = None  # what a reconfiguration comes from
+    variables: VariableBudget = field(default_factory=VariableBudget)
     disk: Disk = field(default_factory=Disk)
 
     async def launch(self, **how: Any) -> str | None:
@@ -493,6 +502,7 @@ class Instance:
             linked_instances=NoOthers(),
             before=self.before,
             budget=StepBudget(steps),
+            variables=self.variables,
         )
         error = SUCCEEDED
         try:

@@ -1,11 +1,18 @@
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
+from launchbay.errors import BadRequest
 from launchbay.store.applications import Revision
-from launchbay.usecases.launch_request import LaunchRequest, with_revision
+from launchbay.usecases.launch_request import (
+    LaunchRequest,
+    read_configuration_request,
+    read_launch_request,
+    with_revision,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,3 +68,10 @@ def test_another_revision_of_a_submodule_brings_its_own_version() -> None:
     request = with_revision(given, revision(submodules={"db": KEPT}))
     assert request.submodules["db"]["revisionId"] == "p"
     assert "manifestVersion" not in request.submodules["db"]
+
+
+@pytest.mark.parametrize("read", [read_launch_request, read_configuration_request])
+@pytest.mark.parametrize("name", ["parameters", "submodules"])
+def test_a_request_has_a_bound_of_values(read: Callable[[Mapping[str, Any]], object], name: str) -> None:
+    with pytest.raises(BadRequest, match="exceed 2 MiB"):
+        read({name: {"p": list(range(40_000))}})

@@ -389,7 +389,7 @@ class PostgresJournal:
 
     def redact(self, text: str, longest_chars: int) -> str:
         """Mask the secrets in a text and make it storable."""
-        return postgres_text(self.secrets.redact(text), longest_chars)
+        return postgres_text(self.secrets.redact(text, longest_chars), longest_chars)
 
     def interrupt_open_steps(self) -> None:
         """End the steps that the job leaves unfinished, such as those of a command that timed out."""

@@ -11,7 +11,8 @@ encoders write it as it is, and `coerce` reads it.
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
 import msgspec
@@ -149,8 +150,38 @@ def text_of(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
+_REMEMBERING = frozenset({WrittenInt, WrittenFloat, NumberTooLarge, msgspec.Raw})
+
+
+def levels(value: Any) -> Iterator[tuple[set[type], list[Any]]]:
+    """Yield the values at each depth, with their types.
+
+    Functions in C go through them: visiting one by one takes ten times as long, which counts on the event loop.
+    """
+    level = [value]
+    while level:
+        kinds = set(map(type, level))
+        yield kinds, level
+        inner: list[Any] = []
+        for kind in kinds:
+            if issubclass(kind, list | tuple):
+                inner += chain.from_iterable(of_kind(level, kind))
+            elif issubclass(kind, Mapping):  # one view at a time: thousands of them would wake the garbage collector
+                inner += chain.from_iterable(map(kind.values, of_kind(level, kind)))
+        level = inner
+
+
+def of_kind(level: list[Any], kind: type) -> list[Any]:
+    """Return the values of one depth that are of exactly this type."""
+    return [part for part in level if type(part) is kind]
+
+
 def settled(value: Any) -> Any:
     """Return the value with plain numbers and share the rest. Raises `ValueError` for a `NumberTooLarge`."""
+    return value if all(map(_REMEMBERING.isdisjoint, (kinds for kinds, _ in levels(value)))) else _settled(value)
+
+
+def _settled(value: Any) -> Any:
     if isinstance(value, NumberTooLarge):
         value.refuse()
     if isinstance(value, WrittenInt | WrittenFloat):
@@ -158,10 +189,10 @@ def settled(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return float(bytes(value))
     if isinstance(value, Mapping):
-        new = {key: settled(child) for key, child in value.items()}
+        new = {key: _settled(child) for key, child in value.items()}
         return value if all(new[key] is value[key] for key in new) else new
     if isinstance(value, list | tuple):
-        items = [settled(child) for child in value]
+        items = [_settled(child) for child in value]
         return value if all(map(_is, items, value)) else items
     return value
 

@@ -7,8 +7,9 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
+from itertools import chain
 from typing import Any, NoReturn
 
 import msgspec
@@ -20,7 +21,9 @@ from launchbay.model.scalars import (
     INTEGER_MIN,
     NumberTooLarge,
     WrittenFloat,
+    levels,
     number_of,
+    of_kind,
     settled,
     text_of,
     written,
@@ -34,37 +37,21 @@ class JsonLimitExceeded(ValueError):
     """The string is JSON beyond a limit; the message is a phrase for the end of a sentence."""
 
 
-_WITHOUT_CHARS = frozenset({int, float, bool, type(None)})
-_LISTS = (list, tuple)
-_CONTAINERS = (dict, *_LISTS, Mapping)  # the last one takes much longer
-
-
 def size_of(value: Any, most: int) -> int:
     """Return how many bytes a JSON value counts for.
 
     Each value in it counts for VALUE_BYTES and its characters. Beyond `most` it stops, and returns a larger number.
     """
-    size = 0
-    pending = [value]
-    while pending:
-        part = pending.pop()
-        size += VALUE_BYTES
-        if isinstance(part, str):
-            size += len(part)
-        elif isinstance(part, _CONTAINERS):
-            size += VALUE_BYTES * len(part)
-            if size > most:
-                break
-            items: Collection[Any] = part
-            if not isinstance(part, _LISTS):
-                size += sum(len(name) for name in part if isinstance(name, str))
-                items = part.values()
-            kinds = set(map(type, items))  # most have one, and are counted without looking at each item
-            if kinds == {str}:
-                size += sum(map(len, items))
-            elif not kinds <= _WITHOUT_CHARS:
-                size -= VALUE_BYTES * len(part)  # each counts itself
-                pending += items
+    size = VALUE_BYTES
+    for kinds, level in levels(value):
+        for kind in kinds:
+            if issubclass(kind, str):
+                size += sum(map(len, of_kind(level, kind)))
+            elif issubclass(kind, list | tuple):
+                size += VALUE_BYTES * sum(map(len, of_kind(level, kind)))
+            elif issubclass(kind, Mapping):
+                maps = of_kind(level, kind)
+                size += VALUE_BYTES * sum(map(len, maps)) + sum(map(len, map(str, chain.from_iterable(maps))))
         if size > most:
             break
     return size
@@ -170,6 +157,11 @@ def coerce(type_: Type, value: Any) -> Any:
     Strings become numbers, booleans and back; whole doubles become integers; null is a value of `object` and `unit`
     only. Numbers that remember their text become it where a string is wanted, and plain numbers anywhere else.
     """
+    if type_ == OBJECT and isinstance(value, dict | list) and _is_plain(value):
+        try:
+            return msgspec.msgpack.decode(msgspec.msgpack.encode(value))  # copied in C
+        except UnicodeEncodeError:  # a lone surrogate
+            pass
     return _coerce(type_, value, JSON_DEPTH)
 
 
@@ -265,6 +257,24 @@ def _object(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple):
         return _list(_ANY_LIST, value, depth)
     raise CoercionError(OBJECT, _kind(value))
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value has only what `_object` would copy as it is."""
+    depth = 0
+    for kinds, level in levels(value):
+        if not kinds <= _PLAIN:
+            return False
+        if not kinds.isdisjoint({dict, list}):
+            depth += 1
+        if depth > JSON_DEPTH or (dict in kinds and set(map(type, chain.from_iterable(of_kind(level, dict)))) - {str}):
+            return False
+        whole = of_kind(level, int) if int in kinds else [0]
+        if min(whole) < INTEGER_MIN or max(whole) > INTEGER_MAX:
+            return False
+        if float in kinds and not all(map(math.isfinite, of_kind(level, float))):
+            return False
+    return True
 
 
 def _string(value: Any) -> str:
@@ -367,6 +377,7 @@ def _enter(type_: Type, depth: int) -> None:
         raise CoercionError(type_, f"a value with more than {JSON_DEPTH} levels")
 
 
+_PLAIN = frozenset({dict, list, str, int, float, bool, type(None)})
 _ANY_MAP = MapType(STRING, OBJECT)
 _ANY_LIST = ListType(OBJECT)
 _SCALARS: dict[str, Callable[[Any], Any]] = {

@@ -69,6 +69,9 @@ class WorkflowContext(Protocol):
     def replay(self) -> "WorkflowContext":
         """Return this run as a replay, to repeat a step's past attempt."""
 
+    def forget(self) -> None:
+        """Give back what the variables of an item count for."""
+
     async def run(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Run the workflow and return its return values. Raises WorkflowFailed."""
 

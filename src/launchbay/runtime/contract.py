@@ -189,6 +189,25 @@ class StepBudget:
         self._left -= 1
 
 
+class VariableBudget:
+    """Limits what steps have set in the workflows that a job is running."""
+
+    def __init__(self, most: int = limits.VARIABLES_BYTES) -> None:
+        self._most = self._left = most
+
+    def take(self, size: int) -> None:
+        """Count bytes. Raises WorkflowFailed beyond the limit."""
+        if size > self._left:
+            raise WorkflowFailed(
+                f"the variables of all running workflows exceed {self._most // limits.MIB} MiB "
+                f"({limits.VALUE_BYTES} bytes for each value, and its characters). Keep less of what steps find."
+            )
+        self._left -= size
+
+    def give_back(self, size: int) -> None:
+        self._left += size
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandCall:
     """A command sent to a component.
@@ -425,6 +444,7 @@ class JobRun:
     secrets: Secrets = field(default_factory=Secrets)
     before: Configured | None = None  # the configuration before a reconfiguration
     budget: StepBudget = field(default_factory=StepBudget)
+    variables: VariableBudget = field(default_factory=VariableBudget)
     caller: Caller | None = None
     passed: PassedCommands = field(default_factory=PassedCommands)
     key_paths: dict[str, str] = field(default_factory=dict)  # of later attempts and passed commands, by path

@@ -5,20 +5,18 @@ After that, no text that the job writes contains it in any encoding (`model/reda
 an encrypted token instead. A job that reads such a document decrypts the token and so registers the secret too.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 
 from launchbay.auth.secret_key import TextSeal
-from launchbay.limits import KIB
+from launchbay.concurrency import computed
+from launchbay.limits import INLINE_BYTES
 from launchbay.model import redaction
 from launchbay.model.redaction import SHORTEST_CHARS, RedactionStream, Redactor, SecretEncodings
 from launchbay.model.values import size_of
-
-_INLINE_BYTES = 64 * KIB  # of a value, and characters of a text; a thread does more
 
 
 class Secrets:
@@ -39,8 +37,19 @@ class Secrets:
             self._registered.add(text)
             self._redactor.register_secret(text)
 
-    def redact(self, text: str) -> str:
-        return self._redactor.text(text)
+    def redact(self, text: str, longest_chars: int | None = None) -> str:
+        """Mask the secrets in a text.
+
+        With `longest_chars`, that many characters of the result are enough.
+        """
+        if longest_chars is None or len(text) <= INLINE_BYTES:
+            return self._redactor.text(text)
+        stream, shown = self.stream(), ""
+        for start in range(0, len(text), INLINE_BYTES):
+            shown += stream.feed(text[start : start + INLINE_BYTES])
+            if len(shown) > longest_chars:
+                return shown
+        return shown + stream.finish()
 
     def stream(self) -> RedactionStream:
         return self._redactor.stream()
@@ -57,20 +66,16 @@ class Secrets:
 
     async def stored(self, value: Any) -> str:
         """Return a JSON value as text, with its secrets sealed."""
-        if size_of(value, _INLINE_BYTES) <= _INLINE_BYTES:
-            return self._stored(value)
-        return await asyncio.to_thread(self._stored, value)
+        return await computed(size_of(value, INLINE_BYTES), partial(self._stored, value))
 
     async def read(self, text: str) -> Any:
         """Return the value of a stored JSON text, with its tokens opened."""
-        return await asyncio.to_thread(self._read, text) if len(text) > _INLINE_BYTES else self._read(text)
+        return await computed(len(text), partial(self._read, text))
 
     async def sealed_json(self, text: str) -> str:
         if self._seal is None or not self._registered:
             return text
-        if len(text) <= _INLINE_BYTES:
-            return self._sealed_json(text)
-        return await asyncio.to_thread(self._sealed_json, text)
+        return await computed(len(text), partial(self._sealed_json, text))
 
     def opened_json(self, text: str) -> str:
         if redaction.TOKEN_PREFIX not in text:

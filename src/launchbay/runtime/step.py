@@ -56,13 +56,14 @@ def validate_outputs(outputs: object) -> dict[str, Any]:
         raise ActionFailed(f"The action's outputs aren't valid JSON: {error}", retryable=False) from error
     if len(encoded) > limits.STEP_OUTPUT_BYTES:
         raise ActionFailed(
-            f"The action's outputs have {len(encoded)} bytes (limit: {limits.STEP_OUTPUT_BYTES}).", retryable=False
+            f"The action's outputs have {len(encoded)} bytes (limit: {limits.STEP_OUTPUT_BYTES}). "
+            "Let it return less, such as the part that is needed.",
+            retryable=False,
         )
     most = limits.STEP_OUTPUT_SIZE_BYTES
     if size_of(outputs, most) > most:
         raise ActionFailed(
-            f"The action's outputs exceed {most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each value, and its "
-            "characters). Keep less of what it found.",
+            f"The action's outputs exceed {_size_text(most)} Let it return less, such as the part that is needed.",
             retryable=False,
         )
     try:
@@ -245,6 +246,7 @@ class _Execution:
         succeeded_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.SUCCEEDED}
         results: list[Mapping[str, Any]] = [{} for _ in items]
         failures: dict[int, str] = {}
+        kept, size, most = set(self.step.outputs.values()), 0, limits.LOOP_OUTPUT_BYTES
         waiting, running = list(range(len(items))), dict[asyncio.Task[Mapping[str, Any]], int]()
         try:
             while waiting or running:
@@ -267,7 +269,12 @@ class _Execution:
                     number = running.pop(task)
                     failed_before.discard(number)
                     try:
-                        results[number] = task.result()
+                        result = task.result()
+                        results[number] = {name: result.get(name) for name in kept}
+                        size += size_of(results[number], most)
+                        if size > most:
+                            results[number] = {}
+                            failures[number] = f"with its outputs, those of the loop exceed {_size_text(most)}"
                     except StepFailed as failure:
                         if not failure.ignored:
                             failures[number] = str(failure)
@@ -423,8 +430,7 @@ class _Execution:
         most = limits.VALUES_BYTES
         if name and size_of(parameters, most) > most:
             raise ActionFailed(
-                f"The arguments of {name!r} exceed {most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each "
-                "value, and its characters). Pass less, such as the address of the data.",
+                f"The arguments of {name!r} exceed {_size_text(most)} Pass less, such as the address of the data.",
                 retryable=False,
             )
         component = workflow.component
@@ -444,7 +450,14 @@ class _Execution:
 async def _run_item(item: WorkflowContext, body: Step) -> Mapping[str, Any]:
     report_percent.set(lambda _: None)  # in this task only: the loop counts its items
     await paced(item.job.deps.pace)
-    return await run_step(item, body, is_counted=True)
+    try:
+        return await run_step(item, body, is_counted=True)
+    finally:
+        item.forget()
+
+
+def _size_text(most: int) -> str:
+    return f"{most // limits.MIB} MiB ({limits.VALUE_BYTES} bytes for each value, and its characters)."
 
 
 def _condition(key: str, value: Any) -> bool:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from launchbay import limits
-from launchbay.concurrency import Tasks
+from launchbay.concurrency import Tasks, computed
 from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
 from launchbay.ids import seconds_of
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
@@ -93,6 +93,8 @@ class WorkflowRun:
     trigger_pins: tuple[str, ...] = ()  # the signals with triggers that this run serves
     scope: WorkflowScope = field(init=False)
     signals: ConsumedSignals = field(init=False)
+    is_inner: bool = False  # another run keeps its variables, `{$.step~variable}`
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict)  # of variables, by the run's path and their name
     returned: dict[str, Any] = field(default_factory=dict)  # its numbers remember their text, for a caller with types
 
     def __post_init__(self) -> None:
@@ -119,11 +121,16 @@ class WorkflowRun:
             self.component.always_configured,
             seconds_of(self.job.job_id),
         )
-        await self._run_steps()
-        returned = self.returned = await self._return_values()
+        try:
+            await self._run_steps()
+            returned = self.returned = await self._return_values()
+        finally:
+            if not self.is_inner:
+                self.forget()
+        plain: dict[str, Any] = await computed(size_of(returned, limits.INLINE_BYTES), partial(settled, returned))
         if not self.workflow.name.startswith("."):
-            self._publish(returned)
-        return {name: settled(value) for name, value in returned.items()}
+            await self._publish(returned, plain)
+        return plain
 
     async def _run_steps(self) -> None:
         """Run the steps, then those of `onFailure` and `finally`.
@@ -190,10 +197,27 @@ class WorkflowRun:
         run = copy.copy(self)
         run.path = path
         run.scope = self.scope.within(variables)
+        run.sizes = {}
         return run
 
     def nested(self, workflow: Workflow, path: str) -> "WorkflowRun":
-        return WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_replay)
+        """Return the run of a macro or workflow, whose variables this run keeps."""
+        run = WorkflowRun(self.job, self.component, workflow, path, self.depth + 1, self.is_replay)
+        run.is_inner, run.sizes = True, self.sizes
+        return run
+
+    def set_variable(self, variable: str, value: Any) -> None:
+        """Set a variable. Raises WorkflowFailed if that is too much."""
+        most = limits.VARIABLES_BYTES
+        place, size = (self.path, variable), size_of(value, most)
+        self.job.variables.take(size - self.sizes.get(place, 0))
+        self.sizes[place] = size
+        self.scope.variables[variable] = value
+
+    def forget(self) -> None:
+        """Give back what the variables of this run or item count for."""
+        self.job.variables.give_back(sum(self.sizes.values()))
+        self.sizes.clear()
 
     def replay(self) -> "WorkflowRun":
         run = copy.copy(self)
@@ -208,7 +232,8 @@ class WorkflowRun:
                 returned[name], warnings = await self.job.evaluate(template, self.scope.values, keeps_texts=True)
             except ExpressionError as error:
                 raise WorkflowFailed(f"workflow {self.workflow.name!r}: return value {name!r}: {error}") from error
-            size += size_of(returned[name], most)
+            at_least = size_of(returned[name], limits.INLINE_BYTES)
+            size += await computed(at_least, partial(size_of, returned[name], most))
             if size > most:
                 raise WorkflowFailed(
                     f"workflow {self.workflow.name!r}: with {name!r}, the return values exceed "
@@ -220,11 +245,13 @@ class WorkflowRun:
                     self.job.journal.log(self.path, "warning", f"Return value {name!r}: {warning}")
         return returned
 
-    def _publish(self, returned: Mapping[str, Any]) -> None:
-        self.job.state.remember(self.component.path, {name: settled(value) for name, value in returned.items()})
+    async def _publish(self, returned: Mapping[str, Any], plain: Mapping[str, Any]) -> None:
+        self.job.state.remember(self.component.path, plain)
         for pin in self.component.pins.values():
             if pin.type.kind is PinKind.PUBLISH_SIGNAL and pin.name in returned:
-                value = coerce_or_warn(pin.type.value_type, returned[pin.name], partial(self._warn_of_type, pin))
+                given = returned[pin.name]
+                coerced = partial(coerce_or_warn, pin.type.value_type, given, partial(self._warn_of_type, pin))
+                value = await computed(size_of(given, limits.INLINE_BYTES), coerced)
                 self.job.state.publish(self.component.path, pin.interface, pin.name, value)
 
     def _warn_of_type(self, pin: Pin, problem: str) -> None:
@@ -357,8 +384,11 @@ class _Steps:
             elif step.name not in self._begun_before:
                 journal.log(path, "warning", "Ignored the failure (ignoreFail).")
             return
-        for variable, output in step.outputs.items():
-            self._set(step, variable, outputs.get(output))
+        try:
+            for variable, output in step.outputs.items():
+                self._set(step, variable, outputs.get(output))
+        except WorkflowFailed as failure:
+            self._failures[step.name] = f"with the outputs of step {step.name!r}, {failure}"
 
     def _set(self, step: Step, variable: str, value: Any) -> None:
         """Set a variable. Of parallel steps that set the same one, the last in the manifest always wins."""
@@ -366,7 +396,7 @@ class _Steps:
         if setter is not None and self._rank(setter) > self._rank(step):
             return
         self._set_by[variable] = step
-        self._run.scope.variables[variable] = value
+        self._run.set_variable(variable, value)
 
     def _rank(self, step: Step) -> tuple[int, int]:
         if not self._rounds:

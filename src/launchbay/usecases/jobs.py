@@ -20,6 +20,7 @@ from launchbay.planning import (
     DESTROY,
     StartedJob,
     accept,
+    check_size,
     declared_parameters,
     ignored_parameters,
     may_accept,
@@ -273,6 +274,7 @@ def _with_parameters(
     """Return the instance's parameters with those given to a launch, checked and encoded; None when none change."""
     if not given or plan.kind != "launch":
         return None
+    check_size(given)
     merged = {**stored, **given}
     configure(manifest, merged)
     return msgspec.json.encode(merged).decode()

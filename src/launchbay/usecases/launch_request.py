@@ -17,6 +17,7 @@ from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.labels import read_labels
 from launchbay.model.scalars import decode_json
+from launchbay.planning import check_size
 from launchbay.store.applications import Revision
 
 _DIGITS = re.compile(r"-?[0-9]{1,30}")
@@ -64,6 +65,7 @@ def read_launch_request(body: Mapping[str, Any]) -> LaunchRequest:
     Next to such parameters, or if the application declares it, `labels` is one of them: older clients know no labels.
     Null is the same as omitted. Raises BadRequest with the field.
     """
+    check_size(body)
     given = {name: value for name, value in body.items() if value is not None}
     obsolete = {name: value for name, value in body.items() if name not in _SETTINGS}
     added = {name: obsolete.pop(name) for name in obsolete.keys() & _ADDED} if obsolete.keys() <= _ADDED else {}
@@ -347,6 +349,7 @@ class ConfigurationRequest:
 
 def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
     """Return the request from its body; null counts as left out. Raises BadRequest naming the field."""
+    check_size(body)
     given = {name: value for name, value in body.items() if value is not None}
     version = _whole_number(given, "manifestVersion")
     _text(given, "instanceName")

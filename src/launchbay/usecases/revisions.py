@@ -13,7 +13,7 @@ from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.model.scalars import decode_json
-from launchbay.planning import LAUNCH, ignored_parameters
+from launchbay.planning import LAUNCH, check_size, ignored_parameters
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as
@@ -139,6 +139,7 @@ async def _content(
     given = _chosen(request.parameters, old and decode_json(old.parameters)) or {}
     submodules = _chosen(request.submodules, old and decode_json(old.submodules)) or {}
     manifest = await work.manifest(application.id, version)
+    check_size(given)
     parameters = typed_parameters(manifest, given)
     configure(replace(manifest, required_parameters=()), parameters)
     work.warn(ignored_parameters(manifest, LAUNCH, parameters))

@@ -15,6 +15,7 @@ from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
+from launchbay.planning import check_size
 from launchbay.service_types.builtin import CATALOG, SharedInstances
 from launchbay.service_types.contract import (
     REDACTED,
@@ -318,6 +319,7 @@ async def create_service(
         zone_id = await _zone(work, organization.id, zone_id)
         try:
             update = ParameterUpdate(work=work, organization_id=organization.id, kind=kind)
+            check_size(parameters)
             checked = await update.validate(parameters)
         except FieldErrors as error:
             # Only update and command answer by field (reference §7).
@@ -443,6 +445,7 @@ async def _changed(work: Work, service: Service, old: ServiceParameters, given: 
             "Install the package that brings it.",
             code="UnknownServiceType",
         )
+    check_size(given)
     update = ParameterUpdate(work=work, organization_id=service.organization_id, kind=kind)
     return await update.validate(given, old)
 
@@ -468,6 +471,7 @@ async def run_command(
                 {_COMMAND_FIELD: [f"This service has no command {command_name[:80]!r}. Commands: {known}."]}
             )
         name, command = found
+        check_size(arguments)
         checked = validate_arguments(command, arguments)
         secrets = await open_secrets(ctx.app.secret_key, work.connection, service.id)
     database = ctx.app.database

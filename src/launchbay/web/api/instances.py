@@ -1,6 +1,5 @@
 """Application instances: lists, detail, user data, deletion (reference §4)."""
 
-import asyncio
 from functools import partial
 from sys import getsizeof
 from typing import Annotated, Any, Literal, TypedDict
@@ -9,7 +8,8 @@ from weakref import ref
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, KIB, LONGEST_WAIT_S
+from launchbay.concurrency import computed
+from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, LONGEST_WAIT_S
 from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, failure_code, raise_percent
 from launchbay.store.instances import FailureRow, InstanceDetail, InstanceSummary, JobRow, read_history
@@ -38,7 +38,6 @@ from launchbay.web.routing import Returns, Routes
 
 expiry_routes = Routes("Instances", extension=True)
 routes = Routes("Instances")
-_INLINE_CHARS = 64 * KIB  # of history and return values; longer ones become a document in a thread
 
 
 class DestroyAt(msgspec.Struct):
@@ -325,7 +324,7 @@ async def _make_document(view: InstanceView, sources: tuple[InstanceDetail, obje
 
     detail = sources[0]
     length = len(detail.history) + len(detail.return_values)
-    data = encode() if length <= _INLINE_CHARS else await asyncio.to_thread(encode)
+    data = await computed(length, encode)
     size = getsizeof(data) + sum(map(getsizeof, msgspec.structs.astuple(detail)))
     _answers.keep(detail.id, KeptAnswer(sources, tag, data, size))
     return data
