@@ -14,6 +14,7 @@ one element.
 that doesn't continue as a name stays unchanged, as any other brace: it is shell, such as `${X:-1}`.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -51,13 +52,28 @@ _WARNINGS = 100  # shown of one evaluation
 class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tree of plain data with its expressions compiled by `compile_template`.
 
-    `variables` are those that the expressions start at, those inside a macro as `step~variable`. `has_written` says
-    that the tree has numbers that remember their text (`model/scalars.py`).
+    <<<<<<< HEAD
+        `variables` are those that the expressions start at, those inside a macro as `step~variable`. `has_written` says
+        that the tree has numbers that remember their text (`model/scalars.py`).
+    =======
+        `variables` are those that the expressions start at, those inside a macro as `step~variable`. Templates with the
+        same meaning are equal, however they are written.
     """
 
     node: "_Node"
     variables: frozenset[str]
     has_written: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Template) and _text(self.meaning) == _text(other.meaning)
+
+    def __hash__(self) -> int:
+        return hash(_text(self.meaning))
+
+    @property
+    def meaning(self) -> Any:
+        """The tree as plain data, apart from how it is written: what tells `1` from `1.0`, `true` and `"1"`."""
+        return _meaning(self.node)
 
     def is_variable(self, name: str) -> bool:
         """Return whether the tree is one expression that gives this variable unchanged."""
@@ -200,6 +216,32 @@ def _restored(node: "_Node", value: Any) -> Any:
         case _List() if len(value) == len(node.children):
             return [_restored(child, each) for child, each in zip(node.children, value, strict=True)]
     return value
+
+
+def _text(meaning: Any) -> str:
+    """Return a meaning as text, in which Python's `1`, `1.0` and `True` differ and the order of keys doesn't."""
+    return json.dumps(meaning, sort_keys=True)
+
+
+def _meaning(node: "_Node") -> Any:
+    match node:
+        case _Static():
+            return ["value", plain_data(node.value)]
+        case Path() | Formula():
+            return node.meaning
+        case _Text():
+            return ["text", *(part if isinstance(part, str) else part.meaning for part in node.parts)]
+        case _Map():
+            return ["map", {key: _meaning(child) for key, child in node.children}]
+        case _List():
+            return ["list", *map(_meaning, node.children)]
+
+
+def plain_data(value: Any) -> Any:
+    """Return JSON data as dictionaries and lists, whatever holds it."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(child) for key, child in value.items()}
+    return [plain_data(child) for child in value] if is_list(value) else value
 
 
 def _written(node: "_Node") -> Any:

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from sys import getsizeof
@@ -87,20 +87,27 @@ class _Run:
 _Evaluate = Callable[[_Run], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Formula:
     """An expression with operators or functions.
 
-    `text` is the expression as written, and `paths` those in it.
+    `text` is the expression as written, and `paths` those in it. `tokens` are its parts without the spaces, with one
+    form of each literal: formulas of the same ones are equal.
     """
 
-    text: str
-    paths: tuple[Path, ...]
-    _evaluate: _Evaluate
+    text: str = field(compare=False)
+    paths: tuple[Path, ...] = field(compare=False)
+    tokens: tuple[Any, ...]
+    _evaluate: _Evaluate = field(compare=False)
 
     def __reduce__(self) -> tuple[Callable[[str], "Formula"], tuple[str]]:
         """Let another process compile the text again: closures can't be sent."""
         return _parse_again, (self.text,)
+
+    @property
+    def meaning(self) -> list[Any]:
+        """The formula as plain data, apart from how it is written."""
+        return ["formula", *(each.meaning if isinstance(each, Path) else each for each in self.tokens)]
 
     @property
     def variables(self) -> frozenset[str]:
@@ -127,7 +134,7 @@ def parse_formula(text: str, start: int, at: int, end: str = "}") -> tuple[Formu
     parser = _Parser(text, start, at)
     evaluate = parser.expression()
     parser.expect(end)
-    return Formula(text[start : parser.at], tuple(parser.paths), evaluate), parser.at
+    return Formula(text[start : parser.at], tuple(parser.paths), tuple(parser.tokens), evaluate), parser.at
 
 
 def parse_condition(text: str) -> Formula:
@@ -135,7 +142,7 @@ def parse_condition(text: str) -> Formula:
     parser = _Parser(text, 0, 0)
     evaluate = parser.expression()
     parser.expect("")
-    return Formula(text.strip(), tuple(parser.paths), evaluate)
+    return Formula(text.strip(), tuple(parser.paths), tuple(parser.tokens), evaluate)
 
 
 def _parse_again(text: str) -> Formula:
@@ -151,6 +158,7 @@ class _Parser:
         self.start = start
         self.at = at
         self.paths: list[Path] = []
+        self.tokens: list[Any] = []
         self._depth = 0
         self._values = 0
 
@@ -231,6 +239,7 @@ class _Parser:
                 self._need("]")
             elif self.text.startswith(".", self.at) and (name := _NAME.match(self.text, self.at + 1)):
                 self.at = name.end()
+                self.tokens.append((".", name[0]))
                 value = _entry(value, name[0])
             else:
                 return value
@@ -243,6 +252,7 @@ class _Parser:
         if self.text.startswith("$", self.at):
             path, self.at = parse_path_at(self.text, self.start, self.at + 1)
             self.paths.append(path)
+            self.tokens.append(path)
             return _path(path)
         return self._group() or self._literal() or self._call()
 
@@ -266,6 +276,7 @@ class _Parser:
 
     def _constant(self, match: re.Match[str], value: Any) -> _Evaluate:
         self.at = match.end()
+        self.tokens.append(("=", json.dumps(value)))
         return lambda _: value
 
     def _read_number(self, match: re.Match[str]) -> Any:
@@ -284,6 +295,7 @@ class _Parser:
         if function is None:
             self._fail(f"unknown function {name[0][:50]!r}; variables start with $., functions are {_NAMES}")
         self.at = name.end()
+        self.tokens.append(name[0])
         self._need("(")
         arguments = self._list(")")
         if not function.least <= len(arguments) <= function.most:
@@ -310,6 +322,7 @@ class _Parser:
         if not self.text.startswith(text, self.at):
             return False
         self.at += len(text)
+        self.tokens.append(text)
         return True
 
     def _take(self, *wanted: str) -> str | None:
@@ -318,6 +331,7 @@ class _Parser:
         if operator is None or operator[0] not in wanted:
             return None
         self.at = operator.end()
+        self.tokens.append(operator[0])
         return operator[0]
 
     def _skip(self) -> None:

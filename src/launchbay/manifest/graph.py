@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from launchbay.manifest.expressions import Template
+from launchbay.manifest.meaning import Meant
 from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.findings import Finding
 from launchbay.model.types import PinType, Type
@@ -69,7 +70,7 @@ class Control(msgspec.Struct, frozen=True, gc=False):
 NO_CONTROL = Control()
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class Step(Meant, msgspec.Struct, frozen=True, gc=False, eq=False):
     """One step of a workflow (manifest-language §5, "Steps").
 
     `outputs` maps a variable to the output of the action that fills it. `parameters` excludes `retryCount`,
@@ -88,7 +89,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     control: Control = NO_CONTROL
 
 
-class Workflow(msgspec.Struct, frozen=True, gc=False):
+class Workflow(Meant, msgspec.Struct, frozen=True, gc=False, eq=False):
     """A workflow, command or macro of one component. A macro's name starts with a dot.
 
     After `steps`, `on_failure` runs if one of them has failed, then `finally_` in any case.
@@ -162,8 +163,8 @@ class Peer:
     pins: Mapping[str, Target]
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+@dataclass(frozen=True, slots=True, eq=False)
+class Component(Meant):
     """A leaf component. The graph has no composites: `path` is the dotted path through them, such as `web.workflow`.
 
     `pins` has every pin by `interface.pin`, including built-in ones. `configuration` is the component's own map, with
@@ -217,8 +218,8 @@ class ConfigurationPin:
     default: Any
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class CompiledManifest:
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class CompiledManifest(Meant):
     """One manifest version, ready to run.
 
     `order` is a launch order (providers of required interfaces first). `parameters` are the application-level

@@ -16,7 +16,7 @@ depth. On a spread list,
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import islice
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -80,12 +80,21 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A parsed path. `text` is the expression as written; `exact` a variable that takes precedence if it exists."""
+    """A parsed path. `text` is the expression as written; `exact` a variable that takes precedence if it exists.
 
-    text: str
+    Paths that lead to the same are equal, however they are written.
+    """
+
+    text: str = field(compare=False)
     steps: tuple[_Step, ...]
     macro_step: str | None = None
     exact: str | None = None
+
+    @property
+    def meaning(self) -> list[Any]:
+        """The path as plain data, apart from how it is written."""
+        steps = [[type(step).__name__.strip("_").lower(), *astuple(step)] for step in self.steps]
+        return ["path", self.macro_step, self.exact, *steps]
 
     @property
     def paths(self) -> "tuple[Path, ...]":
