@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nats
 import psycopg
 import pytest
 from click.testing import CliRunner
@@ -24,10 +25,12 @@ from cryptography.x509.oid import NameOID
 from launchbay.app.doctor import Finding, Level, check_machine, check_services, judge_encryption
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.cli.main import main
+from launchbay.engine.jetstream import wanted_stream
 from launchbay.settings import Settings
 from launchbay.store import schema
 from launchbay.store.schema import revisions
 from tests.support.external_services import made_certificate
+from tests.support.nats_server import nats_servers, url_of
 from tests.support.pooler import pooler
 from tests.support.versions import postgres_with_tls
 
@@ -381,7 +384,6 @@ INFO = b'INFO {"version":"2.9.10","jetstream":true}\r\n'
 @pytest.mark.parametrize(
     ("line", "level"),
     [
-        (INFO, Level.OK),
         (INFO.replace(b"true", b"false"), Level.PROBLEM),
         (b"220 mail.example.org ESMTP\r\n", Level.PROBLEM),
     ],
@@ -390,6 +392,30 @@ def test_nats_needs_jetstream(line: bytes, level: Level, directory: Path) -> Non
     with listening(line) as port:
         [found] = services(settings(directory, dispatch_url=f"nats://127.0.0.1:{port}"), "nats")
     assert found.level is level
+
+
+@pytest.mark.slow
+def test_a_stream_that_differs_from_the_settings_is_found_with_what_to_do(directory: Path) -> None:
+    with nats_servers() as [server]:
+
+        def found(stream: str) -> list[Finding]:
+            url = url_of([server])
+            return services(settings(directory, dispatch_url=url, dispatch_stream=stream, dispatch_replicas=3), "nats")
+
+        async def make(**config: Any) -> None:
+            client = await nats.connect(server.address)
+            await client.jetstream().add_stream(**config)
+            await client.close()
+
+        asyncio.run(make(config=wanted_stream("bay", 1)))
+        asyncio.run(make(name="orders", subjects=["orders.>"]))
+        [_, differs] = found("bay")
+        assert (differs.level, differs.where) == (Level.WARNING, "bay")
+        assert "num_replicas: 1 instead of 3" in differs.found
+        assert "nats stream rm bay" in differs.fix
+        [_, foreign] = found("orders")
+        assert (foreign.level, foreign.found) == (Level.PROBLEM, "The stream orders belongs to something else.")
+        assert [each.level for each in found("new")] == [Level.OK]
 
 
 def test_each_server_that_does_not_answer_is_found(directory: Path) -> None:

@@ -2,15 +2,18 @@
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from nats.js import api
+from structlog.testing import capture_logs
 
 from launchbay.clock import SystemClock
 from launchbay.engine import dispatch as engine_dispatch
 from launchbay.engine.dispatch import Dispatcher
-from launchbay.engine.jetstream import ACK_WAIT_S, CONSUMER, JetStreamWakeUps, servers
+from launchbay.engine.jetstream import ACK_WAIT_S, CONSUMER, JetStreamWakeUps, compare_stream, servers, wanted_stream
 from launchbay.store import dispatch
 from launchbay.store.database import Database
 from tests.support.engine import Runs, ask, empty, insert_jobs, put, until, working
@@ -356,6 +359,59 @@ async def test_a_stream_of_that_name_that_is_something_elses_is_left_alone(nats:
         assert (await foreign.stream_info("orders")).state.messages == 1
         running.cancel()
         await asyncio.wait({running})
+
+
+async def test_changed_settings_reach_a_stream_and_a_consumer_that_exist(nats: NatsServer) -> None:
+    async with connected(nats.address) as old:
+        assert old._client is not None
+        at = old._client.jetstream()
+        changed: dict[str, Any] = {"subjects": [f"{STREAM}.ready.*", f"{STREAM}.old"], "max_msgs": 7, "max_age": 3_600}
+        await at.update_stream(dataclasses.replace(wanted_stream(STREAM, 1), **changed))
+        consumer = (await at.consumer_info(STREAM, CONSUMER)).config
+        await at.add_consumer(STREAM, dataclasses.replace(consumer, ack_wait=9, max_deliver=3))
+        assert set(await compare_stream(f"nats://{nats.address}", stream=STREAM, replicas=1)) == {
+            f"subjects: {STREAM}.ready.* {STREAM}.old instead of {STREAM}.ready.*",
+            "max_msgs: 7 instead of -1",
+            "max_age: 3600000000000 instead of 0",
+            "ack_wait: 9000000000 instead of 1000000000",
+            "max_deliver: 3 instead of -1",
+        }
+        old._suspect(TimeoutError())
+        await up(old)
+        assert (await stream_info(old)).config.max_msgs == 7, "a process that runs changes nothing back"
+    async with connected(nats.address) as new:
+        config = (await stream_info(new)).config
+        assert (config.subjects, config.max_msgs, config.max_age) == ([f"{STREAM}.ready.*"], -1, 0)
+    assert await compare_stream(f"nats://{nats.address}", stream=STREAM, replicas=1) == []
+
+
+async def test_a_stream_works_on_as_it_is_where_the_server_refuses_the_change(nats: NatsServer) -> None:
+    async with connected(nats.address) as old:
+        assert old._client is not None
+        at = old._client.jetstream()
+        await at.delete_stream(STREAM)
+        await at.add_stream(dataclasses.replace(wanted_stream(STREAM, 1), storage=api.StorageType.FILE))
+    with capture_logs() as lines:
+        async with connected(nats.address) as wake_ups:
+            assert await wake_ups.offer(["acme"])
+            message = await wake_ups.take()
+            assert message is not None
+            await message.acknowledge()
+            assert wake_ups._client is not None
+            await wake_ups._client.jetstream().delete_stream(STREAM)
+    [refused] = [line for line in lines if line["event"] == "dispatch.stream_differs"]
+    assert refused["differs"] == ["storage: file instead of memory"]
+    assert "can not change storage type" in refused["error"]
+
+
+@pytest.mark.slow
+async def test_a_cluster_gets_the_replicas_that_the_settings_say() -> None:
+    with nats_servers(3) as cluster:
+        addresses = [server.address for server in cluster]
+        async with connected(*addresses) as one:
+            assert (await stream_info(one)).config.num_replicas == 1
+        async with connected(*addresses, replicas=3) as three:
+            assert (await stream_info(three)).config.num_replicas == 3
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ async def check_services(settings: Settings) -> list[Finding]:
     """Check the database and the other servers that the settings name."""
     wanted = [_check_external(settings) if settings.database_url else asyncio.to_thread(_check_embedded, settings)]
     if settings.dispatch_url:
-        wanted.append(_check_nats(settings.dispatch_url))
+        wanted.append(_check_nats(settings))
     if settings.oidc_issuer:
         wanted.append(_check_issuer(settings.oidc_issuer))
     if settings.otlp_endpoint:
@@ -597,10 +598,10 @@ def _judge_key(file: Path, mark: bytes) -> Iterator[Finding]:
             yield Finding("secret key", Level.PROBLEM, "", text, fix)
 
 
-async def _check_nats(urls: str) -> list[Finding]:
-    """Read what each server says first, which is its state."""
+async def _check_nats(settings: Settings) -> list[Finding]:
+    """Read what each server says first, which is its state, and look at the stream."""
     found = []
-    for url in urls.split(","):
+    for url in settings.dispatch_url.split(","):
         parts = urlsplit(url if "://" in url else f"nats://{url}")
         host, port = parts.hostname or "", parts.port or 4222
         where = f"{host}:{port}"
@@ -623,7 +624,34 @@ async def _check_nats(urls: str) -> list[Finding]:
             found.append(Finding("nats", Level.PROBLEM, where, "It has no JetStream.", fix))
         else:
             found.append(Finding("nats", Level.OK, where, f"NATS {told.get('version')} with JetStream."))
+    if any(each.level is Level.OK for each in found):
+        found += await _check_stream(settings)
     return found
+
+
+async def _check_stream(settings: Settings) -> list[Finding]:
+    try:
+        jetstream = import_module("launchbay.engine.jetstream")
+    except ImportError:
+        return []  # the check of extras finds that it is missing
+    stream = settings.dispatch_stream
+    try:
+        differs = await jetstream.compare_stream(
+            settings.dispatch_url, stream=stream, replicas=settings.dispatch_replicas
+        )
+    except jetstream.ForeignStreamError as error:
+        fix = "Set LAUNCHBAY_DISPATCH_STREAM to a name that nothing else uses on this NATS server."
+        return [Finding("nats", Level.PROBLEM, stream, str(error), fix)]
+    except (jetstream.NatsError, OSError, TimeoutError) as error:
+        fix = "Check the account in LAUNCHBAY_DISPATCH_URL and its permissions."
+        return [Finding("nats", Level.WARNING, stream, f"Can't look at the stream: {error or 'no answer'}.", fix)]
+    if not differs:
+        return []
+    fix = (
+        "Restart one server or worker, which changes the stream. If it refuses, as its log line "
+        f"dispatch.stream_differs says, delete the stream: nats stream rm {stream}"
+    )
+    return [Finding("nats", Level.WARNING, stream, f"The stream has {', '.join(differs)}.", fix)]
 
 
 async def _check_issuer(issuer: str) -> list[Finding]:

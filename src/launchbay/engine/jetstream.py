@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 
 import nats
 import nats.errors
@@ -42,11 +43,16 @@ MOST_PULLS = 4_096  # of all workers
 ANY = "any"  # in place of an organization
 _NAME = re.compile(r"[A-Za-z0-9_-]+")  # what a part of a subject may be
 CONSUMER = "workers"
+_DESCRIPTION = "Launchbay: organizations with jobs that are ready"
+NatsError = nats.errors.Error  # what this module raises, for callers without the library
 _FAILURES = (nats.errors.Error, TimeoutError, OSError, EOFError)
 
 
-class _ForeignStreamError(nats.errors.Error):
+class ForeignStreamError(nats.errors.Error):
     """The stream of that name has other messages than ours."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"The stream {stream} belongs to something else.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,8 @@ class JetStreamWakeUps:
     def __init__(self, url: str, *, stream: str, replicas: int) -> None:
         self._servers = servers(url)
         self._stream = stream
-        self._replicas = replicas
+        self._wanted = wanted_stream(stream, replicas)
+        self._is_settled = False
         self._client: Client | None = None
         self._pull: JetStreamContext.PullSubscription | None = None
         self._up = asyncio.Event()
@@ -195,11 +202,19 @@ class JetStreamWakeUps:
             async with asyncio.timeout(CONNECT_ALL_S):
                 self._client = await self._connect()
         context = self._client.jetstream(timeout=ANSWER_S)
+        # Each has a leader of its own.
         try:
-            await context.stream_info(self._stream)  # each has a leader of its own
-            await context.consumer_info(self._stream, CONSUMER, timeout=ANSWER_S)
+            found = (await context.stream_info(self._stream)).config
         except jetstream_errors.NotFoundError:
-            await self._make(context)
+            found = (await context.add_stream(self._wanted)).config
+        if not is_ours(found, self._wanted):
+            raise ForeignStreamError(self._stream)
+        try:
+            consumer = (await context.consumer_info(self._stream, CONSUMER, timeout=ANSWER_S)).config
+        except jetstream_errors.NotFoundError:
+            consumer = (await context.add_consumer(self._stream, _WANTED_CONSUMER)).config
+        if not self._is_settled:
+            await self._settle(context, found, consumer)
         if self._pull is None:
             self._pull = await context.pull_subscribe_bind(CONSUMER, self._stream)
 
@@ -225,36 +240,24 @@ class JetStreamWakeUps:
     async def _closed(self) -> None:
         self._suspect(nats.errors.ConnectionClosedError())
 
-    async def _make(self, context: JetStreamContext) -> None:
-        wanted = api.StreamConfig(
-            name=self._stream,
-            description="Launchbay: organizations with jobs that are ready",
-            subjects=[f"{self._stream}.ready.*"],
-            retention=api.RetentionPolicy.WORK_QUEUE,
-            storage=api.StorageType.MEMORY,  # nothing in it is needed: PostgreSQL has it all
-            max_msgs_per_subject=1,
-            discard=api.DiscardPolicy.OLD,
-            num_replicas=self._replicas,
-        )
+    async def _settle(self, context: JetStreamContext, found: api.StreamConfig, consumer: api.ConsumerConfig) -> None:
+        """Give the stream and its consumer the settings of this process, once.
+
+        Only a new process does: one that still has older settings would change them back.
+        """
         try:
-            await context.add_stream(wanted)
-        except jetstream_errors.BadRequestError:  # it is there, with other settings
-            found = (await context.stream_info(self._stream)).config
-            if found.subjects != wanted.subjects or found.retention != wanted.retention:
-                raise _ForeignStreamError(f"The stream {self._stream} belongs to something else.") from None
-            await context.update_stream(wanted)
-        await context.add_consumer(
-            self._stream,
-            api.ConsumerConfig(
-                durable_name=CONSUMER,
-                ack_policy=api.AckPolicy.EXPLICIT,
-                ack_wait=ACK_WAIT_S,
-                max_deliver=-1,
-                max_ack_pending=-1,
-                max_waiting=MOST_PULLS,
-                mem_storage=True,
-            ),
-        )
+            if differences(found, self._wanted):
+                await context.update_stream(self._wanted)
+            if differences(consumer, _WANTED_CONSUMER):
+                await context.add_consumer(self._stream, _WANTED_CONSUMER)
+        except jetstream_errors.APIError as error:  # it works as it is
+            log.warning(
+                "dispatch.stream_differs",
+                stream=self._stream,
+                differs=differences(found, self._wanted) + differences(consumer, _WANTED_CONSUMER),
+                error=error.description,
+            )
+        self._is_settled = True
 
     async def _close(self) -> None:
         client, self._client, self._pull = self._client, None, None
@@ -262,6 +265,82 @@ class JetStreamWakeUps:
             with suppress(*_FAILURES):
                 async with asyncio.timeout(ANSWER_S):
                     await client.close()
+
+
+def wanted_stream(name: str, replicas: int) -> api.StreamConfig:
+    """Return the settings of the stream of an installation."""
+    return api.StreamConfig(
+        name=name,
+        description=_DESCRIPTION,
+        subjects=[f"{name}.ready.*"],
+        retention=api.RetentionPolicy.WORK_QUEUE,
+        storage=api.StorageType.MEMORY,  # nothing in it is needed: PostgreSQL has it all
+        max_msgs=-1,
+        max_bytes=-1,
+        max_age=0,
+        max_msgs_per_subject=1,
+        discard=api.DiscardPolicy.OLD,
+        duplicate_window=120,  # the default of the server, which it would fill in
+        num_replicas=replicas,
+    )
+
+
+_WANTED_CONSUMER = api.ConsumerConfig(
+    durable_name=CONSUMER,
+    ack_policy=api.AckPolicy.EXPLICIT,
+    ack_wait=ACK_WAIT_S,
+    max_deliver=-1,
+    max_ack_pending=-1,
+    max_waiting=MOST_PULLS,
+    mem_storage=True,
+)
+
+
+def is_ours(found: api.StreamConfig, wanted: api.StreamConfig) -> bool:
+    """Tell whether a stream may be changed: Launchbay made it, or it is for the same messages."""
+    is_alike = found.description == _DESCRIPTION or found.subjects == wanted.subjects
+    return is_alike and found.retention == wanted.retention
+
+
+def differences(found: api.Base, wanted: api.Base) -> list[str]:
+    """Return what differs from the wanted settings: `num_replicas: 1 instead of 3`."""
+    changed = []
+    for name, value in wanted.as_dict().items():
+        present = found.as_dict().get(name)
+        # The server leaves out what is 0 or false.
+        if (present or 0) != (value or 0):
+            changed.append(f"{name}: {_shown(present)} instead of {_shown(value)}")
+    return changed
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(value)
+    return str(value.value if isinstance(value, Enum) else value or 0)
+
+
+async def compare_stream(url: str, *, stream: str, replicas: int) -> list[str]:
+    """Return what differs in the stream and its consumer from the settings.
+
+    A stream that isn't there yet doesn't differ. Raises the errors of nats-py, and ForeignStreamError if the stream belongs to something else.
+    """
+    wanted = wanted_stream(stream, replicas)
+    async with asyncio.timeout(CONNECT_ALL_S):
+        client = await nats.connect(
+            servers(url), name="launchbay doctor", allow_reconnect=False, connect_timeout=CONNECT_S, error_cb=_ignore
+        )
+        try:
+            differs: list[str] = []
+            with suppress(jetstream_errors.NotFoundError):
+                context = client.jetstream(timeout=ANSWER_S)
+                found = (await context.stream_info(stream)).config
+                if not is_ours(found, wanted):
+                    raise ForeignStreamError(stream)
+                differs += differences(found, wanted)
+                differs += differences((await context.consumer_info(stream, CONSUMER)).config, _WANTED_CONSUMER)
+            return differs
+        finally:
+            await client.close()
 
 
 def servers(url: str) -> list[str]:
