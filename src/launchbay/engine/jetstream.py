@@ -297,7 +297,7 @@ _WANTED_CONSUMER = api.ConsumerConfig(
 
 
 def is_ours(found: api.StreamConfig, wanted: api.StreamConfig) -> bool:
-    """Tell whether a stream may be changed: Launchbay made it, or it is for the same messages."""
+    """Tell whether a stream may be changed: it is Launchbay's, or like it."""
     is_alike = found.description == _DESCRIPTION or found.subjects == wanted.subjects
     return is_alike and found.retention == wanted.retention
 
@@ -322,7 +322,8 @@ def _shown(value: object) -> str:
 async def compare_stream(url: str, *, stream: str, replicas: int) -> list[str]:
     """Return what differs in the stream and its consumer from the settings.
 
-    A stream that isn't there yet doesn't differ. Raises the errors of nats-py, and ForeignStreamError if the stream belongs to something else.
+    A stream that isn't there yet doesn't differ. Raises the errors of nats-py, and ForeignStreamError if the stream
+    belongs to something else.
     """
     wanted = wanted_stream(stream, replicas)
     async with asyncio.timeout(CONNECT_ALL_S):
