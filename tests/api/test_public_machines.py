@@ -3,9 +3,15 @@
 Submodules that nobody has published are played by stand-ins with the pins that the manifest asks for.
 """
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from launchbay.manifest.compiler import compile_manifest
+from launchbay.manifest.graph import SERVICE
+from launchbay.manifest.services import markers, properties
 from tests.support.applications import (
     DATABASE,
     DOCKER,
@@ -24,14 +30,17 @@ from tests.support.applications import (
     given_to_chef,
     is_public,
     launched_public,
+    offered,
     stand_ins,
     text_of,
     with_stand_ins,
 )
-from tests.support.manifests import ACTIONS, needs_real
-from tests.support.service import Api, accepted
+from tests.support.manifests import ACTIONS, REAL, needs_real
+from tests.support.service import Api, accepted, fresh_name
 
 pytestmark = needs_real
+CLIENT, SERVED = (f"contrib-python-qubell-client--integration_tests-{name}" for name in ("client", "service"))
+VALUES: dict[str, Any] = {"string": "text", "int": 42, "object": {"aa": "bb"}, "map<string,string>": {"a": "b"}}
 
 
 async def test_docker_networking_makes_a_cluster_and_enlarges_it(dry: Api) -> None:
@@ -347,3 +356,29 @@ async def test_public_components_make_a_site_as_submodules_of_another_applicatio
     document = await dry.run(instance, "actions.update")
     assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
     await destroyed(dry, instance)
+
+
+@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+async def test_every_public_manifest_is_running_after_a_dry_run(dry: Api, path: Path) -> None:
+    """With what it asks for: applications of submodules, an offered instance, markers and properties."""
+    made = accepted(await dry.post("organizations", {"name": fresh_name("public")}))["id"]
+    api = replace(dry, organization=made)
+    text = path.read_text("utf-8")
+    manifest = compile_manifest(text.encode(), known_actions=ACTIONS)
+    for name, stand_in in stand_ins(manifest).items():
+        await api.application(stand_in, name=name)
+    asked = [each for each in manifest.components.values() if each.type == SERVICE]
+    [environment] = [each["id"] for each in accepted(await api.get(f"organizations/{made}/environments"))]
+    if path.stem == CLIENT:
+        _, environment = await offered(api, text_of(SERVED))
+    named = [{"name": pin.name} for each in asked for pin in markers(each)]
+    accepted(await api.put(f"environments/{environment}/markers", {"markers": named}))
+    given = [
+        {"name": pin.name, "type": str(pin.type.value_type), "value": VALUES[str(pin.type.value_type)]}
+        for each in asked
+        for pin in properties(each)
+    ]
+    accepted(await api.put(f"environments/{environment}/properties", {"properties": given}))
+    instance = await api.launch(await api.application(text), environmentId=environment)
+    document = await api.settled(instance)
+    assert (document["status"], document["errorMessage"]) == ("Running", None)

@@ -73,9 +73,11 @@ def test_a_policy_without_a_value_is_none() -> None:
     assert read_policies("policies:\n  a.b:\n  a.c: null\n  a.d: ~\n  a.e: 1\n") == {"a.e": 1}
 
 
-def test_a_yaml_1_1_writer_quotes_strings_that_it_would_read_as_booleans() -> None:
-    policies = {"a.text": "yes", "a.off": "off", "a.flag": True}
-    written = yaml.safe_dump({"policies": policies})
+@pytest.mark.parametrize("flow", [False, None], ids=["since 5.1", "before 5.1"])
+def test_a_yaml_1_1_writer_quotes_strings_that_it_would_read_as_booleans(flow: bool | None) -> None:
+    """PyYAML 3.13 and 5.4.1 quote the same strings, and 3.13 writes the innermost maps on one line."""
+    policies = {"a.text": "yes", "a.off": "off", "a.letter": "y", "a.id": "508e1234", "a.time": "1:30", "a.flag": True}
+    written = yaml.safe_dump({"policies": policies}, default_flow_style=flow)
     assert "'yes'" in written
     assert read_policies(written) == policies
 
