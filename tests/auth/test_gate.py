@@ -383,6 +383,54 @@ def test_what_is_within_a_scope_never_allows_more_than_it(entries: str, scope: s
         assert _allows(other, touched)
 
 
+_MANY = st.lists(
+    st.lists(_PATTERNS, min_size=1, max_size=12).map(lambda texts: f"- Read: [{', '.join(texts)}]\n"),
+    min_size=1,
+    max_size=14,
+).map("".join)
+
+
+@given(_MANY, _MANY)
+def test_what_is_beyond_a_long_role_is_the_same_as_compared_one_by_one(entries: str, known: str) -> None:
+    one, other = read_role_text(entries), read_role_text(known)
+    parts = dict.fromkeys(part for entry in one for part in gate.split_entry(entry))
+    held = [part for entry in other for part in (entry, *gate.split_entry(entry))]
+    assert gate.entries_beyond(one, other) == [
+        part for part in parts if not any(gate.is_within((part,), (each,)) for each in held)
+    ]
+
+
+@pytest.mark.parametrize("in_one_entry", [True, False])
+def test_comparing_roles_of_twice_the_size_takes_twice_as_long(
+    in_one_entry: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 0
+    includes = Pattern.includes
+
+    def counted(self: Pattern, other: Pattern) -> bool:
+        nonlocal count
+        count += 1
+        return includes(self, other)
+
+    monkeypatch.setattr(Pattern, "includes", counted)
+
+    def compared(size: int) -> int:
+        nonlocal count
+        count = 0
+        roles = [
+            tuple(Pattern(f"/applications/{kind}{number}/instances/{kind}") for number in range(size)) for kind in "ab"
+        ]
+        one, other = (
+            [Entry(Permission.READ, role)] if in_one_entry else [Entry(Permission.READ, (each,)) for each in role]
+            for role in roles
+        )
+        assert len(gate.entries_beyond(one, other)) == size
+        assert len(gate.beyond(Grants((RoleGrants("role", tuple(other)),)), one)) == size
+        return count
+
+    assert compared(600) <= 2.2 * compared(300) + 100
+
+
 def _allows(entries: tuple[Entry, ...], touched: list[Resource]) -> bool:
     grants = Grants((RoleGrants("role", entries),))
     return gate.decide(grants, Permission.READ, tuple(touched)).allowed

@@ -53,8 +53,8 @@ class _ObjectIndex(Generic[T]):
             for each in objects:
                 self._named.setdefault(each, []).append((place, item))
 
-    def about(self, resource: Resource) -> list[T]:
-        """Return what may cover the resource, in order.
+    def about(self, resource: Resource | Pattern) -> list[T]:
+        """Return what may cover the resource, or include the pattern, in order.
 
         The first that does decides.
         """
@@ -76,6 +76,11 @@ class Entry:
             if pattern.covers(resource):
                 return pattern
         return None
+
+    def includes(self, pattern: Pattern) -> bool:
+        """Return whether one of the patterns covers all that another one covers."""
+        is_short = len(self.patterns) <= _SCANNED
+        return any(each.includes(pattern) for each in (self.patterns if is_short else self._by_object.about(pattern)))
 
     def mentions(self, kind: str) -> bool:
         """Return whether the entry limits objects of a kind."""
@@ -274,7 +279,8 @@ def split_entry(entry: Entry) -> tuple[Entry, ...]:
 def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[Entry]:
     """Return what allows more than the known entries, in parts if possible.
 
-    Whoever may do everything, or has the same entry, is known at once: comparing all with all would take seconds.
+    Whoever may do everything, or has the same entry, is known at once. Others are compared with what begins with the
+    same object or a wildcard: comparing all with all would take seconds.
     """
     wider: dict[Permission, list[Entry]] = {}
     for each in known:
@@ -284,7 +290,19 @@ def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[E
         part for entry in entries if entry.permission not in everywhere for part in split_entry(entry)
     )
     same = set(known).union(*(split_entry(each) for each in known)) if parts else set()
-    return [part for part in parts if part not in same and not is_within((part,), wider.get(part.permission, ()))]
+    found = []
+    indices: dict[Permission, _ObjectIndex[Entry]] = {}
+    for part in parts:
+        held = wider.get(part.permission, [])
+        if part in same:
+            continue
+        if len(held) > _SCANNED and part.patterns:
+            if part.permission not in indices:
+                indices[part.permission] = _ObjectIndex((each, each.patterns) for each in held)
+            held = indices[part.permission].about(part.patterns[0])
+        if not is_within((part,), held):
+            found.append(part)
+    return found
 
 
 def _is_everywhere(entry: Entry) -> bool:
@@ -302,11 +320,13 @@ def beyond(grants: Grants, entries: Collection[Entry]) -> list[Entry]:
 
     Entries are in parts if possible. Who holds the grants can't give it to anybody. A scope bounds them too.
     """
+    if holds_everything(grants):
+        return []
     held = [entry for role in grants.roles for entry in role.entries]
     found = entries_beyond(entries, held)
     if grants.scope is not None:
-        found += [each for each in entries_beyond(entries, grants.scope.entries) if each not in found]
-    return found
+        found += entries_beyond(entries, grants.scope.entries)
+    return list(dict.fromkeys(found))
 
 
 def _implies(entry: Entry, wider: Entry) -> bool:
@@ -317,12 +337,9 @@ def _implies(entry: Entry, wider: Entry) -> bool:
     if entry.permission is not wider.permission:
         return False
     unmentioned = (
-        Pattern(f"/{kind}/*")
-        for kind in permissions.KINDS
-        if any(pattern.concerns(kind) for pattern in wider.patterns)
-        and not any(pattern.concerns(kind) for pattern in entry.patterns)
+        Pattern(f"/{kind}/*") for kind in permissions.KINDS if wider.mentions(kind) and not entry.mentions(kind)
     )
-    return all(any(other.includes(each) for other in wider.patterns) for each in (*entry.patterns, *unmentioned))
+    return all(map(wider.includes, (*entry.patterns, *unmentioned)))
 
 
 def _is_in_scope(scope: RoleGrants, permission: Permission, resources: tuple[Resource, ...]) -> bool:

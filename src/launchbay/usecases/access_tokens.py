@@ -4,6 +4,7 @@ A token is of one organization. Its scope limits what its owner may do there at 
 makes their own tokens. Who may assign the roles of a service account makes tokens for it.
 """
 
+import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -55,7 +56,7 @@ async def create_access_token(
         if not 1 <= days <= limits.ACCESS_TOKEN_DAYS:
             raise BadRequest(f"days: a token ends after 1 to {limits.ACCESS_TOKEN_DAYS} days, not {days}.")
         if acting is not None and acting.scope is not None:
-            _require_within(entries, read_role_text(acting.scope))
+            await _require_within(entries, read_role_text(acting.scope))
         # One at a time, so that two requests can't both make the last one that is allowed.
         await users.lock(work.connection, user_id=owner_id)
         if (await store.count_by_owner(work.connection, user_id=owner_id) or 0) >= limits.ACCESS_TOKENS:
@@ -147,8 +148,8 @@ def _read_scope(scope: Sequence[str]) -> tuple[Entry, ...]:
     return entries
 
 
-def _require_within(entries: Sequence[Entry] | None, scope: Sequence[Entry]) -> None:
-    if entries is None or not gate.is_within(entries, scope):
+async def _require_within(entries: Sequence[Entry] | None, scope: Sequence[Entry]) -> None:
+    if entries is None or len(await asyncio.to_thread(gate.entries_beyond, entries, scope)) > 0:
         own = ", ".join(map(str, scope))
         raise NotAllowed(f"A token can't make one that allows more than itself: {own}.", "Give a narrower scope.")
 

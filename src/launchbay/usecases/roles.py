@@ -6,12 +6,12 @@ Every change holds the organization's row locked: roles, memberships and assignm
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from launchbay.auth import gate
 from launchbay.auth import permissions as auth_permissions
-from launchbay.auth.gate import Entry, read_role_text
+from launchbay.auth.gate import Entry, Grants, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
@@ -124,12 +124,12 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
             return RoleCheck(error.messages, (), (), 0, {})
         named = {each for entry in (*before, *after) for each in _ids_in(entry)}
         found = await audit.list_names(work.connection, organization_id=organization_id, ids=sorted(named))
-    known = {row.id: gate.entries_of_role(row.kind, row.permissions) for row in rows}
     visible = [
         row for row in holders if work.lookup.allows(organization_id, Permission.READ, auth_permissions.user(row.id))
     ]
-    gains, losses = gate.entries_beyond(after, before), gate.entries_beyond(before, after)
-    changes = tuple(_holder_change(row, gains, losses, known) for row in visible)
+    changes, lacking = await asyncio.to_thread(
+        _compared, before, after, visible, rows, work.lookup.grants(organization_id)
+    )
     names = {row.id: row.name for row in found}
     warnings = tuple(
         f"{entry.permission}: nothing has the ID {each}, so the pattern allows nothing."
@@ -137,19 +137,30 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
         for each in _ids_in(entry)
         if each not in names
     )
-    lacking = gate.beyond(work.lookup.grants(organization_id), gains)
     errors = tuple(f"{each}: you lack this yourself, so you can't give it." for each in lacking[:_UNKNOWN_SHOWN])
     return RoleCheck(errors, tuple(dict.fromkeys(warnings)), changes, len(holders) - len(visible), names)
 
 
-def _holder_change(
-    row: RoleHolder, gains: Sequence[Entry], losses: Sequence[Entry], known: Mapping[str, tuple[Entry, ...]]
-) -> HolderChange:
-    others = [entry for each in row.other_role_ids for entry in known[each]]
-    new = [entry for entry in gains if not gate.is_within((entry,), others)]
-    gone = [entry for entry in losses if not gate.is_within((entry,), others)]
-    kept = tuple(entry for entry in (*gains, *losses) if entry not in new and entry not in gone)
-    return HolderChange(row, tuple(new), tuple(gone), kept)
+def _compared(
+    before: Sequence[Entry],
+    after: Sequence[Entry],
+    holders: Sequence[RoleHolder],
+    roles: Sequence[Role],
+    grants: Grants,
+) -> tuple[tuple[HolderChange, ...], list[Entry]]:
+    """Return what a new text changes for holders, and what these grants lack."""
+    known = {role.id: gate.entries_of_role(role.kind, role.permissions) for role in roles}
+    gains, losses = gate.entries_beyond(after, before), gate.entries_beyond(before, after)
+
+    @cache  # many hold the same roles
+    def change(other_role_ids: frozenset[str]) -> tuple[tuple[Entry, ...], ...]:
+        others = [entry for each in other_role_ids for entry in known[each]]
+        new, gone = gate.entries_beyond(gains, others), gate.entries_beyond(losses, others)
+        changed = {*new, *gone}
+        return tuple(new), tuple(gone), tuple(entry for entry in (*gains, *losses) if entry not in changed)
+
+    changes = tuple(HolderChange(row, *change(frozenset(row.other_role_ids))) for row in holders)
+    return changes, gate.beyond(grants, gains)
 
 
 def _ids_in(entry: Entry) -> list[str]:
@@ -381,7 +392,8 @@ async def require_own_rights(work: Work, organization_id: str, entries: Collecti
     holder could become an administrator.
     """
     grants = work.lookup.grants(organization_id)
-    size = sum(len(entry.patterns) for entry in entries)
+    held = (entry for role in grants.roles for entry in role.entries)
+    size = 0 if gate.holds_everything(grants) else sum(len(entry.patterns) for entry in (*entries, *held))
     lacking = await asyncio.to_thread(gate.beyond, grants, entries) if size > _INLINE else gate.beyond(grants, entries)
     if lacking:
         shown = "; ".join(str(entry)[:_ENTRY_CHARS] for entry in lacking[:_LACKING_SHOWN])
