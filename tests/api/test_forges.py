@@ -1,6 +1,7 @@
 """Events, previews and statuses over HTTP: signed events make the real engine follow real repositories."""
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
@@ -117,6 +118,35 @@ async def test_an_event_counts_if_it_is_signed_and_only_once(
     accepted(await send(api, source, "push", push))
     assert (await follower.read(source))["nextAt"] is None
     assert (await follower.read(source))["lookedAt"] == looked
+
+
+@pytest.mark.slow
+async def test_an_event_that_gitlab_signs_with_its_signing_token_counts(
+    follower: Follower, repository: Repository, vault: str
+) -> None:
+    api, key = follower.api, b"a key of twenty-four byte"
+    await told(api, vault, "set-secret", name="signing", value=f"whsec_{base64.b64encode(key).decode()}")
+    repository.commit({"manifest.yaml": MANIFEST % "one"})
+    body = {"applicationId": await api.application(), "path": "manifest.yaml", "vault": vault}
+    source = await follower.make(repository.directory.stem, **body, forge="gitlab", webhookSecret="signing")
+    await follower.outcome(source)
+    second = repository.commit({"manifest.yaml": MANIFEST % "two"})
+    push = json.dumps({"ref": "refs/heads/main", "after": "a" * 40}).encode()
+
+    async def sent(by: bytes) -> Any:
+        signature = base64.b64encode(hmac.new(by, b"1.1714816800." + push, hashlib.sha256).digest()).decode()
+        headers = {
+            "content_type": "application/json",
+            "x_gitlab_event": "Push Hook",
+            "webhook_id": "1",
+            "webhook_timestamp": "1714816800",
+            "webhook_signature": f"v1,{signature}",
+        }
+        return await api.caller(None).send("POST", f"git-sources/{source}/events", push, **headers)
+
+    refused(await sent(b"another key"), 401, "NotAuthenticated")
+    accepted(await sent(key))
+    assert (await follower.outcome(source, 2))["commit"] == second
 
 
 async def test_parameters_of_previews_are_sealed_and_secrets_are_not_shown(follower: Follower, vault: str) -> None:

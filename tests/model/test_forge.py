@@ -41,6 +41,41 @@ def test_an_event_needs_the_signature_of_the_secret(forge: ForgeName, headers: d
     assert is_signed(forge, SECRET, headers, BODY + b" ") == (forge == "gitlab")
 
 
+SIGNING_TOKEN = "whsec_YSBrZXkgb2YgdHdlbnR5LWZvdXIgYnl0ZQ=="
+# What the library standardwebhooks 1.1.0 makes of the token, this ID and time, and BODY.
+SIGNED = {
+    "webhook-id": "evt-1",
+    "webhook-timestamp": "1714816800",
+    "webhook-signature": "v1,o/jWAAEQ7V4XYZ7bkf2T+tM2aXWEqyy4Xf7EVKcd2wo=",
+}
+
+
+def test_a_signing_token_of_gitlab_signs_id_time_and_body() -> None:
+    signature = SIGNED["webhook-signature"]
+    assert is_signed("gitlab", SIGNING_TOKEN, SIGNED, BODY)
+    assert is_signed("gitlab", SIGNING_TOKEN.rstrip("="), SIGNED, BODY)
+    assert is_signed("gitlab", SIGNING_TOKEN, {**SIGNED, "x-gitlab-token": "the secret token beside it"}, BODY)
+    assert is_signed("gitlab", SIGNING_TOKEN, {**SIGNED, "webhook-signature": f"v1,b2xk v1a,bmV3 {signature}"}, BODY)
+    assert not is_signed("gitlab", SIGNING_TOKEN, SIGNED, BODY + b" ")
+    for changed in (
+        {"webhook-id": "evt-2"},
+        {"webhook-timestamp": "1714816801"},
+        {"webhook-signature": signature.replace("v1,", "v2,")},
+        {"webhook-signature": ""},
+        {"webhook-signature": "v1,é"},
+    ):
+        assert not is_signed("gitlab", SIGNING_TOKEN, {**SIGNED, **changed}, BODY)
+    assert not is_signed("gitlab", SIGNING_TOKEN, {"webhook-id": "evt-1"}, BODY)
+    assert not is_signed("gitlab", "whsec_", SIGNED, BODY)
+    assert not is_signed("gitlab", "whsec_?", SIGNED, BODY)
+    assert not is_signed("gitlab", "another token", SIGNED, BODY)
+    assert not is_signed("github", SIGNING_TOKEN, SIGNED, BODY)
+
+
+def test_a_secret_token_that_looks_like_a_signing_token_is_still_one() -> None:
+    assert is_signed("gitlab", SIGNING_TOKEN, {"x-gitlab-token": SIGNING_TOKEN}, BODY)
+
+
 def github(**more: Any) -> dict[str, Any]:
     found = {
         "state": "open",

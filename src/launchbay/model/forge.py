@@ -3,6 +3,7 @@
 The forms are those of GitHub, GitLab and Gitea (which Forgejo has too).
 """
 
+import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from urllib.parse import quote
 ForgeName = Literal["github", "gitlab", "gitea"]
 Outcome = Literal["pending", "success", "failure", "error"]
 _CONTEXT = "launchbay"
+_SIGNED_BY = "whsec_"  # what signing tokens of GitLab begin with; the rest is the key in base64
 _DESCRIPTION_CHARS = 140  # GitHub's limit
 _FORMS = ("%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S %Z", "%Y-%m-%d %H:%M:%S %z")
 
@@ -56,15 +58,35 @@ class ForgeRequest:
 def is_signed(forge: ForgeName, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
     """Return whether an event has the signature of a secret, compared in constant time.
 
-    GitLab sends the secret itself. Header names are lower-case.
+    With a signing token, GitLab signs as Standard Webhooks says. With a secret token, it sends the token itself. A
+    request may have both. Header names are lower-case.
     """
+    if forge == "gitlab" and secret.startswith(_SIGNED_BY) and "webhook-signature" in headers:
+        return _has_standard_signature(secret.removeprefix(_SIGNED_BY), headers, body)
     if forge == "gitlab":
         expected, given = secret, headers.get("x-gitlab-token", "")
     else:
         expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         name = "x-hub-signature-256" if forge == "github" else "x-gitea-signature"
         given = headers.get(name, "").removeprefix("sha256=")
-    return bool(secret) and hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+    return bool(secret) and _is_same(expected, given)
+
+
+def _has_standard_signature(key: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Check one of the signatures `v1,BASE64`: while a token is replaced, there are two."""
+    try:
+        raw_key = base64.b64decode(key + "=" * (-len(key) % 4), validate=True)
+    except ValueError:
+        return False
+    signed = f"{headers.get('webhook-id', '')}.{headers.get('webhook-timestamp', '')}.".encode() + body
+    expected = "v1," + base64.b64encode(hmac.new(raw_key, signed, hashlib.sha256).digest()).decode()
+    # All are compared, so that the time doesn't say which one is right.
+    found = [_is_same(expected, given) for given in headers["webhook-signature"].split()]
+    return bool(raw_key) and any(found)
+
+
+def _is_same(expected: str, given: str) -> bool:
+    return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
 
 
 def read_event(forge: ForgeName, headers: Mapping[str, str], document: Any) -> Event | None:
