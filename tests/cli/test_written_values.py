@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,28 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launchbay.model.yaml_text import yaml_text
+from tests.support.directories import exported, new_organization, written
 from tests.support.service import GREETER
 from tests.support.shell import Shell, editor
 
 pytestmark = pytest.mark.slow  # a real server, many commands
-_NUMBERS = count()
-
-
-def new_organization(cli: Shell) -> None:
-    cli.environ["LAUNCHBAY_ORGANIZATION"] = cli.good("organization", "create", f"values {next(_NUMBERS)}").strip()
-
-
-def written(directory: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
-    return directory
-
-
-def exported(cli: Shell, directory: Path) -> dict[str, bytes]:
-    cli.good("export", str(directory))
-    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.fixture

@@ -228,6 +228,11 @@ async def create_service_account(stage: Stage) -> Call:
     return partial(stage.api.post, f"{stage.organization}/serviceAccounts", {"name": fresh_name("robot")})
 
 
+async def put_directory_object(stage: Stage) -> Call:
+    account = {"kind": "service-account", "name": fresh_name("robot"), "content": "description: Builds\n"}
+    return partial(stage.api.put, f"{stage.organization}/directory", account)
+
+
 async def update_service_account(stage: Stage) -> Call:
     account = await stage.service_account()
     return partial(stage.api.put, f"{stage.organization}/serviceAccounts/{account}", {"description": "Builds"})
@@ -798,7 +803,7 @@ SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
     for scenario in (
         create_user, update_user, remove_user, lift_sign_in_block, assign_roles, revoke_roles,
-        create_service_account, update_service_account, delete_service_account,
+        put_directory_object, create_service_account, update_service_account, delete_service_account,
         create_access_token, revoke_access_token,
         create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
         change_password, generate_token, sign_in_with_form, exchange_token, revoke_token, sign_out_everywhere,

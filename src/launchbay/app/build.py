@@ -88,8 +88,9 @@ from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
 from launchbay.usecases.forges import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
 from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
 from launchbay.usecases.generations import RollbackRunner
-from launchbay.usecases.git_sources import POLL_S as GIT_S
-from launchbay.usecases.git_sources import GitRunner, seal_parameters
+from launchbay.usecases.git_sources import seal_parameters
+from launchbay.usecases.git_syncs import POLL_S as GIT_S
+from launchbay.usecases.git_syncs import GitRunner
 from launchbay.usecases.idempotency import Idempotency
 from launchbay.usecases.idle_ends import POLL_S as IDLE_S
 from launchbay.usecases.idle_ends import IdleRunner

@@ -25,7 +25,7 @@ from launchbay.cli.output import (
 )
 from launchbay.client import Client, ClientError
 from launchbay.client.types import ConcurrencyLimitBody, Marker, Property, SleepWindowBody
-from launchbay.directory.contents import Contents, read_directory, texts, write_directory
+from launchbay.directory.contents import Contents, read_directory, read_object_text, texts, write_directory
 from launchbay.directory.plan import (
     CHANGE,
     CREATE,
@@ -35,10 +35,21 @@ from launchbay.directory.plan import (
     Listed,
     State,
     StoredApplication,
+    StoredObject,
     StoredRevision,
 )
 from launchbay.errors import BadRequest
 from launchbay.model.archive import PropertyEntry, RuleOwner, Rules
+from launchbay.model.directory_objects import KINDS, Noun
+from launchbay.model.yaml_text import yaml_text
+
+
+def _noun(kind: str) -> Noun:
+    """Return the kind of an object. Raises CommandFailed for one of a later server."""
+    for noun in KINDS:
+        if noun == kind:
+            return noun
+    raise CommandFailed(f"The server has objects of the kind {kind}. Use its version of launchbay.", ExitCode.REFUSED)
 
 
 class _Remote:
@@ -159,6 +170,37 @@ class _Remote:
             set_sleep(owner, windows=windows, **names)
         if rules.concurrency != before.concurrency:
             set_limits(owner, limits=[ConcurrencyLimitBody(**msgspec.to_builtins(each)) for each in limits])
+
+    def objects(self) -> tuple[list[StoredObject], list[str]]:
+        """Return the objects that have a file each, and what a directory can't hold."""
+        found = self._client.read_directory(self._id)
+        objects = [
+            StoredObject(noun, each.id, each.name, read_object_text(noun, each.content), tuple(each.at))
+            for each in found.objects
+            for noun in [_noun(each.kind)]
+        ]
+        return objects, found.omitted
+
+    def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str:
+        made = self._client.put_directory_object(
+            self._id, kind=kind, name=name, content=yaml_text(content, keeps_numbers=True)
+        )
+        if made.invitation is not None:
+            click.echo(f"Invitation of {printable(name)}: {made.invitation}", err=True)
+        return made.id
+
+    def delete_object(self, kind: Noun, number: str) -> None:
+        client = self._client
+        if kind == "service":
+            client.delete_service(number)
+        elif kind == "service-account":
+            client.delete_service_account(self._id, number)
+        elif kind == "user":
+            client.remove_user(self._id, number)
+        elif kind == "git-source":
+            client.delete_git_source(number)
+        else:
+            client.delete_recurring_schedule(number)
 
     def create_role(self, name: str, text: str) -> None:
         self._client.create_role(self._id, name=name, permissions=text)
@@ -353,7 +395,7 @@ apply = RemoteCommand(
     callback=_apply,
     short_help="Apply a directory of files to an organization.",
     help="""Apply a directory of files to an organization: applications with manifests and revisions, environments,
-    roles.
+    roles, services, accounts, Git sources, schedules.
 
     Prints the plan first. Only differences are applied, so applying twice changes nothing. Nothing is deleted without
     --prune. With --change-set, the server keeps the plan, for others to approve and apply.""",
@@ -387,7 +429,13 @@ def _export(directory: Path, **given: Any) -> None:
         raise click.UsageError(f"{directory} isn't empty. To write into it, use --overwrite.")
     connection = connected(given)
     organization = State(_Remote(connection.client, connection.names.organization()))
-    count = write_directory(directory, organization.contents())
+    try:
+        contents = organization.contents()
+    except BadRequest as error:
+        raise CommandFailed("\n".join(error.messages), ExitCode.REFUSED) from error
+    count = write_directory(directory, contents)
+    for each in contents.omitted:
+        click.echo(f"Not in the directory: {printable(each)}", err=True)
     click.echo(f"{count} files written to {directory}.", err=True)
 
 
@@ -398,7 +446,8 @@ export = RemoteCommand(
     help="""Write an organization to a directory of files. To apply it to this or another organization, run
     `launchbay apply`.
 
-    Omitted: instances, services and their secrets, users, and roles that can't be changed.""",
+    Instances, passwords and access tokens are omitted, and so are roles that can't be changed. The command names each
+    other thing that it omits, such as a secret.""",
     params=[
         click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
         click.Option(["--overwrite"], is_flag=True, help="Write into a directory that isn't empty."),

@@ -21,6 +21,8 @@ _NAMES = {
     "browse_api": "page docs",
     "change_password": "account change-password",
     "clone_environment": "environment clone",
+    "read_directory": "organization objects",
+    "put_directory_object": "organization put-object",
     "decline_membership": "invitation decline",
     "end_provider_sessions": "page provider-logout",
     "explain_permission": "permission explain",

@@ -65,6 +65,29 @@ class Operations:
         `plan`: Only return the plan; create nothing.
         """
 
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/directory"))
+    def read_directory(self, organization_id: str) -> Call[types.DirectoryObjects]:
+        """Show services, accounts, users, Git sources and schedules by name, without secrets. Permission: Read on
+        each object returned.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/directory", media_type=JSON))
+    def put_directory_object(
+        self,
+        organization_id: str,
+        *,
+        kind: Literal["git-source", "schedule", "service", "service-account", "user"],
+        name: str,
+        content: str,
+        if_match: str | None = None,
+    ) -> Call[types.PutObject]:
+        """Create the object of this name, or change it. Its secrets stay. Permission: Those to create or to change
+        such an object.
+
+        `kind`: The kind of the object, which decides about its content.
+        `content`: The text of the object's file, in YAML. It names other objects.
+        """
+
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/concurrency"))
     def list_concurrency_groups(self, organization_id: str) -> Call[list[types.ConcurrencyGroup]]:
         """List groups of jobs with a limit: which have started, and which wait. Permission: membership; Read on the

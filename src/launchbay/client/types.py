@@ -125,6 +125,31 @@ class ImportedOrganization(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     invitations: list[InvitedUser]
 
 
+class NamedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object as the file of a directory describes it, without secrets."""
+
+    kind: Any
+    id: str
+    name: str
+    content: str
+    at: list[str]
+
+
+class DirectoryObjects(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The objects, and a sentence for each thing that can't be in a directory."""
+
+    objects: list[NamedObject]
+    omitted: list[str]
+
+
+class PutObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The ID of the object, and the invitation of a new user, shown once."""
+
+    id: str
+    invitation: str | None = None
+    invitation_expires_at: int | None = None
+
+
 class UserItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A user as lists show it."""
 

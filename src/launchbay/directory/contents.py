@@ -10,11 +10,17 @@ DIR
 │       ├── revision.yaml           parameters, environment, submodules
 │       └── manifest.yaml           only if it differs from the application's
 ├── environments/NAME.yaml          default, policies, markers, properties, services, labels, rules
-└── roles/NAME.yaml                 permissions of the role
+├── git-sources/NAME.yaml           sources in Git
+├── roles/NAME.yaml                 permissions of the role
+├── schedules/NAME.yaml             recurring schedules of launches and bulk runs
+├── service-accounts/NAME.yaml      description, roles
+├── services/NAME.yaml              type, parameters
+└── users/EMAIL.yaml                name, roles
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
@@ -25,6 +31,7 @@ from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import is_null, written_data
 from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
+from launchbay.model.directory_objects import KINDS, Noun, ObjectKind, read_object
 from launchbay.model.labels import read_labels
 from launchbay.model.scalars import NumberTooLarge, WrittenInt, for_json, settled, text_of, with_texts
 from launchbay.model.types import TypeSyntaxError, parse_type
@@ -58,11 +65,17 @@ class Application(msgspec.Struct):
 
 
 class Contents(msgspec.Struct):
-    """The objects of an organization by name. None is a kind without a folder in the directory."""
+    """The objects of an organization by name.
+
+    None is a kind without a folder in the directory. `objects` are values in the form of `model.directory_objects`, by
+    kind. `omitted` says what of the organization a directory can't hold.
+    """
 
     applications: dict[str, Application] | None = None
     environments: dict[str, Environment] | None = None
     roles: dict[str, str] | None = None
+    objects: dict[Noun, dict[str, dict[str, Any]]] = {}
+    omitted: list[str] = []
 
 
 def file_name(name: str) -> str:
@@ -76,7 +89,7 @@ def object_name(stem: str) -> str:
 
 
 T = TypeVar("T")
-_KINDS = ("applications", "environments", "roles")
+_KINDS = tuple(sorted(("applications", "environments", "roles", *(each.folder for each in KINDS.values()))))
 _APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "rules.yaml", "revisions")
 
 
@@ -167,6 +180,9 @@ def read_directory(root: Folder) -> Contents:
         contents.applications = {
             reader.name(path, path.name): reader.application(path) for path in _visible(root / "applications")
         }
+    for noun, kind in KINDS.items():
+        if (root / kind.folder).is_dir():
+            contents.objects[noun] = dict(reader.files(root / kind.folder, partial(reader.object, kind)))
     if contents == Contents() and not reader.problems:
         reader.problems.append(f"{root}: the directory is empty. Valid names: {', '.join(_KINDS)}.")
     if reader.problems:
@@ -182,6 +198,18 @@ def texts(root: Folder) -> dict[str, str]:
             found |= {f"{path.name}/{name}": text for name, text in texts(path).items()}
         else:
             found[path.name] = path.read_bytes().decode()
+    return found
+
+
+def read_object_text(noun: Noun, text: str) -> dict[str, Any]:
+    """Return the content of an object from the text of its file (`read_object`).
+
+    Raises BadRequest with all problems.
+    """
+    reader = _Reader()
+    found = reader.object(KINDS[noun], FileTree("content", text.encode()))
+    if reader.problems:
+        raise BadRequest(*reader.problems, code="InvalidDirectory")
     return found
 
 
@@ -243,20 +271,32 @@ class _Reader:
 
     def document(self, path: Folder, kind: type[T]) -> T:
         """Return the document in a file, or an empty one after noting a problem."""
+        found = self._read(path, lambda value: msgspec.convert(_in_types_of(kind, value), kind))
+        if found is not None:
+            return found
+        return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
+
+    def object(self, kind: ObjectKind, path: Folder) -> dict[str, Any]:
+        """Return the object in a file, or nothing after noting a problem."""
+        return self._read(path, partial(read_object, kind)) or {}
+
+    def _read(self, path: Folder, convert: Callable[[Any], T]) -> T | None:
+        """Return what a file's values convert to, or None after noting a problem."""
         text = self.text(path)
         try:
             node = read(text.encode(), keeps_numbers=True) if text.strip() else None
-            value: Any = {} if node is None or is_null(node) else written_data(node)
-            return msgspec.convert(_in_types_of(kind, value), kind)
+            return convert({} if node is None or is_null(node) else written_data(node))
         except InvalidManifest as error:
             for found in error.findings:
                 message = str(found["message"]).replace("The manifest", "The file")
                 self.problems.append(f"{path}:{found['line']}:{found['column']}: {message}")
+        except BadRequest as error:
+            self.problems.append(f"{path}: {' '.join(error.messages)}")
         except msgspec.ValidationError as error:
             self.problems.append(f"{path}: {error}.")
         except ValueError as error:
             self.problems.append(f"{path}: {error}")
-        return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
+        return None
 
     def labels(self, path: Folder, found: dict[str, str]) -> dict[str, str]:
         """Return the labels in a file after noting a problem with them."""
@@ -353,7 +393,10 @@ def write_directory(root: Path, contents: Contents) -> int:
         files[root / "environments" / f"{file_name(name)}.yaml"] = _document(environment)
     for name, application in (contents.applications or {}).items():
         files |= _application(root / "applications" / file_name(name), application)
-    for folder in ("roles", "environments", "applications"):
+    for noun, objects in contents.objects.items():
+        for name, content in objects.items():
+            files[root / KINDS[noun].folder / f"{file_name(name)}.yaml"] = yaml_text(content, keeps_numbers=True)
+    for folder in _KINDS:
         (root / folder).mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """The changes from the state of an organization to the contents of a directory, and how to make each."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +22,7 @@ from launchbay.model.archive import (
     with_revision_ids,
     with_revision_names,
 )
+from launchbay.model.directory_objects import EARLY, KINDS, LATE, Noun
 from launchbay.model.scalars import is_stored_as
 from launchbay.model.yaml_text import yaml_text
 
@@ -59,6 +61,19 @@ class StoredRevision(NamedTuple):
     submodules: dict[str, Any]
 
 
+class StoredObject(NamedTuple):
+    """An object of a kind that has one file for each.
+
+    `content` are values in the form of its kind. `at` is where roles allow it.
+    """
+
+    kind: Noun
+    id: str
+    name: str
+    content: dict[str, Any]
+    at: tuple[str, ...] = ()
+
+
 class Organization(Protocol):
     """What a plan reads of an organization, and changes in it, by ID.
 
@@ -83,7 +98,10 @@ class Organization(Protocol):
     def revision(self, revision: str) -> StoredRevision: ...
     def manifest_problem(self, text: str) -> str | None: ...
     def rules(self, kind: RuleOwner, owner: str) -> Rules: ...
+    def objects(self) -> tuple[Sequence[StoredObject], list[str]]: ...
 
+    def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str: ...
+    def delete_object(self, kind: Noun, number: str) -> object: ...
     def create_role(self, name: str, text: str) -> object: ...
     def update_role(self, role: str, name: str, text: str) -> object: ...
     def delete_role(self, role: str) -> object: ...
@@ -158,7 +176,44 @@ class State:
 
     @cached_property
     def services(self) -> dict[str, str]:
-        return {each.name: each.id for each in self.organization.list_services()}
+        """Ids of the services by name, without those that share a name."""
+        listed = self.organization.list_services()
+        counts = Counter(each.name for each in listed)
+        return {each.name: each.id for each in listed if counts[each.name] == 1}
+
+    @cached_property
+    def _listed_objects(self) -> tuple[Sequence[StoredObject], list[str]]:
+        return self.organization.objects()
+
+    @property
+    def omitted(self) -> list[str]:
+        """What a directory can't hold of the organization."""
+        return self._listed_objects[1]
+
+    def objects(self, kind: Noun) -> dict[str, StoredObject]:
+        """Return the objects of a kind by name. Raises BadRequest for a shared name."""
+        found: dict[str, StoredObject] = {}
+        for each in self._listed_objects[0]:
+            if each.kind == kind and each.name in found:
+                raise BadRequest(
+                    f"Several objects are the {kind} '{each.name}', and a directory knows names alone. "
+                    "Rename all but one."
+                )
+            if each.kind == kind:
+                found[each.name] = each
+        return found
+
+    def _service_name(self, number: str) -> str:
+        """Return the name of a service. Raises BadRequest for one that shares it."""
+        names = {service: name for name, service in self.services.items()}
+        if number in names:
+            return names[number]
+        shared = next((each.name for each in self.organization.list_services() if each.id == number), None)
+        if shared is None:
+            return number  # one that the caller can't see
+        raise BadRequest(
+            f"Several services are named '{shared}', and a directory knows names alone. Rename all but one."
+        )
 
     def role_text(self, name: str) -> str:
         """Return the permissions of a role, in YAML."""
@@ -167,13 +222,12 @@ class State:
     def environment(self, name: str) -> Environment:
         number = self.environments[name]
         policies = plain(read(self.organization.policies_text(number).encode()))
-        names = {service: name for name, service in self.services.items()}
         return Environment(
             default=name == self.default_environment,
             policies=policies.get("policies") or {},
             markers=self.organization.markers(number),
             properties=self.organization.properties(number),
-            services=[names.get(each, each) for each in self.organization.environment_services(number)],
+            services=list(map(self._service_name, self.organization.environment_services(number))),
             labels=self.organization.environment_labels(number),
             rules=self.organization.rules("environment", number),
         )
@@ -230,6 +284,8 @@ class State:
             applications={name: self._whole_application(name) for name in sorted(self.applications)},
             environments={name: self.environment(name) for name in sorted(self.environments)},
             roles={name: self.role_text(name) for name in sorted(self.roles)},
+            objects={kind: {name: each.content for name, each in sorted(self.objects(kind).items())} for kind in KINDS},
+            omitted=self.omitted,
         )
 
     def _whole_application(self, name: str) -> Application:
@@ -263,7 +319,7 @@ class Change:
     after: str = ""
 
     def subject(self) -> tuple[str, str]:
-        """Return the kind and name of the object: role, environment, application or revision."""
+        """Return the kind and name of the object, such as role or environment."""
         kind, _, name = self.what.partition(" ")
         if kind in _KINDS:
             return kind, name
@@ -271,7 +327,10 @@ class Change:
         return kind, name
 
 
-_KINDS = frozenset({"role", "environment", "application", "revision"})
+_KINDS = frozenset({"role", "environment", "application", "revision", *KINDS})
+
+
+_Kinds = Iterable[tuple[str, Mapping[str, Any] | None, dict[str, str], Callable[[str], object]]]
 
 
 class Comparison:
@@ -286,6 +345,7 @@ class Comparison:
         """Return creations and changes. Raises BadRequest for an unknown name or an invalid manifest."""
         wanted = self._wanted
         found = [change for name, text in (wanted.roles or {}).items() for change in self._role(name, text)]
+        found += [change for kind in EARLY for change in self._objects(kind)]
         for name, environment in (wanted.environments or {}).items():
             found += self._environment(name, environment)
         applications = wanted.applications or {}
@@ -294,28 +354,65 @@ class Comparison:
         for owner, name in self._revisions_in_order():
             revision = (applications[owner].revisions or {})[name]
             found += self._revision(owner, name, revision)
+        found += [change for kind in LATE for change in self._objects(kind)]
         return found
 
     def superfluous(self) -> list[Change]:
         """Return deletions of objects that aren't in the directory, only of kinds that have a folder in it."""
         state, wanted, organization = self._state, self._wanted, self._organization
-        found: list[Change] = []
+        found = [change for kind in LATE for change in self._superfluous_objects(kind)]
         for name, application in (wanted.applications or {}).items():
             if name in state.applications and application.revisions is not None:
                 for revision, document in state.revisions(name).items():
                     if revision not in application.revisions:
                         delete = partial(organization.delete_revision, document.id)
                         found.append(Change(DELETE, f"revision {name}/{revision}", delete))
-        kinds: tuple[tuple[str, Mapping[str, Any] | None, dict[str, str], Callable[[str], object]], ...] = (
+        kinds: _Kinds = (
             ("application", wanted.applications, state.applications, organization.delete_application),
             ("environment", wanted.environments, state.environments, organization.delete_environment),
-            ("role", wanted.roles, state.roles, organization.delete_role),
         )
+        found += self._superfluous_of(kinds)
+        found += [change for kind in reversed(EARLY) for change in self._superfluous_objects(kind)]
+        return [*found, *self._superfluous_of((("role", wanted.roles, state.roles, organization.delete_role),))]
+
+    def _superfluous_of(self, kinds: _Kinds) -> Iterator[Change]:
         for kind, names, present, delete_one in kinds:
-            if names is not None:
-                gone = sorted(set(present) - set(names))
-                found += [Change(DELETE, f"{kind} {name}", partial(delete_one, present[name])) for name in gone]
-        return found
+            for name in sorted(set(present) - set(names)) if names is not None else ():
+                yield Change(DELETE, f"{kind} {name}", partial(delete_one, present[name]))
+
+    def _superfluous_objects(self, kind: Noun) -> Iterator[Change]:
+        wanted = self._wanted.objects.get(kind)
+        if wanted is None:
+            return
+        for name, each in sorted(self._state.objects(kind).items()):
+            if name not in wanted:
+                yield Change(DELETE, f"{kind} {name}", partial(self._organization.delete_object, kind, each.id))
+
+    def _objects(self, kind: Noun) -> Iterator[Change]:
+        """Yield the changes of a kind: those of vaults come first."""
+        wanted = self._wanted.objects.get(kind)
+        if not wanted:
+            return
+        present = self._state.objects(kind)
+        vaults = {vault for each in wanted.values() for vault in _vaults(each)}
+        for name in sorted(wanted, key=lambda each: (kind == "service" and each not in vaults, each)):
+            put = partial(self._put_object, kind, name, wanted[name])
+            after = yaml_text(wanted[name], keeps_numbers=True)
+            if name not in present:
+                yield Change(CREATE, f"{kind} {name}", put, after=after)
+            elif not _same_object(kind, wanted[name], present[name].content):
+                yield Change(
+                    CHANGE,
+                    f"{kind} {name}",
+                    put,
+                    before=yaml_text(present[name].content, keeps_numbers=True),
+                    after=after,
+                )
+
+    def _put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> None:
+        number = self._organization.put_object(kind, name, content)
+        if kind == "service":
+            self._state.services[name] = number
 
     def _role(self, name: str, text: str) -> Iterator[Change]:
         state, organization = self._state, self._organization
@@ -333,7 +430,7 @@ class Comparison:
     def _environment(self, name: str, wanted: Environment) -> Iterator[Change]:
         state = self._state
         for service in wanted.services or ():
-            if service not in state.services:
+            if service not in {*state.services, *self._wanted.objects.get("service", ())}:
                 raise BadRequest(f"Unknown service '{service}' in environment '{name}'.")
         is_new = name not in state.environments
         now = Environment(policies={}, markers=[], properties=[], services=[], labels={}, rules=Rules())
@@ -515,6 +612,45 @@ class Comparison:
             submodules=submodules,
         )
         state.revision_ids[application, name] = created
+
+
+def _vaults(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the services that the parameters of a service name."""
+    parameters = content.get("parameters")
+    for value in parameters.values() if isinstance(parameters, Mapping) else ():
+        if isinstance(value, Mapping) and isinstance(value.get("vault"), str):
+            yield value["vault"]
+
+
+def _same_object(kind: Noun, wanted: dict[str, Any], present: dict[str, Any]) -> bool:
+    """Return whether an object has what its file says.
+
+    Roles are unordered, and the name of a person is their own. A vault that is left out is the one that it is.
+    """
+    if kind == "service":
+        parameters = present.get("parameters", {})
+        given = {
+            name: {**parameters[name], **value} if _is_reference_to(value, parameters.get(name)) else value
+            for name, value in wanted.get("parameters", {}).items()
+            if value is not None
+        }
+        wanted = {**wanted, "parameters": given}
+        present = {**present, "parameters": parameters}
+    elif "roles" in {*wanted, *present}:
+        wanted, present = ({**each, "roles": sorted(each.get("roles", []))} for each in (wanted, present))
+    if kind == "user":
+        wanted = {**wanted, "name": present["name"]}
+    return is_stored_as(wanted, present)
+
+
+def _is_reference_to(value: Any, present: Any) -> bool:
+    """Return whether a value names a parameter's secret, without its vault."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(present, Mapping)
+        and set(value) == {"fromVault"}
+        and value["fromVault"] == present.get("fromVault")
+    )
 
 
 def _same(part: str, wanted: Any, present: Any) -> bool:

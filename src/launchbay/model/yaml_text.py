@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import yaml
 
 from launchbay.model.scalars import settled
@@ -24,13 +25,15 @@ _WORDS = frozenset(("", "~", "null", "true", "false", "yes", "no", "on", "off", 
 _NO_FOLDING = 2**31 - 1  # the longest line that the emitter supports
 
 
-def yaml_text(value: Any, *, is_one_of_many: bool = False) -> str:
+def yaml_text(value: Any, *, is_one_of_many: bool = False, keeps_numbers: bool = False) -> str:
     """Return JSON data as a YAML document in block style.
 
-    `is_one_of_many` puts `---` before it. Raises `yaml.YAMLError` or `RecursionError` for what isn't JSON data.
+    `is_one_of_many` puts `---` before it. With `keeps_numbers`, numbers that remember their text (`msgspec.Raw`) have
+    it, because the type that decides about them is unknown yet. Raises `yaml.YAMLError` or
+    `RecursionError` for what isn't JSON data.
     """
     text: str = yaml.dump(
-        settled(value),
+        value if keeps_numbers else settled(value),
         Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,
@@ -71,5 +74,12 @@ def _map(dumper: _Dumper, value: Mapping[str, Any]) -> yaml.MappingNode:
     return dumper.represent_dict(dict(value))
 
 
+def _number(dumper: _Dumper, number: msgspec.Raw) -> yaml.ScalarNode:
+    text = bytes(number).decode()
+    tag = dumper.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call] # any other one would be written before the number
+    return dumper.represent_scalar(tag, text)
+
+
 _Dumper.add_representer(str, _text)
+_Dumper.add_representer(msgspec.Raw, _number)
 _Dumper.add_multi_representer(Mapping, _map)  # type: ignore[type-abstract] # any class of maps

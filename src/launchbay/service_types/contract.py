@@ -18,7 +18,7 @@ One object serves all services of the type at the same time. Manifests access a 
 that publishes signals also has a method `signals` (`PublishesSignals`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -210,11 +210,17 @@ class ServiceParameters:
 
 
 async def changed_parameters(
-    kind: ServiceType, scope: ParameterScope, old: ServiceParameters, given: Mapping[str, Any]
+    kind: ServiceType,
+    scope: ParameterScope,
+    old: ServiceParameters,
+    given: Mapping[str, Any],
+    *,
+    set_later: Collection[str] = (),
 ) -> ServiceParameters:
     """Return the parameters after a change. Null removes a parameter, and missing ones stay.
 
-    Raises FieldErrors with all errors, by parameter.
+    The secret parameters `set_later` have no values yet: the type checks the others when those are set. Raises
+    FieldErrors with all errors, by parameter.
     """
     problems: dict[str, list[str]] = {}
     values = old.everything()
@@ -231,9 +237,9 @@ async def changed_parameters(
         else:
             _take(values, problems, name, parameter.type, value)
     for name, parameter in kind.parameters.items():
-        if parameter.required and name not in values and name not in problems:
+        if parameter.required and name not in values and name not in problems and name not in set_later:
             problems[name] = ["This parameter is required."]
-    if not problems:
+    if not problems and not set_later:
         found = await kind.check(scope, values)
         problems = {name: list(messages) for name, messages in found.items() if messages}
     if problems:

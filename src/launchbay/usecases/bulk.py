@@ -63,6 +63,9 @@ RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped
 ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
 
 
+SELECTED_ID_CHARS = 8  # a shorter word begins the IDs of all instances of a day, since IDs begin with the time
+
+
 class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What to do with each instance. Fields that an act doesn't use stay empty.
 

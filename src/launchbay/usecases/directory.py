@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from launchbay.directory.plan import Listed, StoredApplication, StoredRevision
+from launchbay.directory.plan import Listed, StoredApplication, StoredObject, StoredRevision
 from launchbay.errors import Unavailable
 from launchbay.model.archive import PropertyEntry, RuleOwner, Rules
+from launchbay.model.directory_objects import Noun
 from launchbay.model.environment import Marker, Property
 from launchbay.usecases import (
     applications,
+    directory_objects,
     environments,
     lifetimes,
     manifests,
@@ -165,6 +167,21 @@ class StoredOrganization:
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
         self._call(replace_all_rules(self._ctx, kind, owner, rules))
+
+    def objects(self) -> tuple[list[StoredObject], list[str]]:
+        """Return the objects that have a file each, and what a directory can't hold."""
+        found = self._call(directory_objects.list_directory_objects(self._ctx, self._id))
+        return [StoredObject(*each) for each in found.objects], found.omitted
+
+    def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str:
+        """Make or change an object, and return its ID.
+
+        The invitation of a new user isn't kept: invite them again.
+        """
+        return self._call(directory_objects.put_directory_object(self._ctx, self._id, kind, name, content)).id
+
+    def delete_object(self, kind: Noun, number: str) -> None:
+        self._call(directory_objects.delete_directory_object(self._ctx, self._id, kind, number))
 
     def create_role(self, name: str, text: str) -> None:
         self._call(roles.create_role(self._ctx, self._id, name, text))

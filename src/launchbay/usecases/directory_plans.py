@@ -21,6 +21,7 @@ from launchbay.directory.plan import CHANGE, CREATE, DELETE, Change, Comparison,
 from launchbay.errors import BadRequest, Conflict, InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.directory_objects import KINDS
 from launchbay.model.redaction import Redactor, is_secret_name
 from launchbay.model.yaml_text import yaml_text
 from launchbay.store import change_sets as store
@@ -31,19 +32,31 @@ from launchbay.usecases.directory import StoredOrganization, in_thread
 KEEP = "="
 _SHOWN = 20  # sentences of one refusal
 _COMPARED_CHARS = 200_000
-_CREATES = {"application": Permission.CREATE_APPLICATION, "environment": Permission.CREATE_ENVIRONMENT}
+_CREATES = {
+    "application": Permission.CREATE_APPLICATION,
+    "environment": Permission.CREATE_ENVIRONMENT,
+    "service": Permission.CREATE_SERVICE,
+}
 _DELETES = {"application": Permission.DELETE_APPLICATION, "environment": Permission.DELETE_ENVIRONMENT}
 _CHANGES = {
     "application": Permission.EDIT_APPLICATION,
     "revision": Permission.EDIT_APPLICATION,
     "environment": Permission.EDIT_ENVIRONMENT,
     "role": Permission.MANAGE_ROLES,
+    "service": Permission.EDIT_SERVICE,
+    "service-account": Permission.MANAGE_USERS,
+    "user": Permission.MANAGE_USERS,
+    "git-source": Permission.MANAGE_ROLES,
+    "schedule": Permission.CREATE_INSTANCE,
 }
+_ALL_APPLICATIONS = ("application", "")
 _RESOURCES: Mapping[str, Callable[..., Resource]] = {
     "role": permissions.role,
     "environment": permissions.environment,
     "application": permissions.application,
     "instance": permissions.instance,
+    "service": permissions.service,
+    "user": permissions.user,
 }
 
 
@@ -55,7 +68,13 @@ class PlannedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     sign: Annotated[str, msgspec.Meta(description="+ creates, ~ changes, - deletes, = keeps.")]
     what: str
-    kind: Annotated[str, msgspec.Meta(description="role, environment, application, revision or instance.")]
+    kind: Annotated[
+        str,
+        msgspec.Meta(
+            description="role, environment, application, revision, service, service-account, user, git-source, "
+            "schedule or instance."
+        ),
+    ]
     id: str | None = None
     detail: str = ""
     from_version: int | None = None
@@ -84,6 +103,8 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
     def needed(self) -> Permission:
         """Return the permission that the change needs."""
         kind = self.shown.kind
+        if kind == "schedule" and self.at == _ALL_APPLICATIONS:
+            return Permission.EDIT_INSTANCE  # of a bulk run
         if self.shown.what.startswith(f"{kind} "):  # itself, no part of it
             return {CREATE: _CREATES, DELETE: _DELETES}.get(self.shown.sign, {}).get(kind, _CHANGES[kind])
         return _CHANGES[kind]
@@ -138,6 +159,7 @@ class _Found:
     environment_ids: set[str] = field(default_factory=set)  # of the revisions that change
     kept: list[tuple[str, str, str]] = field(default_factory=list)  # kind, name, detail
     services: dict[str, list[str]] = field(default_factory=dict)  # fingerprints of what an environment is to offer
+    at: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # where roles allow objects
 
     def subjects(self) -> set[tuple[str, str]]:
         return {each.subject() for each in self.changes}
@@ -161,7 +183,9 @@ def _look(organization: StoredOrganization, wanted: Contents, prune: bool) -> _F
     state = State(organization)
     plan = Comparison(state, wanted)
     superfluous = plan.superfluous()
-    found = _Found([*plan.changes(), *(superfluous if prune else ())], ids=_ids(state))
+    found = _Found(
+        [*plan.changes(), *(superfluous if prune else ())], ids=_ids(state, wanted), at=_places(state, wanted)
+    )
     for change in found.changes:
         kind, name = change.subject()
         source = (wanted.applications or {})[name].source if change.what == f"manifest of application {name}" else None
@@ -176,16 +200,22 @@ def _look(organization: StoredOrganization, wanted: Contents, prune: bool) -> _F
             found.versions[name] = state.application(name).version
         elif kind == "environment" and change.what.startswith("services of "):
             names = (wanted.environments or {})[name].services or []
-            found.services[name] = organization.service_fingerprints([state.services[each] for each in names])
+            known = [state.services[each] for each in names if each in state.services]
+            found.services[name] = organization.service_fingerprints(known)
         elif kind == "revision":
             found.environment_ids |= _environments_of(state, wanted, found.application_of(name), name)
     found.kept = _kept(state, wanted, found.subjects(), [] if prune else superfluous)
     return found
 
 
-def _ids(state: State) -> dict[tuple[str, str], str]:
+def _ids(state: State, wanted: Contents) -> dict[tuple[str, str], str]:
     kinds = {"role": state.roles, "environment": state.environments, "application": state.applications}
-    return {(kind, name): number for kind, names in kinds.items() for name, number in names.items()}
+    found = {(kind, name): number for kind, names in kinds.items() for name, number in names.items()}
+    return found | {(kind, name): each.id for kind in wanted.objects for name, each in state.objects(kind).items()}
+
+
+def _places(state: State, wanted: Contents) -> dict[tuple[str, str], tuple[str, ...]]:
+    return {(kind, name): each.at for kind in wanted.objects for name, each in state.objects(kind).items()}
 
 
 def _deleted(state: State, change: Change) -> str:
@@ -197,6 +227,9 @@ def _deleted(state: State, change: Change) -> str:
         return yaml_text(msgspec.to_builtins(state.environment(name)))
     if kind == "application":
         return state.manifest(name, state.application(name).version)
+    for noun in KINDS:
+        if kind == noun:
+            return yaml_text(state.objects(noun)[name].content, keeps_numbers=True)
     application, _, revision = name.rpartition("/")
     document = state.revisions(application).get(revision)
     return "" if document is None else yaml_text(msgspec.to_builtins(state.revision(document)))
@@ -233,6 +266,9 @@ def _kept(
         found += [(kind, name, why) for name in sorted(present) if names is None or name in names]
     for name, application in (wanted.applications or {}).items():
         found += [("revision", f"{name}/{revision}", "") for revision in application.revisions or {}]
+    found += [
+        (kind, name, "") for kind, objects in wanted.objects.items() for name in state.objects(kind) if name in objects
+    ]
     found += [(*each.subject(), "isn't in the directory") for each in superfluous]
     return [each for each in found if each[:2] not in changed]
 
@@ -286,8 +322,8 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
                 work.connection, organization_id=organization.id, application_ids=application_ids
             )
         )
-        if any(kind == "role" for kind, _ in found.subjects()):
-            # What a role allows counts in each of them.
+        if any(kind == "role" or kind in KINDS for kind, _ in found.subjects()):
+            # What a role allows counts in each of them, and so do members, services and what acts by itself.
             listed = await environments.list_by_organization(work.connection, organization_id=organization.id)
             touched |= {each.id for each in listed}
     warnings = [f"The {each.what} would still differ afterwards." for each in after.changes]
@@ -331,7 +367,10 @@ def _entries(found: _Found, after: _Found) -> list[PlanEntry]:
     return entries
 
 
-def _at(kind: str, name: str, found: _Found, after: _Found) -> tuple[str, str]:
+def _at(kind: str, name: str, found: _Found, after: _Found) -> tuple[str, ...]:
+    if kind in KINDS:
+        known = found.at.get((kind, name)) or after.at.get((kind, name))
+        return known or {"service": ("service", ""), "schedule": _ALL_APPLICATIONS}.get(kind, ("user", ""))
     if kind == "revision":
         owner = ("application", found.application_of(name) or after.application_of(name))
         return "application", found.ids.get(owner) or after.ids.get(owner, "")

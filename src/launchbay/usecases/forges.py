@@ -47,18 +47,15 @@ from launchbay.store.git_sources import PreviewRow, ReportRow, TakenPreviewRow
 from launchbay.usecases.applications import create_application, delete_application
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.git_sources import (
-    AGAIN,
-    LEASE_S,
-    MEANT,
     GitSettings,
     account_of,
-    leased,
     open_parameters,
     read_changes,
     read_settings,
     remote_of,
     secret_of,
 )
+from launchbay.usecases.git_syncs import AGAIN, LEASE_S, MEANT, leased
 from launchbay.usecases.instances import delete_instance, set_destroy_at
 from launchbay.usecases.launch import launch
 from launchbay.usecases.manifests import read_manifest, replace_manifest

@@ -336,6 +336,13 @@ async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringVi
         return (await _views(work, [await _find(work, schedule_id)]))[0]
 
 
+async def controls(ctx: Context, schedule: RecurringSchedule) -> bool:
+    """Return whether the caller may change a schedule."""
+    async with ctx.read() as work:
+        await work.lookup.organization(schedule.organization_id)
+        return may_control(work.lookup.grants(schedule.organization_id), work.actor, schedule)
+
+
 async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
     found = await work.lookup.recurring_schedule(schedule_id)
     if not await _is_visible(work, found):  # the sentence of the gate would name what it runs

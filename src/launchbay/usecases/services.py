@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -53,11 +54,16 @@ _REVISIONS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterUpdate:
-    """A change of a service's parameters. The caller's lookup decides which vaults they may name."""
+    """A change of a service's parameters.
+
+    The caller's lookup decides which vaults they may name. With `allows_holes`, secrets may be set later, in the
+    service or in the vault that a parameter names.
+    """
 
     work: Work
     organization_id: str
     kind: ServiceType
+    allows_holes: bool = False
 
     async def validate(self, given: Mapping[str, Any], old: ServiceParameters = NO_PARAMETERS) -> ServiceParameters:
         """Return the parameters as they are to be stored; `old` are those that are stored now.
@@ -69,12 +75,39 @@ class ParameterUpdate:
         stays = {name for name in old.secret if given.get(name, REDACTED) == REDACTED}
         kept = {name: value for name, value in old.secret.items() if is_reference(value) and name in stays}
         values = await self._values({**kept, **new})
-        now = ServiceParameters(old.open, {**old.secret, **{name: values[name] for name in kept}})
+        now = ServiceParameters(
+            old.open,
+            {
+                name: values[name] if name in kept else value
+                for name, value in old.secret.items()
+                if name not in kept or name in values
+            },
+        )
         scope = ParameterScope(
             connection=self.work.connection, organization_id=self.organization_id, previous=now.everything()
         )
-        checked = await changed_parameters(self.kind, scope, now, {**given, **{name: values[name] for name in new}})
+        wanted = {
+            name: values[name] if name in new else value
+            for name, value in given.items()
+            if name not in new or name in values
+        }
+        checked = await changed_parameters(
+            self.kind, scope, now, wanted, set_later=self._holes(now.secret, given, values, {**kept, **new})
+        )
         return ServiceParameters(checked.open, {**checked.secret, **kept, **new})
+
+    def _holes(
+        self, now: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any], references: Mapping[str, Any]
+    ) -> set[str]:
+        """Return the secret parameters that have no value yet, if that is allowed."""
+        if not self.allows_holes:
+            return set()
+        missing = {
+            name
+            for name, parameter in self.kind.parameters.items()
+            if parameter.secret and parameter.required and name not in now and given.get(name) is None
+        }
+        return missing | (set(references) - set(values))
 
     async def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         """Return what is to be stored for the parameters that are to stand for secrets of vaults."""
@@ -91,6 +124,11 @@ class ParameterUpdate:
             vaults = await store.list_vaults_with(
                 self.work.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
             )
+            if not vaults and wanted and self.allows_holes:
+                vault = await self.work.lookup.service(str(wanted), Permission.RUN_SERVICE_COMMAND)
+                if vault.organization_id == self.organization_id:
+                    found[name] = reference(vault.id, secret)
+                    continue
             if not vaults:
                 problems[name] = [f"No vault of the organization has a secret {secret[:80]!r}; set it there first."]
             elif len(vaults) > 1:
@@ -110,7 +148,8 @@ class ParameterUpdate:
             try:
                 values |= await resolve_references(self.work.app.secret_key, self.work.connection, {name: value})
             except Conflict as gone:
-                problems[name] = list(gone.messages)
+                if not self.allows_holes:
+                    problems[name] = list(gone.messages)
         if problems:
             raise FieldErrors(problems)
         return values
@@ -300,11 +339,19 @@ async def list_service_types(ctx: Context, organization_id: str) -> list[Service
 
 
 async def create_service(
-    ctx: Context, organization_id: str, *, name: str, type_id: str, zone_id: str | None, parameters: Mapping[str, Any]
+    ctx: Context,
+    organization_id: str,
+    *,
+    name: str,
+    type_id: str,
+    zone_id: str | None,
+    parameters: Mapping[str, Any],
+    allows_holes: bool = False,
 ) -> str:
     """Create a service and return its id.
 
-    Raises BadRequest for a bad name, an unknown type or zone, and everything that is wrong with the parameters.
+    With `allows_holes`, its secrets may be set later. Raises BadRequest for a bad name, an unknown type or zone, and
+    everything that is wrong with the parameters.
     """
     service_id = new_id()
     async with ctx.begin() as work:
@@ -318,8 +365,8 @@ async def create_service(
             raise BadRequest(f"There is no service type {type_id[:80]!r}. Types: {known}.", code="UnknownServiceType")
         zone_id = await _zone(work, organization.id, zone_id)
         try:
-            update = ParameterUpdate(work=work, organization_id=organization.id, kind=kind)
             check_size(parameters)
+            update = ParameterUpdate(work=work, organization_id=organization.id, kind=kind, allows_holes=allows_holes)
             checked = await update.validate(parameters)
         except FieldErrors as error:
             # Only update and command answer by field (reference §7).
@@ -347,11 +394,32 @@ async def read_service(ctx: Context, service_id: str) -> ServiceView:
         return await _view(work, service, service.name, msgspec.json.decode(service.parameters), names)
 
 
+async def read_references(ctx: Context, service_id: str) -> dict[str, Mapping[str, str] | None]:
+    """Return by name what secret parameters refer to, or None.
+
+    Who may not edit the service sees no reference.
+    """
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        names = [row.name for row in await store.list_secrets(work.connection, service_id=service.id)]
+        secrets: Mapping[str, Any] = {}
+        if work.lookup.allows(service.organization_id, Permission.EDIT_SERVICE, permissions.service(service.id)):
+            with suppress(UnsealFailed):
+                secrets = await open_stored(work.app.secret_key, work.connection, service.id)
+    return {name: secrets[name] if is_reference(secrets.get(name)) else None for name in names}
+
+
 async def update_service(
-    ctx: Context, service_id: str, name: str | None, parameters: Mapping[str, Any] | None
+    ctx: Context,
+    service_id: str,
+    name: str | None,
+    parameters: Mapping[str, Any] | None,
+    *,
+    allows_holes: bool = False,
 ) -> ServiceView:
     """Change a service and return it as it is now: what is not named stays, null takes a parameter away.
 
+    With `allows_holes`, its secrets may be set later.
     Raises FieldErrors with everything that is wrong, by field.
     """
     async with ctx.begin() as work:
@@ -369,7 +437,7 @@ async def update_service(
         except BadRequest as error:
             problems["name"] = error.messages
         try:
-            new = await _changed(work, service, old, parameters) if parameters else old
+            new = await _changed(work, service, old, parameters, allows_holes) if parameters else old
         except FieldErrors as error:
             problems.update(error.fields)
         if problems:
@@ -437,7 +505,13 @@ async def _view(
     )
 
 
-async def _changed(work: Work, service: Service, old: ServiceParameters, given: Mapping[str, Any]) -> ServiceParameters:
+async def _changed(
+    work: Work,
+    service: Service,
+    old: ServiceParameters,
+    given: Mapping[str, Any],
+    allows_holes: bool = False,  # noqa: FBT001, FBT002 - as update_service says
+) -> ServiceParameters:
     kind = work.app.service_types.find(service.type_id)
     if kind is None:
         raise BadRequest(
@@ -446,7 +520,7 @@ async def _changed(work: Work, service: Service, old: ServiceParameters, given: 
             code="UnknownServiceType",
         )
     check_size(given)
-    update = ParameterUpdate(work=work, organization_id=service.organization_id, kind=kind)
+    update = ParameterUpdate(work=work, organization_id=service.organization_id, kind=kind, allows_holes=allows_holes)
     return await update.validate(given, old)
 
 

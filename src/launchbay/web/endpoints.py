@@ -11,6 +11,7 @@ from launchbay.web.api import (
     change_sets,
     concurrency_limits,
     configuration,
+    directory,
     environments,
     events,
     fleet,
@@ -44,6 +45,7 @@ from launchbay.web.routing import Endpoint
 _MODULES: tuple[Iterable[Endpoint], ...] = (
     organizations.routes,
     archives.routes,
+    directory.routes,
     users.routes,
     second_factors.routes,
     service_accounts.routes,

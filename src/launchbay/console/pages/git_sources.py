@@ -15,11 +15,10 @@ from launchbay.model.durations import parse_duration_s
 from launchbay.model.lifetimes import duration
 from launchbay.store.access_tokens import ServiceAccountRow
 from launchbay.store.git_sources import GitSource
-from launchbay.usecases import forges, git_sources
+from launchbay.usecases import forges, git_sources, git_syncs
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.git_sources import (
-    Drift,
     GitSettings,
     GitSourceRequest,
     PreviewSettings,
@@ -27,6 +26,7 @@ from launchbay.usecases.git_sources import (
     read_settings,
     status_of,
 )
+from launchbay.usecases.git_syncs import Drift
 from launchbay.usecases.service_accounts import list_service_accounts
 from launchbay.usecases.services import list_services
 
@@ -80,7 +80,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     drift: Drift | None = None
     drift_problem = ""
     try:
-        drift = await git_sources.read_git_drift(request.ctx, source.id)
+        drift = await git_syncs.read_git_drift(request.ctx, source.id)
     except Conflict:
         pass  # nothing was applied yet
     except LaunchbayError as error:

@@ -13,7 +13,7 @@ from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS, PAGE_ROWS
 from launchbay.model.labels import read_selector
 from launchbay.store.bulk import BulkInstanceRow, BulkRun
 from launchbay.usecases import bulk
-from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance, read_act
+from launchbay.usecases.bulk import SELECTED_ID_CHARS, Act, BulkRequest, ChosenInstance, read_act
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.web.api.fleet import FleetFilter
 from launchbay.web.requests import TYPED, JsonBody, Request
@@ -23,7 +23,6 @@ from launchbay.web.routing import Returns, Routes
 routes = Routes("Bulk", extension=True)
 
 _PREVIEWED = 1_000
-_ID_CHARS = 8  # a shorter word begins the IDs of all instances of a day, since IDs begin with the time
 RowT = TypeVar("RowT")
 
 
@@ -34,7 +33,7 @@ class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
         str | None,
         msgspec.Meta(
             description="Only instances with each of these words in the name or a label's value. A word of"
-            f" {_ID_CHARS} characters or more may begin the ID instead."
+            f" {SELECTED_ID_CHARS} characters or more may begin the ID instead."
         ),
     ] = None
 
@@ -53,7 +52,7 @@ class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
                 "Write `team` for the instances with the label, or `!team` for those without it.",
                 code="InvalidFilter",
             )
-        return replace(super().filter(), id_chars=_ID_CHARS)
+        return replace(super().filter(), id_chars=SELECTED_ID_CHARS)
 
 
 class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

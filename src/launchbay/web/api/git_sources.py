@@ -8,7 +8,7 @@ from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.limits import PAGE_ROWS
 from launchbay.store.git_sources import GitSource, SyncRow
-from launchbay.usecases import forges, git_sources
+from launchbay.usecases import forges, git_sources, git_syncs
 from launchbay.usecases.git_sources import (
     ChangeNote,
     GitSettings,
@@ -337,7 +337,7 @@ async def list_git_syncs(request: Request[None, Paging]) -> Response:
 )
 async def read_git_drift(request: Request[None, None]) -> GitDriftDocument:
     """Show what differs from the applied commit."""
-    found = await git_sources.read_git_drift(request.ctx, request.path["sourceId"])
+    found = await git_syncs.read_git_drift(request.ctx, request.path["sourceId"])
     return GitDriftDocument(commit=found.commit, changes=found.changes)
 
 

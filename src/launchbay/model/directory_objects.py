@@ -1,0 +1,225 @@
+"""Services, accounts, Git sources and schedules as files of a directory describe them.
+
+They name other objects instead of giving their IDs, and contain no secrets.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from launchbay.errors import BadRequest
+from launchbay.model.scalars import for_json, settled, with_texts
+
+
+class Service(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A service. A secret parameter is `{fromVault: SECRET, vault: SERVICE}`, or is left out."""
+
+    type: str
+    parameters: dict[str, Any] = {}
+
+
+class ServiceAccount(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A service account without its access tokens. The roles are names."""
+
+    description: str = ""
+    enabled: bool = True
+    roles: list[str] = []
+
+
+class Member(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A person, by email address. `name` counts for a new account alone."""
+
+    name: str
+    roles: list[str] = []
+
+
+class Previews(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """Previews of pull requests, without parameters that are secret."""
+
+    environment: str
+    lifetime_ms: int
+    parameters: dict[str, Any] = {}
+
+
+class GitSource(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """A source in Git, in the form of the API, with names instead of IDs."""
+
+    account: str
+    url: str
+    application: str | None = None
+    branch: str = "main"
+    path: str = ""
+    user: str = ""
+    vault: str | None = None
+    credential: str | None = None
+    host_keys: list[str] = []
+    interval_ms: int | None = None
+    applies: str = "at-once"
+    instances: str = "keep"
+    prune: bool = False
+    forge: str | None = None
+    api: str | None = None
+    webhook_secret: str | None = None
+    status_token: str | None = None
+    previews: Previews | None = None
+    paused: bool = False
+
+
+class Select(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """Which instances; lists are alternatives.
+
+    Applications and environments are names, the owner is an email address.
+    """
+
+    statuses: list[str] | None = None
+    job_statuses: list[str] | None = None
+    workflows: list[str] | None = None
+    applications: list[str] | None = None
+    environments: list[str] | None = None
+    owner: str | None = None
+    expires_before: int | None = None
+    name: str | None = None
+    name_part: str | None = None
+    search: str | None = None
+    labels: str | None = None
+
+
+class Bulk(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """A bulk run, whose instances a filter chooses."""
+
+    act: str
+    workflow: str | None = None
+    parameters: dict[str, Any] = {}
+    expires_in: int | None = None
+    labels: dict[str, str | None] = {}
+    select: Select = msgspec.field(default_factory=Select)
+    max_parallel: int = 10
+    stop_after_failures: int | None = None
+
+
+class Schedule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
+    """A recurring schedule: a launch of `application`, or a bulk run.
+
+    `launch` has names where the API has IDs.
+    """
+
+    cron: str
+    zone: str = "UTC"
+    starts_at: int | None = None
+    ends_at: int | None = None
+    paused: bool = False
+    when_busy: Literal["skip", "queue"] = "skip"
+    jitter_ms: int = 0
+    application: str | None = None
+    launch: dict[str, Any] = {}
+    bulk: Bulk | None = None
+
+
+Content = Service | ServiceAccount | Member | GitSource | Schedule
+Noun = Literal["service", "service-account", "user", "git-source", "schedule"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKind:
+    """A kind of objects: its noun, its folder, and what a file contains."""
+
+    noun: Noun
+    folder: str
+    content: type[Content]
+
+
+# In the order in which they are made: each after those that it names.
+KINDS: Mapping[Noun, ObjectKind] = {
+    each.noun: each
+    for each in (
+        ObjectKind("service", "services", Service),
+        ObjectKind("service-account", "service-accounts", ServiceAccount),
+        ObjectKind("user", "users", Member),
+        ObjectKind("git-source", "git-sources", GitSource),
+        ObjectKind("schedule", "schedules", Schedule),
+    )
+}
+EARLY: tuple[Noun, ...] = ("service", "service-account", "user")  # before applications; the others name those
+LATE: tuple[Noun, ...] = ("git-source", "schedule")
+assert {*EARLY, *LATE} == set(get_args(Noun)), "each kind has its turn"
+
+
+def read_object(kind: ObjectKind, document: Any) -> dict[str, Any]:
+    """Return the content of an object in its one form, as values.
+
+    Numbers of parameters remember their text. Raises BadRequest for another form.
+    """
+    try:
+        found = msgspec.convert(_in_types_of(kind.content, document), kind.content)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{error}.", code="InvalidDirectory") from None
+    except ValueError as error:
+        raise BadRequest(str(error), code="InvalidDirectory") from None
+    if isinstance(found, Schedule) and (found.application is None) == (found.bulk is None):
+        raise BadRequest(
+            "Give either application or bulk. A schedule of one instance can't be in a directory.",
+            code="InvalidDirectory",
+        )
+    return as_values(found)
+
+
+def as_values(content: msgspec.Struct) -> dict[str, Any]:
+    """Return the content of an object as values, without what has its default."""
+    return {name: _plain(value) for name, value in _given(content)}
+
+
+def _given(content: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    """Yield the fields that don't have their defaults, by the name in files."""
+    for each in msgspec.structs.fields(content):
+        value = getattr(content, each.name)
+        default = each.default if each.default is not msgspec.NODEFAULT else None
+        if each.default_factory is not msgspec.NODEFAULT:
+            default = each.default_factory()
+        if each.required or value != default:
+            yield each.encode_name, value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a field as values."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(inner) for name, inner in _given(value)}
+    return value
+
+
+_INNER: Mapping[str, type[msgspec.Struct]] = {"previews": Previews, "bulk": Bulk, "select": Select}
+_TEXTS = (str, str | None, list[str], list[str] | None, dict[str, str | None])
+
+
+def _in_types_of(kind: type[msgspec.Struct], document: Any) -> Any:
+    """Return a document with each number in the form that its field has."""
+    if not isinstance(document, Mapping):
+        return settled(document)
+    types = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
+    found = {}
+    for name, value in document.items():
+        wanted = types.get(name)
+        if name in _INNER:
+            found[name] = _in_types_of(_INNER[name], value)
+        elif name == "launch" and isinstance(value, Mapping):
+            found[name] = _launch(value)
+        elif name == "parameters":
+            found[name] = for_json(value)
+        elif wanted in _TEXTS:
+            found[name] = with_texts(value)
+        else:
+            found[name] = settled(value)
+    return found
+
+
+_TYPED_LATER = ("parameters", "submodules")
+
+
+def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a launch gets: its parameters have types that the manifest knows."""
+    texts = ("environment", "revision", "name", "instanceName", "labels")
+    return {
+        name: for_json(value) if name in _TYPED_LATER else with_texts(value) if name in texts else settled(value)
+        for name, value in launch.items()
+    }

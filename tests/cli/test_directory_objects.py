@@ -1,0 +1,133 @@
+"""Services, accounts, Git sources and schedules in a directory: exported, applied elsewhere, and exported again."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.directories import exported, new_organization, written
+from tests.support.service import GREETER
+from tests.support.shell import Shell
+
+pytestmark = pytest.mark.slow  # a real server, many commands
+
+VAULT = "Default credentials service"
+FILES = {
+    "applications/shop/manifest.yaml": GREETER,
+    "applications/shop/revisions/stable/revision.yaml": "parameters: { input.who: 1.10 }\n",
+    "environments/lab.yaml": "services: [Hosts, Cloud]\n",
+    "roles/Developer.yaml": "- Read: [/*]\n",
+    "services/Hosts.yaml": (
+        "type: builtin:static_resource_pool\n"
+        "parameters: { configuration.resources: { blue: { ip: 10.0.0.1, version: '1.10' }, 'no': { id: 7 } } }\n"
+    ),
+    "services/Cloud.yaml": (
+        "type: builtin:cloud_account\n"
+        "parameters:\n"
+        "  configuration.provider: aws-ec2\n"
+        "  configuration.identity: 12345678e9\n"
+        "  configuration.credential: { fromVault: cloud, vault: Other secrets }\n"
+    ),
+    "services/Other secrets.yaml": "type: builtin:cobalt_secure_store\n",
+    "service-accounts/Deployment.yaml": "description: 1.10\nroles: [Developer, Guest]\n",
+    "service-accounts/Idle.yaml": "enabled: false\n",
+    "users/ann@example.org.yaml": "name: Ann\nroles: [Developer]\n",
+    "git-sources/all.yaml": (
+        "account: Deployment\nurl: https://git.example.org/all.git\nbranch: 1.10\npaused: true\n"
+        "vault: Hidden\ncredential: 1e3\nintervalMs: 300000\napplies: after-approval\n"
+    ),
+    "services/Hidden.yaml": "type: builtin:cobalt_secure_store\n",
+    "schedules/nightly.yaml": (
+        "cron: 0 2 * * MON-FRI\nzone: Europe/Berlin\nwhenBusy: queue\njitterMs: 1000\napplication: shop\n"
+        "launch: { revision: shop/stable, environment: lab, parameters: { input.who: 1.10 }, labels: { v: 1.10 } }\n"
+    ),
+    "schedules/weekly.yaml": (
+        "cron: 0 3 * * SUN\npaused: true\nbulk:\n  act: label\n  labels: { team: 1.10, old: null }\n"
+        "  select: { applications: [shop], environments: [lab], statuses: [Running], owner: ann@example.org }\n"
+        "  maxParallel: 3\n"
+    ),
+}
+
+
+SHOP = """\
+application:
+  interfaces: { input: { token: bind(web#input.token) }, actions: { greet: bind(web#actions.greet) } }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { token: configuration(string) }, actions: { greet: receive-command() } }
+      configuration: { input.token: none, configuration.workflows: { launch: { steps: [] }, greet: { steps: [] } } }
+"""
+
+
+def applied(cli: Shell, directory: Path, *options: str) -> str:
+    """Apply a directory that is right, and return what the command says."""
+    found = cli.run("apply", str(directory), "--yes", *options)
+    assert found.exit_code == 0, found.output
+    return found.stdout + found.stderr
+
+
+def test_a_directory_holds_services_accounts_sources_and_schedules(cli: Shell, tmp_path: Path) -> None:
+    new_organization(cli)
+    # Who a Git source acts for may use the vault of its credential.
+    files = {**FILES, "roles/Developer.yaml": "- Read: [/*]\n- RunServiceCommand: [/services/*]\n"}
+    said = applied(cli, written(tmp_path / "given", files))
+    for what in (
+        "service Hosts",
+        "service-account Deployment",
+        "user ann@example.org",
+        "git-source all",
+        "schedule nightly",
+    ):
+        assert f"+ {what}\n" in said
+    assert "Invitation of ann@example.org: http" in said
+    assert "No changes." in applied(cli, tmp_path / "given")
+    first = exported(cli, tmp_path / "first")
+    assert set(files) <= set(first)
+    assert first["schedules/nightly.yaml"] == (
+        b"cron: 0 2 * * MON-FRI\nzone: Europe/Berlin\nwhenBusy: queue\njitterMs: 1000\napplication: shop\nlaunch:\n"
+        b"  parameters:\n    input.who: 1.10\n  labels:\n    v: '1.10'\n  environment: lab\n  revision: shop/stable\n"
+    )
+    assert b"credential: '1e3'\n" in first["git-sources/all.yaml"]
+    assert first["service-accounts/Deployment.yaml"] == b"description: '1.10'\nroles:\n- Developer\n- Guest\n"
+    assert b"fromVault: cloud\n    vault: Other secrets\n" in first["services/Cloud.yaml"]
+
+    new_organization(cli)
+    applied(cli, tmp_path / "first")
+    assert exported(cli, tmp_path / "second") == first
+    assert "No changes." in applied(cli, tmp_path / "first", "--prune")
+
+
+def test_an_export_names_what_it_lacks(cli: Shell, tmp_path: Path) -> None:
+    new_organization(cli)
+    files = {
+        "applications/shop/manifest.yaml": SHOP,
+        "services/Cloud.yaml": (
+            "type: builtin:cloud_account\nparameters: { configuration.provider: ec2, configuration.identity: me,"
+            " configuration.endpoint-url: 'https://ec2.example.org' }\n"
+        ),
+    }
+    applied(cli, written(tmp_path / "given", files))
+    cloud = next(each for each in cli.document("service", "list") if each["name"] == "Cloud")["id"]
+    vault = next(each for each in cli.document("service", "list") if each["name"] == VAULT)["id"]
+    cli.good("service", "update", cloud, "-p", "configuration.credential=hush-hush")
+    cli.good("service", "run", vault, "set-secret", "name=n", "value=hush-hush")
+    cli.good("webhook", "create", "https://hooks.example.org/T0/hush-hush", "--events", "job")
+    cli.good("launch", "shop", "--name", "ship", "--wait")
+    yearly = ("recurring-schedule", "create", "--cron", "0 0 1 1 *")
+    cli.good(*yearly, "of one", "--instance", "ship", "--workflow", "actions.greet")
+    cli.good(*yearly, "secretive", "--application", "shop", "--launch", 'parameters:={"input.token": "hush-hush"}')
+    cli.good(*yearly, "numbered", "--application", "shop", "--launch", "version:=1")
+    result = cli.run("export", str(tmp_path / "out"))
+    lines = [line.removeprefix("Not in the directory: ") for line in result.stderr.splitlines()[:-1]]
+    assert lines == [
+        "schedule 'numbered': all of it, since it names a version of the manifest. Let it launch a revision",
+        "schedule 'of one': all of it, since it is for instances, which aren't in a directory",
+        "schedule 'secretive': all of it, since it holds a secret",
+        "service 'Cloud': the secret parameter 'configuration.credential'",
+        "service 'Default credentials service': the secret 'n'",
+        "webhook to https://hooks.example.org/… for job: all of it, since address and secret are secrets",
+    ]
+    assert "hush" not in result.output + "".join(each.read_text() for each in (tmp_path / "out").rglob("*.yaml"))
+    # What it lacks stays as it is, also with --prune.
+    assert "No changes." in applied(cli, tmp_path / "out", "--prune")
+    assert cli.document("service", "show", cloud)["parameters"]["configuration.credential"] == "********"
