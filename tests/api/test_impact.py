@@ -30,6 +30,28 @@ async def test_instances_are_grouped_by_what_a_version_does_to_them(api: Api) ->
     assert (present["present"], present["groups"]) == (3, [])
 
 
+async def test_a_workflow_that_alone_differs_is_a_change_from_its_next_run_on(api: Api) -> None:
+    application = await api.application(picky())
+    instance = await api.launch(application)
+    await api.settled(instance)
+    former = accepted(await api.get(f"applications/{application}"))["version"]
+    text = picky().replace('delay: "{$.size}"', 'delay: "{$.size + 0.1}"')
+    accepted(await api.put_yaml(f"applications/{application}/manifest", text))
+    [group] = accepted(await api.get(f"applications/{application}/impact"))["groups"]
+    assert (group["outcome"], group["components"], group["workflows"]) == ("changes", [], [])
+    [code] = group["code"]
+    assert code["path"] == "worker"
+    [workflow] = code["workflows"]
+    [step] = workflow["steps"]
+    assert (step["name"], step["change"], [line[0] for line in step["diff"]]) == ("check", "changed", ["-", "+"])
+    body = {"manifestVersion": former + 1, "parameters": {}}
+    [previewed] = accepted(await api.post(f"instances/{instance}/configuration/preview", body))["components"]
+    assert (previewed["change"], previewed["parameters"], previewed["code"]) == ("changes", [], code)
+    blind = await api.member("EditInstance: [/applications/*/instances/*, /environments/*]")
+    [unseen] = accepted(await blind.post(f"instances/{instance}/configuration/preview", body))["components"]
+    assert unseen["code"]["workflows"][0]["steps"][0] == {**step, "diff": []}
+
+
 async def test_an_unsaved_manifest_names_the_instances_that_would_fail(api: Api) -> None:
     application = await api.application(picky())
     instance = await api.launch(application, parameters={"input.size": 0})
@@ -53,7 +75,7 @@ async def test_only_instances_that_the_caller_may_read_count(api: Api) -> None:
     seen = accepted(await reader.get(f"applications/{application}/impact"))
     assert (seen["version"], seen["groups"]) == (3, [])
     all_reader = await api.member("Read: [/*]")
-    assert accepted(await all_reader.get(f"applications/{application}/impact"))["keeps"] == 1
+    assert accepted(await all_reader.get(f"applications/{application}/impact"))["changes"] == 1
     refused(await (await api.member()).get(f"applications/{application}/impact"), 403)
 
 

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from launchbay.console.pages.versions import compare
+from tests.support.applications import picky
 from tests.support.pages import ORIGIN, get
 from tests.support.service import Api, accepted
 
@@ -40,6 +41,24 @@ async def test_a_version_is_shown_against_the_one_before_by_meaning_and_by_line(
     assert "The texts are the same." in same.text
     for wrong in (f"/versions/{second + 7}", "/versions/x", f"/versions/{second}?against=99"):
         assert (await get(visitor, f"/console/applications/{application}{wrong}")).status == 400
+
+
+async def test_the_steps_that_differ_are_shown_with_their_lines(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(picky())
+    await api.launch(application)
+    text = picky().replace('delay: "{$.size}"', 'delay: "{$.size + 0.1}"')
+    accepted(await api.put_yaml(f"applications/{application}/manifest", text))
+    page = await get(visitor, f"/console/applications/{application}/versions")
+    assert "workflow resize (step check)" in page.text
+    assert "+ - check: " not in page.text  # flow style: the whole list is one line
+    assert "0 instances change" not in page.text
+    assert "1 instance changes" in page.text
+    same = picky().replace("launch:", "# a remark\n          launch:")
+    for each in (picky(), same):
+        accepted(await api.put_yaml(f"applications/{application}/manifest", each))
+    again = await get(visitor, f"/console/applications/{application}/versions")
+    assert "changed: " not in again.text
+    assert "workflow resize" not in again.text
 
 
 async def test_an_old_version_is_restored_as_the_newest(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
+import msgspec
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
@@ -20,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launchbay.cli.output import are_times, is_time, printable
+from launchbay.model.code_change import CodeChange
 
 _CELL_CHARS = 60
 _BRIEF_CHARS = 40  # of a value in the short form of a change
@@ -254,6 +256,7 @@ def _is_shown(value: Any) -> bool:
 
 _PARTS = (  # of previews, impacts and change sets: what is shown of them in one line
     {"path", "change", "parameters"},
+    {"path", "parts", "workflows"},
     {"kind", "name", "component"},
     {"name", "from", "to"},
     {"name", "usualMs"},
@@ -271,10 +274,14 @@ def _are_named(value: Any) -> bool:
 
 def _brief(part: Mapping[str, Any]) -> str:
     """Return a part of a preview in one line, such as `shop changes: size 1 → 2`."""
+    if "path" in part and "change" not in part:
+        return f"{part['path']}: {_brief_code(part)}"
     if "path" in part:
         changed = ", ".join(
             each if isinstance(each, str) else _brief(each) for each in part.get("values", part["parameters"])
         )
+        if code := part.get("code"):
+            changed = "; ".join(filter(None, [changed, _brief_code(code)]))
         return f"{part['path']} {part['change']}" + (f": {changed}" if changed else "")
     if "from" in part and "kind" not in part:
         before, after = (_short(part[name]) for name in ("from", "to"))
@@ -284,6 +291,11 @@ def _brief(part: Mapping[str, Any]) -> str:
         return shown + (f" {_short(part['from'])} → {_short(part['to'])}" if part["kind"] != "service" else "")
     usual_ms = part.get("usualMs")
     return str(part["name"]) + (f" (usually {usual_ms / 1000:g} s)" if usual_ms else "")
+
+
+def _brief_code(code: Mapping[str, Any]) -> str:
+    """Return what differs in code, such as `workflow stop (step Rest), triggers`."""
+    return f"{msgspec.convert(code, CodeChange).sentence}, from the next run on"
 
 
 def _short(value: Any) -> str:

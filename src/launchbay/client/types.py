@@ -632,6 +632,39 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     slow_duration_ms: int
 
 
+class StepChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step that is `added`, `removed`, `changed` or `moved`. The lines say where it begins in the two texts.
+    `diff` has its source lines, each after `+ `, `- ` or two spaces.
+    """
+
+    name: str
+    change: str
+    from_line: int | None = None
+    to_line: int | None = None
+    diff: list[str] = []
+
+
+class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A workflow that is `added`, `removed` or `changed`. `parts` are those of its own that differ, such as
+    `timeout`.
+    """
+
+    name: str
+    change: str
+    parts: list[str] = []
+    steps: list[StepChange] = []
+
+
+class CodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What differs of a component that is in both manifests, without values of pins. `parts` are of `type`,
+    `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status` and `Scaler`.
+    """
+
+    path: str
+    parts: list[str] = []
+    workflows: list[WorkflowChange] = []
+
+
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A configuration pin whose value would change; `reset` says that it goes back to its default."""
 
@@ -644,12 +677,14 @@ class ParameterChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What would happen to a component; `path` leads through the submodules. `link` says which kind of instance or
     service is behind it (`own`, `shared`, `service`, `service-instance`): the former one if it stops, otherwise the
-    new one. The ID is that of an instance that exists.
+    new one. The ID is that of an instance that exists. `code` says what differs in workflows and other parts of a
+    component that stays: it applies from the next run on.
     """
 
     path: str
     change: str
     parameters: list[ParameterChange]
+    code: CodeChange | None = None
     link: str | None = None
     instance_id: str | None = None
     type: str | None = None
@@ -1580,6 +1615,7 @@ class ImpactItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     count: int
     components: list[ImpactComponent]
     workflows: list[str]
+    code: list[CodeChange]
     settings: list[ImpactSetting]
     errors: list[str]
     instances: list[ImpactInstance]

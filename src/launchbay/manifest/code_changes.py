@@ -1,15 +1,17 @@
-"""What another version of a manifest changes in the code of its components, and the digests that tell it.
+"""What another version of a manifest changes in the code of its components.
 
 Values of configuration pins aren't code: they depend on the instance (`configuration.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from difflib import ndiff
 from typing import TypeAlias
 
 from launchbay.manifest.graph import CompiledManifest, Step, Workflow
 from launchbay.manifest.meaning import digest, meaning
+from launchbay.model.code_change import CodeChange, StepChange, WorkflowChange
 
+_DIFF_LINES = 60  # of a step
 _OF_WORKFLOW = ("parameters", "returns", "timeout", "concurrency")
 # What a component has beside its workflows and the values of its configuration pins, as messages call it.
 _OF_COMPONENT = {
@@ -24,38 +26,6 @@ _OF_COMPONENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StepChange:
-    """A step that is `added`, `removed`, `changed` or `moved`; the lines are where it begins in each text."""
-
-    name: str
-    change: str
-    old_line: int | None = None
-    new_line: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowChange:
-    """A workflow that is `added`, `removed` or `changed`: which of its own parts, and which steps."""
-
-    name: str
-    change: str
-    parts: tuple[str, ...] = ()
-    steps: tuple[StepChange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CodeChange:
-    """What differs of a component that is in both manifests, apart from values of its configuration pins.
-
-    `parts` are of `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status`, `Scaler`.
-    """
-
-    path: str
-    parts: tuple[str, ...] = ()
-    workflows: tuple[WorkflowChange, ...] = ()
-
-
 def digests(manifest: CompiledManifest) -> dict[str, dict[str, str]]:
     """Return, by path, the digests of each component (`component`) and of its workflows (`workflows.NAME`)."""
     return {
@@ -67,8 +37,13 @@ def digests(manifest: CompiledManifest) -> dict[str, dict[str, str]]:
     }
 
 
-def code_changes(before: CompiledManifest, after: CompiledManifest) -> dict[str, CodeChange]:
-    """Return what differs in components that both manifests have, by path; not values of configuration pins."""
+def code_changes(
+    before: CompiledManifest, after: CompiledManifest, texts: tuple[str, str] | None = None
+) -> dict[str, CodeChange]:
+    """Return what differs in components that both manifests have, by path.
+
+    Values of configuration pins don't count. With their two texts, steps have their source lines.
+    """
     found = {}
     for path, new in after.components.items():
         old = before.components.get(path)
@@ -77,9 +52,9 @@ def code_changes(before: CompiledManifest, after: CompiledManifest) -> dict[str,
         parts = [shown for field, shown in _OF_COMPONENT.items() if _differs(old, new, field)]
         if _settings(before, path) != _settings(after, path):
             parts.append("configuration")
-        workflows = tuple(_workflow_changes(old.workflows, new.workflows))
+        workflows = list(_workflow_changes(old.workflows, new.workflows, _Lines(*texts) if texts else None))
         if parts or workflows:
-            found[path] = CodeChange(path, tuple(parts), workflows)
+            found[path] = CodeChange(path, parts, workflows)
     return found
 
 
@@ -94,37 +69,68 @@ def _settings(manifest: CompiledManifest, path: str) -> str:
     return meaning({key: value for key, value in own.items() if key not in pins})
 
 
-def _workflow_changes(old: Mapping[str, Workflow], new: Mapping[str, Workflow]) -> Iterator[WorkflowChange]:
+class _Lines:
+    """The lines of both texts."""
+
+    def __init__(self, before: str, after: str) -> None:
+        self._before = before.splitlines()
+        self._after = after.splitlines()
+
+    def diff(self, old: Step | None, new: Step | None) -> list[str]:
+        """Return the source lines of a step that differs, without its indentation."""
+        before = [] if old is None else step_lines(self._before, old.line)
+        after = [] if new is None else step_lines(self._after, new.line)
+        found = [line for line in ndiff(before, after) if not line.startswith("?")]
+        if len(found) > _DIFF_LINES:
+            return [*found[:_DIFF_LINES], f"  … {len(found) - _DIFF_LINES} more lines"]
+        return found
+
+
+def _workflow_changes(
+    old: Mapping[str, Workflow], new: Mapping[str, Workflow], lines: _Lines | None
+) -> Iterator[WorkflowChange]:
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name), new.get(name)
         if before is None or after is None:
             yield WorkflowChange(name, "added" if before is None else "removed")
         elif before != after:
-            parts = tuple(part for part in _OF_WORKFLOW if _differs(before, after, part))
-            yield WorkflowChange(name, "changed", parts, tuple(_step_changes(before, after)))
+            parts = [part for part in _OF_WORKFLOW if _differs(before, after, part)]
+            yield WorkflowChange(name, "changed", parts, list(_step_changes(before, after, lines)))
 
 
 _StepKey: TypeAlias = tuple[str, str, int]
 
 
-def _step_changes(before: Workflow, after: Workflow) -> Iterator[StepChange]:
+def _step_changes(before: Workflow, after: Workflow, lines: _Lines | None) -> Iterator[StepChange]:
     old, new = _steps(before), _steps(after)
+
+    def changed(change: str, one: Step | None, other: Step | None) -> StepChange:
+        step = one if other is None else other
+        assert step is not None
+        return StepChange(
+            step.name,
+            change,
+            None if one is None else one.line,
+            None if other is None else other.line,
+            [] if lines is None or change == "moved" else lines.diff(one, other),
+        )
+
     for key, step in old.items():
         if key not in new:
-            yield StepChange(step.name, "removed", old_line=step.line)
+            yield changed("removed", step, None)
     kept = [key for key in old if key in new]
     for place, key in enumerate(key for key in new if key in old):
         if old[key] != new[key]:
-            yield StepChange(new[key].name, "changed", old[key].line, new[key].line)
+            yield changed("changed", old[key], new[key])
         elif kept[place] != key:
-            yield StepChange(new[key].name, "moved", old[key].line, new[key].line)
+            yield changed("moved", old[key], new[key])
     for key, step in new.items():
         if key not in old:
-            yield StepChange(step.name, "added", new_line=step.line)
+            yield changed("added", None, step)
 
 
 def _steps(workflow: Workflow) -> dict[_StepKey, Step]:
-    """Return steps by the list that they are in, their name, and their number among those of the same name."""
+    """Return steps by list and name, and by number among those of the same name."""
     found: dict[_StepKey, Step] = {}
     for list_name in ("steps", "on_failure", "finally_"):
         steps: Sequence[Step] = getattr(workflow, list_name)
@@ -136,19 +142,23 @@ def _steps(workflow: Workflow) -> dict[_StepKey, Step]:
     return found
 
 
-def step_lines(text: str, line: int) -> list[str]:
-    """Return the lines of the step that begins at this line (the first is 1): all that are indented deeper."""
-    lines = text.splitlines()[line - 1 :]
-    if not lines:
+def step_lines(lines: Sequence[str], line: int) -> list[str]:
+    """Return the lines of the step that begins at this line.
+
+    The first line is 1. Their common indentation is left out. They are all that
+    follow and are indented deeper: none for a line that the text doesn't have.
+    """
+    rest = lines[line - 1 :]
+    if not rest:
         return []
-    indent = _indent(lines[0])
+    indent = _indent(rest[0])
     end = 1
-    for at, each in enumerate(lines[1:], 1):
+    for at, each in enumerate(rest[1:], 1):
         if each.strip():
             if _indent(each) <= indent:
                 break
             end = at + 1
-    return lines[:end]
+    return [each[indent:] for each in rest[:end]]
 
 
 def _indent(line: str) -> int:

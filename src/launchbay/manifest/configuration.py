@@ -136,6 +136,10 @@ class Change(StrEnum):
     KEEPS = "keeps"
 
 
+STAYS = frozenset({Change.CHANGES, Change.KEEPS})
+"""What leaves a component launched."""
+
+
 @dataclass(frozen=True, slots=True)
 class PinChange:
     """A configuration pin whose value changes. `reset`: it returns to its default, since no value is given."""

@@ -67,12 +67,15 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Template) and _text(self.meaning) == _text(other.meaning)
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # structures have one of their own, which compares identities
+
     def __hash__(self) -> int:
         return hash(_text(self.meaning))
 
     @property
     def meaning(self) -> Any:
-        """The tree as plain data, apart from how it is written: what tells `1` from `1.0`, `true` and `"1"`."""
+        """The tree as plain data, apart from how it is written."""
         return _meaning(self.node)
 
     def is_variable(self, name: str) -> bool:
@@ -219,7 +222,7 @@ def _restored(node: "_Node", value: Any) -> Any:
 
 
 def _text(meaning: Any) -> str:
-    """Return a meaning as text, in which Python's `1`, `1.0` and `True` differ and the order of keys doesn't."""
+    """Return a meaning as text, in which `1`, `1.0` and `True` differ."""
     return json.dumps(meaning, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a manifest mean, apart from how they are written: what is equal, and digests.
+"""What the parts of a manifest mean, apart from how they are written.
 
 Comments, places, quotes and the order of keys mean nothing. The order of steps and of list items does.
 """
@@ -18,7 +18,8 @@ DIGEST_FORM = 1
 """Of what is digested. Another one makes the digests that are stored be computed again."""
 
 _DIGEST_CHARS = 32
-_WRITTEN = frozenset({"line", "warnings"})  # fields that say where and how something is written
+# Fields that say where and how something is written. Which of the possible launch orders it is depends on the keys'.
+_WRITTEN = frozenset({"line", "warnings", "order"})
 _EMPTY: tuple[Any, ...] = ({}, (), [], frozenset())
 
 
@@ -29,6 +30,9 @@ class Meant:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and meaning(self) == meaning(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # structures have one of their own, which compares identities
 
     def __hash__(self) -> int:
         return hash(meaning(self))
@@ -43,7 +47,10 @@ def meaning(value: Any) -> str:
 
 
 def digest(value: Any) -> str:
-    """Return the digest of what a part of a compiled manifest means, in 32 hexadecimal digits."""
+    """Return the digest of what a part of a compiled manifest means.
+
+    It has 32 hexadecimal digits.
+    """
     return hashlib.sha256(f"{DIGEST_FORM}:{meaning(value)}".encode()).hexdigest()[:_DIGEST_CHARS]
 
 

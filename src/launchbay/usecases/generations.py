@@ -92,7 +92,7 @@ async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -
             planned = await plan_configuration(work, record.id, await _body(work, record, generation), generation)
         except BadRequest as error:
             return generation, Preview(errors=list(error.messages))
-        preview = await preview_tree(work, planned.root)
+        preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         now = environment_view(planned.environment)
         then = read_environment_view(generation.environment_view)
         parts = [part for part in ("policies", "markers", "properties") if getattr(now, part) != getattr(then, part)]

@@ -18,6 +18,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.manifest.configuration import (
+    STAYS,
     Change,
     Configured,
     PinChange,
@@ -29,6 +30,7 @@ from launchbay.manifest.configuration import (
 from launchbay.manifest.graph import SERVICE, CompiledManifest
 from launchbay.manifest.scaling import scaled
 from launchbay.manifest.services import ServiceOffers, choose_all, markers, properties, service_shapes, unmet_needs
+from launchbay.model.code_change import CodeChange
 from launchbay.model.environment import (
     EnvironmentView,
     Marker,
@@ -58,6 +60,7 @@ from launchbay.usecases.launch import (
     validate_version,
 )
 from launchbay.usecases.launch_request import RevisionRequest
+from launchbay.usecases.manifests import changed_code, manifest_text
 from launchbay.usecases.revisions import plan_revision
 from launchbay.usecases.services import plan_parameters
 
@@ -100,7 +103,8 @@ class PinValues:
 class Outcome:
     """How a change reaches an instance: components, workflows and settings, or errors.
 
-    `components` has those that start, change or stop.
+    `components` has those that start, stop, or get other values now. `code` has those whose workflows or other parts
+    differ: what stays launched uses them from the next run on.
     """
 
     application_id: str
@@ -109,11 +113,14 @@ class Outcome:
     workflows: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     settings: tuple[Setting, ...] = ()
+    code: tuple[CodeChange, ...] = field(default=(), compare=False)  # follows from the rest
 
     @property
     def kind(self) -> str:
         """`fails`, `changes`, or `keeps` for an instance that uses nothing of what changes."""
-        return "fails" if self.errors else "changes" if self.components or self.settings else "keeps"
+        if self.errors:
+            return "fails"
+        return "changes" if self.components or self.settings or self.code else "keeps"
 
 
 @dataclass(slots=True)
@@ -165,7 +172,8 @@ async def impact_of_version(ctx: Context, application_id: str, version: int | No
         application = await work.lookup.application(application_id, Permission.READ)
         chosen = await validate_version(work, application, version)
         manifest = await work.manifest(application.id, chosen)
-    return await _of_manifest(ctx, application_id, manifest, chosen)
+        text = await manifest_text(work, application.id, chosen)
+    return await _of_manifest(ctx, application_id, manifest, text, chosen)
 
 
 async def impact_of_manifest(ctx: Context, application_id: str, text: str) -> Impact:
@@ -174,17 +182,20 @@ async def impact_of_manifest(ctx: Context, application_id: str, text: str) -> Im
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
     if len(text.encode()) > ctx.app.manifest_bytes:
         raise BadRequest(f"The manifest has more than {ctx.app.manifest_bytes} bytes.", code="TooLarge")
-    return await _of_manifest(ctx, application.id, await ctx.app.manifests.compile(text), None)
+    return await _of_manifest(ctx, application.id, await ctx.app.manifests.compile(text), text, None)
 
 
-async def _of_manifest(ctx: Context, application_id: str, manifest: CompiledManifest, version: int | None) -> Impact:
+async def _of_manifest(
+    ctx: Context, application_id: str, manifest: CompiledManifest, text: str, version: int | None
+) -> Impact:
     listed = partial(store.list_for_impact, application_id=application_id)
-    judge = _ManifestJudge(manifest, version, None, tuple(unsupported_components(manifest, ctx.app.runnable_types)))
+    unsupported = tuple(unsupported_components(manifest, ctx.app.runnable_types))
+    judge = _ManifestJudge(manifest, text, version, None, unsupported)
 
     async def find(work: Work) -> Application:
         return await work.lookup.application(application_id, Permission.READ)
 
-    return await _collect(ctx, version, find, listed, judge)
+    return await _collect(ctx, version, find, listed, judge, judge.compare)
 
 
 async def impact_of_revision(ctx: Context, revision_id: str, request: RevisionRequest | None = None) -> Impact:
@@ -198,14 +209,15 @@ async def impact_of_revision(ctx: Context, revision_id: str, request: RevisionRe
         if request is not None:
             revision = await plan_revision(work, revision, request)
         manifest = await work.manifest(revision.application_id, revision.version)
+        text = await manifest_text(work, revision.application_id, revision.version)
     unsupported = tuple(unsupported_components(manifest, ctx.app.runnable_types))
-    judge = _ManifestJudge(manifest, revision.version, _read_parameters(revision.parameters), unsupported)
+    judge = _ManifestJudge(manifest, text, revision.version, _read_parameters(revision.parameters), unsupported)
 
     async def find(work: Work) -> Revision:
         return await work.lookup.revision(revision_id, Permission.READ)
 
     listed = partial(store.list_for_impact_of_revision, revision_id=revision.id)
-    return await _collect(ctx, revision.version, find, listed, judge)
+    return await _collect(ctx, revision.version, find, listed, judge, judge.compare)
 
 
 async def impact_of_environment(ctx: Context, environment_id: str, change: EnvironmentChange | None = None) -> Impact:
@@ -277,10 +289,11 @@ async def _collect(
     find: Callable[[Work], Awaitable[Application | Environment | Revision | Service]],
     list_page: Callable[..., Awaitable[list[ImpactRow]]],
     judge: _Judge,
+    compare: Callable[[Work, tuple[str, int], CompiledManifest], Awaitable[None]] | None = None,
 ) -> Impact:
     """Return what is judged of the instances that the caller may read.
 
-    `find` looks the changed object up again for each page.
+    `find` looks the changed object up again for each page, and `compare` gets each manifest that they have.
     """
     found = Impact(version)
     after = ""
@@ -303,7 +316,9 @@ async def _collect(
                 key = (row.application_id, row.version)
                 if key not in manifests:
                     try:
-                        manifests[key] = await work.manifest(*key)
+                        manifests[key] = manifest = await work.manifest(*key)
+                        if compare is not None:
+                            await compare(work, key, manifest)
                     except InvalidManifest as error:
                         manifests[key] = error
         for start in range(0, len(visible), _BATCH):
@@ -342,11 +357,18 @@ class _ManifestJudge:
     """Judges by a manifest, and by the parameters of a revision."""
 
     manifest: CompiledManifest
+    text: str
     version: int | None
     parameters: Mapping[str, object] | None
     unsupported: tuple[str, ...]
     known: dict[tuple[int, str, str, str, str], Outcome | None] = field(default_factory=dict)
     views: dict[str, EnvironmentView] = field(default_factory=dict)
+    code: dict[int, dict[str, CodeChange]] = field(default_factory=dict)  # by the version that instances have
+
+    async def compare(self, work: Work, key: tuple[str, int], manifest: CompiledManifest) -> None:
+        """Compare the code with that of a version that instances have."""
+        if key[1] != self.version and key[1] not in self.code:
+            self.code[key[1]] = await changed_code(work, *key, manifest, self.manifest, self.text)
 
     def __call__(self, row: ImpactRow, manifest: CompiledManifest) -> Outcome | None:
         if self.parameters is None and row.version == self.version:
@@ -367,7 +389,7 @@ class _ManifestJudge:
         if row.environment_view not in self.views:
             self.views[row.environment_view] = read_environment_view(row.environment_view)
         errors = (*self.unsupported, *unmet_needs(self.manifest, self.views[row.environment_view]))
-        return _outcome(row, manifest, self.manifest, old, new, errors)
+        return _outcome(row, manifest, self.manifest, old, new, errors, self.code.get(row.version, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,6 +548,7 @@ def _outcome(
     parameters: Mapping[str, object],
     new_parameters: Mapping[str, object],
     errors: tuple[str, ...],
+    code: Mapping[str, CodeChange],
 ) -> Outcome:
     parts = _read_parts(row.state)
     try:
@@ -558,6 +581,7 @@ def _outcome(
             if change.change is not Change.KEEPS
         ),
         tuple(workflow_path(*run) for run in runs),
+        code=tuple(code[change.path] for change in changes if change.change in STAYS and change.path in code),
     )
 
 

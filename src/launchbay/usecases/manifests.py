@@ -1,5 +1,6 @@
 """The manifests of an application: uploaded, or loaded from a URL (reference §4, Applications; conformance.md)."""
 
+import asyncio
 from typing import NamedTuple, NoReturn
 
 import httpx
@@ -7,6 +8,9 @@ import httpx
 from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
+from launchbay.manifest.code_changes import code_changes
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.code_change import CodeChange
 from launchbay.model.findings import Finding
 from launchbay.model.redaction import masked_message
 from launchbay.planning import off_loop_if_large
@@ -89,6 +93,24 @@ async def read_manifest(ctx: Context, application_id: str, version: int | None) 
             field="version",
         )
     return content
+
+
+async def manifest_text(work: Work, application_id: str, version: int) -> str:
+    """Return the text of a version that is known to exist."""
+    return await store.get_manifest(work.connection, application_id=application_id, version=version) or ""
+
+
+async def changed_code(
+    work: Work, application_id: str, version: int, before: CompiledManifest, after: CompiledManifest, text: str
+) -> dict[str, CodeChange]:
+    """Return what differs between a stored version and another manifest, by component.
+
+    `text` is that of the other one.     A thread compares them, so that the event loop continues.
+    """
+    if before is after:
+        return {}
+    texts = await manifest_text(work, application_id, version), text
+    return await asyncio.to_thread(code_changes, before, after, texts)
 
 
 async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:

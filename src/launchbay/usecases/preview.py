@@ -7,9 +7,11 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
+from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import (
+    STAYS,
     Change,
     ComponentChange,
     Configured,
@@ -20,6 +22,7 @@ from launchbay.manifest.configuration import (
 )
 from launchbay.manifest.graph import APPROVAL, NOTHING_COMPILED, CompiledManifest, Step
 from launchbay.manifest.scaling import scaled
+from launchbay.model.code_change import CodeChange
 from launchbay.model.instance import (
     InstanceStatus,
     Link,
@@ -40,6 +43,7 @@ from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import check_name, ignored_by_launch, nothing_launched, plan_launch_tree
 from launchbay.usecases.launch_request import ignored_in_configuration
 from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.manifests import changed_code, manifest_text
 from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.workflows import describe_dependents
 
@@ -57,12 +61,14 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True):
     """What would happen to a component; `path` leads through the submodules.
 
     `link` says which kind of instance or service is behind it (`own`, `shared`, `service`, `service-instance`): the
-    former one if it stops, otherwise the new one. The ID is that of an instance that exists.
+    former one if it stops, otherwise the new one. The ID is that of an instance that exists. `code` says what differs
+    in workflows and other parts of a component that stays: it applies from the next run on.
     """
 
     path: str
     change: str
     parameters: list[ParameterChange]
+    code: CodeChange | None = None
     link: str | None = None
     instance_id: str | None = msgspec.field(default=None, name="instanceId")
     type: str | None = None
@@ -114,7 +120,7 @@ async def preview_launch(
             return Preview(errors=list(error.messages))
         if existing is not None:
             return Preview(warnings=[nothing_launched(planned, existing)])
-        preview = await preview_tree(work, planned.root)
+        preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         estimate = await _estimate(work, application_id)
         return msgspec.structs.replace(
             preview,
@@ -149,7 +155,7 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
             planned = await plan_configuration(work, instance_id, body)
         except BadRequest as error:
             return Preview(errors=list(error.messages))
-        preview = await preview_tree(work, planned.root)
+        preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         return msgspec.structs.replace(preview, warnings=[*preview.warnings, *ignored_in_configuration(body)])
 
 
@@ -172,18 +178,24 @@ async def preview_end(work: Work, record: InstanceRecord, *, force: bool) -> Pre
     return Preview(components=components, workflows=workflows, warnings=messages)
 
 
-async def preview_tree(work: Work, root: LaunchNode) -> Preview:
+async def preview_tree(work: Work, root: LaunchNode, organization_id: str) -> Preview:
     """Return what a planned launch or reconfiguration would do."""
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []
     steps: list[Step] = []
     for node in root.walk():
-        before, launched, scales = await _before(work, node)
+        before, launched, scales, version = await _before(work, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
-        components += [_component(node, before, after, change, redactor) for change in changes]
+        code: Mapping[str, CodeChange] = {}
+        if version != node.version:
+            text = await manifest_text(work, node.application_id, node.version)
+            code = await changed_code(work, node.application_id, version, before.manifest, after.manifest, text)
+            if not work.lookup.allows(organization_id, Permission.READ, permissions.application(node.application_id)):
+                code = {path: change.without_sources for path, change in code.items()}
+        components += [_component(node, before, after, change, redactor, code) for change in changes]
         for manifest, component, workflow in _runs(before, after, changes):
             workflows.append(".".join((*node.path, workflow_path(component, workflow))))
             steps += manifest.components[component].workflows[workflow].steps
@@ -203,14 +215,14 @@ async def preview_tree(work: Work, root: LaunchNode) -> Preview:
     )
 
 
-async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale]]:
-    """Return the node's instance as it is, which components are up, and how far its Scalers are.
+async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale], int]:
+    """Return the node's instance, which components are up, its Scalers, and its version.
 
     There is nothing of one that is to be launched.
     """
     former = node.former
     if former is None:
-        return Configured(NOTHING_COMPILED, {}), set(), {}
+        return Configured(NOTHING_COMPILED, {}), set(), {}, node.version
     standing = await instances.get_status(work.connection, instance_id=node.instance_id)
     state = "{}" if standing is None else standing.state
     launched = {path for path, part in msgspec.json.decode(state, type=dict[str, _Part]).items() if part.launched}
@@ -222,7 +234,7 @@ async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], M
         links = {path: read_link(target, kind, None) for path, (target, kind) in pending.links.items()}
     manifest = await work.manifest(node.application_id, version)
     scales = scales_in(state)
-    return _configured(manifest, parameters, links, scales), launched, scales
+    return _configured(manifest, parameters, links, scales), launched, scales, version
 
 
 async def _below(
@@ -272,8 +284,14 @@ def _configured(
 
 
 def _component(
-    node: LaunchNode, before: Configured, after: Configured, change: ComponentChange, redactor: Redactor
+    node: LaunchNode,
+    before: Configured,
+    after: Configured,
+    change: ComponentChange,
+    redactor: Redactor,
+    code: Mapping[str, CodeChange],
 ) -> PreviewedComponent:
+    changed_code = code.get(change.path) if change.change in STAYS else None
     parameters = [
         ParameterChange(
             name=pin.pin,
@@ -288,8 +306,9 @@ def _component(
     is_new = change.change is not Change.STOPS and child is not None and child.former is None
     return PreviewedComponent(
         path=".".join((*node.path, change.path)),
-        change=change.change.value,
+        change=(change.change if changed_code is None else Change.CHANGES).value,
         parameters=parameters,
+        code=changed_code,
         link=None if link is None else link.kind.value,
         instance_id=None if link is None or is_new or not link.is_instance else link.instance_id,
         type=(before if change.change is Change.STOPS else after).manifest.components[change.path].type,

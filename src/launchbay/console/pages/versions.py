@@ -12,7 +12,9 @@ from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.applications import tab_values
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
+from launchbay.manifest.code_changes import code_changes
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.code_change import CodeChange
 from launchbay.store.applications import Application
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases import manifests
@@ -71,11 +73,12 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         against = version - 1
     lines: list[Line] | None = []
     meanings: list[Meaning] = []
+    code: list[CodeChange] = []
     if versions:
         new = await manifests.read_manifest(ctx, application.id, version)
         old = await manifests.read_manifest(ctx, application.id, against) if against else ""
         lines = await asyncio.to_thread(compare, old, new)
-        meanings = await _meanings(request, against, version)
+        meanings, code = await _meanings(request, (against, old), (version, new))
     impact: Impact | None = None
     if versions and (request.query("impact") or await _is_small(request, application)):
         try:
@@ -102,6 +105,7 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         added=sum(line.sign == "+" for line in lines or ()),
         removed=sum(line.sign == "-" for line in lines or ()),
         meanings=meanings,
+        code=code,
         people=await user_names(request, application.organization_id),
     )
 
@@ -173,15 +177,18 @@ def compare(old: str, new: str) -> list[Line] | None:
     return found
 
 
-async def _meanings(request: PageRequest, old: int, new: int) -> list[Meaning]:
-    """Return what the difference means; [] where a version doesn't compile."""
+async def _meanings(
+    request: PageRequest, old: tuple[int, str], new: tuple[int, str]
+) -> tuple[list[Meaning], list[CodeChange]]:
+    """Return what the difference of two versions means, if both compile."""
     try:
-        after = (await read_compiled(request.ctx, request.path("id"), new))[2]
-        before = (await read_compiled(request.ctx, request.path("id"), old))[2] if old else None
+        after = (await read_compiled(request.ctx, request.path("id"), new[0]))[2]
+        before = (await read_compiled(request.ctx, request.path("id"), old[0]))[2] if old[0] else None
     except InvalidManifest:
-        return []
+        return [], []
     found = [_meaning(kind, before, after, kind) for kind in ("components", "parameters", "results", "commands")]
-    return [each for each in found if each.added or each.removed or each.changed]
+    code = {} if before is None else await asyncio.to_thread(code_changes, before, after, (old[1], new[1]))
+    return [each for each in found if each.added or each.removed or each.changed], list(code.values())
 
 
 def _meaning(kind: str, before: CompiledManifest | None, after: CompiledManifest, field: str) -> Meaning:

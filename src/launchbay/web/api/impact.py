@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from launchbay.model.code_change import CodeChange
 from launchbay.usecases import impact
 from launchbay.usecases.impact import EnvironmentChange, Impact, ImpactGroup
 from launchbay.usecases.launch_request import RevisionRequest
@@ -72,6 +73,10 @@ class ImpactItem(msgspec.Struct, kw_only=True):
     count: int
     components: list[ImpactComponent]
     workflows: list[str]
+    code: Annotated[
+        list[CodeChange],
+        msgspec.Meta(description="What differs in components that stay: it applies from their next runs on."),
+    ]
     settings: list[ImpactSetting]
     errors: list[str]
     instances: list[ImpactInstance]
@@ -209,6 +214,7 @@ def _item(group: ImpactGroup) -> ImpactItem:
             for path, change, pins in outcome.components
         ],
         workflows=list(outcome.workflows),
+        code=list(outcome.code),
         settings=[
             ImpactSetting(each.kind, each.name, each.component, _decode(each.before), _decode(each.after))
             for each in outcome.settings
