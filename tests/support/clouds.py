@@ -82,13 +82,18 @@ _REFUSAL = (
 
 @dataclass
 class Gate:
-    """`refusals` names (action, how many-th) → code; `held` waits for the event after the request was carried out."""
+    """`refusals` names (action, how many-th) → code; `held` waits for the event after the request was carried out.
+
+    Searches in `blind` find nothing yet. With `page_size`, a list comes in pages though nobody asked for them.
+    """
 
     upstream: str
     url: str = ""
     actions: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     refusals: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
+    blind: set[tuple[str, int]] = field(default_factory=set)
+    page_size: int = 0
     held: dict[tuple[str, int], threading.Event] = field(default_factory=dict)
     reached: dict[tuple[str, int], threading.Event] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -109,7 +114,7 @@ class Gate:
     def clear(self) -> None:
         for event in self.held.values():
             event.set()
-        for known in (self.refusals, self.held, self.reached, self.counts):
+        for known in (self.refusals, self.blind, self.held, self.reached, self.counts):
             known.clear()
         self.actions.clear()
 
@@ -140,6 +145,13 @@ def standing_before(upstream: str) -> Iterator[Gate]:
         server.server_close()
 
 
+# As the reference of the API documents it.
+_NOTHING = (
+    b'<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+    b"<requestId>fdcdcab1-ae5c-489e-9c33-4637c5dda355</requestId><reservationSet/></DescribeInstancesResponse>"
+)
+
+
 def _pass(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
     body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
     query = parse_qs(urlsplit(handler.path).query)
@@ -153,6 +165,11 @@ def _pass(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
         status, code = gate.refusals[place]
         _answer(handler, status, _REFUSAL.format(code=code, message=f"refused by the test: {code}").encode())
         return
+    if place in gate.blind:
+        _answer(handler, 200, _NOTHING)
+        return
+    if action == "DescribeInstances" and gate.page_size:
+        handler.path += f"&MaxResults={gate.page_size}"
     headers = {name: value for name, value in handler.headers.items() if name.lower() not in ("host", "content-length")}
     # The region is read from the signature, and moto does not verify it.
     url = f"{gate.upstream}{handler.path}"

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from launchbay import limits
+from launchbay.machines.clouds import ec2
 from launchbay.machines.clouds.driver import CloudFailed, Endpoint
 from launchbay.machines.clouds.ec2 import Ec2
 from tests.support.clouds import REGION, account
@@ -131,6 +133,56 @@ def test_an_answer_that_drips_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_answer_that_is_no_answer_is_told(content: bytes) -> None:
     with endpoint(saying(content)) as (cloud, _), suppress(CloudFailed):
         assert cloud.find_tagged(MARKS) == []
+
+
+def page(node_id: str, token: str | None) -> bytes:
+    """An answer as the reference of the API documents it."""
+    next_token = "" if token is None else f"<nextToken>{token}</nextToken>"
+    return (
+        '<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>8f7724cf</requestId>'
+        f"<reservationSet><item><reservationId>r-1</reservationId><instancesSet><item><instanceId>{node_id}</instanceId>"
+        "<instanceState><code>16</code><name>running</name></instanceState><privateIpAddress>10.0.0.9"
+        "</privateIpAddress></item></instancesSet></item></reservationSet>"
+        f"{next_token}</DescribeInstancesResponse>"
+    ).encode()
+
+
+def test_pages_of_a_list_are_asked_for_with_the_same_filters() -> None:
+    queries: list[dict[str, list[str]]] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        queries.append(parse_qs(urlsplit(handler.path).query))
+        content = {1: page("i-1", "next=1+"), 2: page("i-2", "next=2"), 3: page("i-3", "")}[len(queries)]
+        saying(content)(handler)
+
+    with endpoint(answer) as (cloud, _):
+        assert [node.id for node in cloud.find_tagged(MARKS)] == ["i-1", "i-2", "i-3"]
+    assert [query.get("NextToken") for query in queries] == [None, ["next=1+"], ["next=2"]]
+    filters = [{name: value for name, value in query.items() if name.startswith("Filter.")} for query in queries]
+    assert filters[0]
+    assert filters[0] == filters[1] == filters[2]
+
+
+def test_a_list_without_an_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ec2, "_PAGES_MAX", 3)
+    with endpoint(saying(page("i-1", "again"))) as (cloud, asked), pytest.raises(CloudFailed, match="3 pages"):
+        cloud.find_tagged(MARKS)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "retryable"),
+    # Another attempt has another token; see `Errors` in the reference of the API.
+    [("IdempotentParameterMismatch", True), ("IdempotentInstanceTerminated", True), ("InvalidAMIID.NotFound", False)],
+)
+def test_a_refused_token_is_worth_another_attempt(code: str, retryable: bool) -> None:
+    refusal = (
+        f"<Response><Errors><Error><Code>{code}</Code><Message>Refused.</Message></Error></Errors>"
+        "<RequestID>ea966190-f9aa-478e-9ede-example</RequestID></Response>"
+    )
+    with endpoint(saying(refusal.encode(), 400)) as (cloud, _), pytest.raises(CloudFailed) as failed:
+        cloud.find_tagged(MARKS)
+    assert (failed.value.reason, failed.value.retryable) == (code, retryable)
 
 
 def test_a_refusal_without_a_body_is_told() -> None:

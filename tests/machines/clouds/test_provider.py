@@ -91,6 +91,43 @@ async def test_a_quota_takes_down_what_was_made_and_is_told(lab: Bay, gate: Gate
     assert await lab.standing() == []
 
 
+async def test_a_list_that_the_service_divides_by_itself_is_read_to_its_end(lab: Bay, gate: Gate) -> None:
+    numbers = list(range(1, 13))
+    made = await lab.provider.provision(lab.context(), "web", numbers, spec())
+    gate.page_size = 5
+    before = gate.count("DescribeInstances")
+    assert {each.id for each in await lab.provider.orphans(lab.context())} == {each.id for each in made}
+    assert gate.count("DescribeInstances") - before == 3
+    again = await lab.provider.provision(lab.context(), "web", numbers, spec())
+    assert [each.id for each in again] == [each.id for each in made], "those on later pages are there, too"
+
+
+async def test_a_machine_that_the_cloud_does_not_know_yet_is_waited_for(lab: Bay, gate: Gate) -> None:
+    gate.blind = {("DescribeInstances", nth) for nth in range(1, 5)}
+    [machine] = await lab.provider.provision(lab.context(), "web", [1], spec())
+    assert [f"account-1/{REGION}/{node.id}" for node in await lab.standing()] == [machine.id]
+    assert gate.count("RunInstances") == 1
+
+
+async def test_new_machines_that_the_cloud_does_not_know_yet_are_taken_down_all_the_same(lab: Bay, gate: Gate) -> None:
+    gate.refuse("RunInstances", 2, "InstanceLimitExceeded")
+    gate.blind = {("DescribeInstances", nth) for nth in range(1, 5)}
+    gate.refuse("TerminateInstances", 1, "InvalidInstanceID.NotFound")
+    with pytest.raises(ActionFailed, match="InstanceLimitExceeded") as failed:
+        await lab.provider.provision(lab.context(), "web", [1, 2], spec())
+    assert "left for the sweep" not in str(failed.value)
+    assert gate.count("TerminateInstances") == 2
+    gate.blind.clear()
+    assert await lab.standing() == []
+
+
+async def test_a_key_that_the_cloud_does_not_know_yet_is_tried_again_with_the_same_token(lab: Bay, gate: Gate) -> None:
+    gate.refuse("RunInstances", 1, "InvalidKeyPair.NotFound")
+    assert len(await lab.provider.provision(lab.context(), "web", [1], spec())) == 1
+    assert len(gate.tokens) == 2
+    assert len(set(gate.tokens)) == 1
+
+
 async def test_machines_that_cannot_be_taken_down_are_told_as_left(lab: Bay, gate: Gate) -> None:
     gate.refuse("RunInstances", 2, "InstanceLimitExceeded")
     for nth in range(1, 10):

@@ -42,6 +42,9 @@ class CloudFailed(ActionFailed):
         self.reason = reason
 
 
+KEY_UNKNOWN = "InvalidKeyPair.NotFound"  # for seconds also after its import
+
+
 class NodeState(Enum):
     """The state of a cloud machine; states without a meaning here are `OTHER`."""
 
@@ -86,8 +89,8 @@ class Cloud(Protocol):
     def describe(self, ids: Sequence[str]) -> Sequence[Node]:
         """Return the machines that the cloud knows."""
 
-    def terminate(self, node_id: str) -> None:
-        """Terminate a machine. Succeeds if it doesn't exist."""
+    def terminate(self, node_id: str) -> bool:
+        """Terminate a machine. Return False if the cloud doesn't know it, or not yet."""
 
     def import_key(self, name: str, public_key: str) -> None:
         """Import a public key. Succeeds if the cloud has a key with this name."""

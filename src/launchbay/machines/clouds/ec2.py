@@ -27,7 +27,7 @@ from libcloud.compute.drivers.ec2 import (
 )
 from libcloud.compute.types import NodeState as LibcloudState
 from libcloud.http import LibcloudConnection
-from libcloud.utils.xml import findtext
+from libcloud.utils.xml import findall, findtext
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -117,6 +117,7 @@ def _connect(connection: HTTPConnection, addresses: tuple[str, ...]) -> socket.s
 
 
 _SIGNATURE = "4"  # the only one that all regions accept
+_PAGES_MAX = 1_000
 _EXISTING = ["pending", "running", "stopping", "stopped"]
 _STATES = {
     LibcloudState.PENDING: NodeState.STARTING,
@@ -126,7 +127,7 @@ _STATES = {
 _ACCESS_DENIED = re.compile(
     "AuthFailure|InvalidClientTokenId|SignatureDoesNotMatch|OptInRequired|UnauthorizedOperation"
 )
-_GONE = "InvalidInstanceID.NotFound"
+_UNKNOWN = "InvalidInstanceID.NotFound"
 _KEY_IS_THERE = "InvalidKeyPair.Duplicate"
 # Codes of refusals that a repeated request would get again.
 _PERMANENT = re.compile("Invalid|Missing|Malformed|Unsupported|Unknown|Blocked")
@@ -191,9 +192,22 @@ class _Driver(EC2NodeDriver):
         self.region_name = region
         self.path = endpoint.path or "/"
 
-    def ex_describe_addresses(self, nodes: Sequence[LibcloudNode]) -> dict[str, list[str]]:
-        """Skip the call: a machine's description has its address, and other clouds may not support this call."""
-        return {node.id or "": [] for node in nodes}
+    def list_nodes(self, ex_node_ids: Any = None, ex_filters: Any = None) -> list[LibcloudNode]:  # noqa: ARG002 - libcloud's signature
+        """Return the nodes of all pages: a service divides long answers though nobody asked for it.
+
+        A machine's description has its address, so there is no call for addresses, which other clouds may lack.
+        """
+        nodes: list[LibcloudNode] = []
+        parameters = {"Action": "DescribeInstances", **self._build_filters(ex_filters)}
+        for _ in range(_PAGES_MAX):
+            page = self.connection.request(self.path, params=dict(parameters)).object
+            for reservation in findall(page, "reservationSet/item", NAMESPACE):
+                nodes += self._to_nodes(reservation, "instancesSet/item")
+            token = findtext(page, "nextToken", NAMESPACE)
+            if not token:
+                return nodes
+            parameters["NextToken"] = token
+        raise LibcloudError(f"the list of machines has more than {_PAGES_MAX} pages")
 
 
 class Ec2:
@@ -238,12 +252,14 @@ class Ec2:
         # By filter and not by ID: right after a creation, an unknown ID would make the whole call fail.
         return [_node(node) for node in _call(self._driver.list_nodes, ex_filters={"instance-id": list(ids)})]
 
-    def terminate(self, node_id: str) -> None:
+    def terminate(self, node_id: str) -> bool:
         try:
             _call(self._driver.destroy_node, LibcloudNode(node_id, "", LibcloudState.UNKNOWN, [], [], self._driver))
         except CloudFailed as error:
-            if error.reason != _GONE:
+            if error.reason != _UNKNOWN:
                 raise
+            return False
+        return True
 
     def import_key(self, name: str, public_key: str) -> None:
         try:

@@ -8,7 +8,7 @@ machine there is created: the sweep searches these places (`engine/sweeper.py`).
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount, MachineLedger, NodeId, Place
 from launchbay.machines.clouds.driver import (
+    KEY_UNKNOWN,
     Cloud,
     CloudCalls,
     CloudFailed,
@@ -44,6 +45,8 @@ T = TypeVar("T")
 NAME = "cloud"
 _POLL = Backoff(0.5, 5.0)
 _TERMINATE_PAUSES_S = (0.5, 2.0)  # between attempts to clean up
+# Between attempts at what was created just now: a cloud is eventually consistent, and may not know it yet.
+_UNKNOWN_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,7 @@ class NodeLaunch:
     role: str
     tags: Mapping[int, Tags]
     cloud_key: str
+    created: list[Node] = field(default_factory=list)
 
     async def existing(self) -> Sequence[Node]:
         """Return the machines with the step's tag: those of an interrupted attempt."""
@@ -91,10 +95,11 @@ class NodeLaunch:
         """Terminate all machines with the step's tag. Return a message if some may be left."""
         for pause_s in (*_TERMINATE_PAUSES_S, None):
             try:
-                existing = await self.existing()
-                for node in existing:
-                    self.context.log("info", f"Terminating the machine {node.id}, because the step failed.")
-                await gather_bounded(map(self._terminate, existing), limits.CLOUD_CALLS)
+                # A search may not find yet what this attempt has created.
+                nodes = {node.id: node for node in (*self.created, *await self.existing())}
+                for node_id in nodes:
+                    self.context.log("info", f"Terminating the machine {node_id}, because the step failed.")
+                await gather_bounded(map(self._terminate, nodes.values()), limits.CLOUD_CALLS)
                 break
             except ActionFailed as error:
                 if pause_s is None:
@@ -139,7 +144,15 @@ class NodeLaunch:
         token = hashlib.sha256(f"{self.context.tag}/{number}/{self.context.attempt}".encode()).hexdigest()
         tags = self.tags[number]
         name = self.order.name_of(self.role, number, self.context.instance_id, self.context.component)
-        node = await self._call(lambda cloud: cloud.create_node(self.order, name, tags, token, self.cloud_key))
+        for pause_s in (*_UNKNOWN_PAUSES_S, None):
+            try:
+                node = await self._call(lambda cloud: cloud.create_node(self.order, name, tags, token, self.cloud_key))
+                break
+            except CloudFailed as error:
+                if error.reason != KEY_UNKNOWN or pause_s is None:
+                    raise
+                await asyncio.sleep(pause_s)
+        self.created.append(node)
         self.context.log("info", f"Created {node.id} ({name}).")
         return node
 
@@ -160,7 +173,13 @@ class NodeLaunch:
         return node.state is NodeState.RUNNING and self.access.has_address(node)
 
     async def _terminate(self, node: Node) -> None:
-        await self._call(lambda cloud: cloud.terminate(node.id))
+        is_new = any(node.id == each.id for each in self.created)
+        for pause_s in (*_UNKNOWN_PAUSES_S, None):
+            if await self._call(lambda cloud: cloud.terminate(node.id)) or not is_new:
+                return
+            if pause_s is not None:
+                await asyncio.sleep(pause_s)
+        raise CloudFailed(f"The cloud doesn't know the new machine {node.id} yet.")
 
     async def _call(self, question: Callable[[Cloud], T]) -> T:
         return await self.calls.call(self.context, self.account, self.order.region, question)
