@@ -188,3 +188,19 @@ async def test_a_name_that_two_vaults_have_is_refused_and_the_id_decides(api: Ap
     with pytest.raises(ActionFailed, match="Several vaults"):
         await given(api, "web")
     assert await given(api, wanted["id"]) == same(wanted)
+
+
+async def test_machines_get_a_password_of_the_vaults_that_their_environment_offers(api: Api) -> None:
+    vault = await made_vault(api, offered_by=api.environment)
+    await told(api, vault, "set-secret", name="sudo", value="it's 1 word")
+    await told(api, vault, "set-secret", name="lines", value="several\nlines")
+    keys = KeyPairs(api.database, read_secret_key(api.settings.key_file()))
+    context = Behalf(api.organization, api.environment)
+    assert await keys.password(context, "sudo") == "it's 1 word"
+    assert context.learned == ["it's 1 word"]
+    with pytest.raises(ActionFailed, match=r"The secret 'lines' can't be a password"):
+        await keys.password(context, "lines")
+    with pytest.raises(ActionFailed, match=r"No vault of the environment has a secret 'gone'\. .* set-secret"):
+        await keys.password(context, "gone")
+    with pytest.raises(ActionFailed, match="has a secret 'sudo'"):
+        await keys.password(Behalf(UNKNOWN, api.environment), "sudo")

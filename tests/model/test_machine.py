@@ -72,6 +72,7 @@ def test_every_text_is_a_host_or_refused(text: str) -> None:
             {"address": "10.0.0.6", "port": "2222", "user": "ops", "keyPair": "deploy"},
             StaticHost(address="10.0.0.6", login="ops", port=2222, key_name="deploy"),
         ),
+        ("10.0.0.9", {"sudoPassword": "deploy"}, StaticHost(address="10.0.0.9", sudo_secret="deploy")),
         ("10.0.0.7", {"jump": "none"}, StaticHost(address="10.0.0.7", jump=())),
         ("10.0.0.8", {"jump": ["b.example"]}, StaticHost(address="10.0.0.8", jump=(JumpHost(address="b.example"),))),
     ],

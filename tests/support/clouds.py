@@ -309,6 +309,9 @@ class Keys:
     async def public_key(self, context: ProviderContext, name: str) -> str:
         return self.public
 
+    async def password(self, context: ProviderContext, name: str) -> str:
+        raise ActionFailed("the test has no secret.", retryable=False)
+
 
 @dataclass
 class Bay:

@@ -465,6 +465,7 @@ class Keys:
     """Implements `KeySource`."""
 
     private: dict[str, str]
+    passwords: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     async def private_key(self, context: ProviderContext, name: str) -> str:
@@ -475,6 +476,12 @@ class Keys:
 
     async def public_key(self, context: ProviderContext, name: str) -> str:
         raise ActionFailed("not here")
+
+    async def password(self, context: ProviderContext, name: str) -> str:
+        if name not in self.passwords:
+            raise ActionFailed(f"There is no secret {name!r}.", retryable=False)
+        context.register_secret(self.passwords[name])
+        return self.passwords[name]
 
 
 @dataclass

@@ -293,7 +293,9 @@ class _SshFiles:
         alias, options = self._options(access)
         if before:
             options["ProxyJump"] = before
+        become = {"ansible_become_password": access.sudo_password} if access.sudo_password else {}
         return {
+            **become,
             "ansible_host": access.address,
             "ansible_port": access.port,
             "ansible_user": access.login,

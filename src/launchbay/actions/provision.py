@@ -26,6 +26,7 @@ _SPEC = {
     "jcloudsRegions": "location",
     "jcloudsNodeNamePrefix": "name_prefix",
     "publicKeyId": "key_name",
+    "sudoPassword": "sudo_secret",
 }
 _SETTINGS = "providerSettings"
 _JUMP = "jump"
@@ -44,6 +45,11 @@ class Provision(ActionDefaults):
         "imageId": ActionParameter("The image of a machine.", type="string"),
         "vmIdentity": ActionParameter("The login.", type="string"),
         "publicKeyId": ActionParameter("The key pair for the login: its name or ID in a vault.", type="string"),
+        "sudoPassword": ActionParameter(
+            "The secret with the password that sudo asks for: its name or ID in a vault. Default: the environment's"
+            " policy machines.sudo-password.",
+            type="string",
+        ),
         _JUMP: ActionParameter(
             "The jump hosts on the way to the machines, in order: texts such as ops@bastion.example:22, or maps with"
             " address, port, user and keyPair. Default: the environment's policy machines.jump.",

@@ -24,7 +24,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
 from launchbay.machines.answers import run_script, script
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
-from launchbay.machines.remote_commands import RemoteRun, cannot_run, run_key
+from launchbay.machines.remote_commands import RemoteRun, SudoPassword, cannot_run, no_password, run_key
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"
@@ -159,6 +159,7 @@ async def converge(
     open_shell: OpenShell,
     egress: EgressClient,
     directory: str = "",
+    sudo_password: SudoPassword = no_password,
 ) -> Mapping[str, Any]:
     """Run Chef and return the attributes of the saved node. Commands start in `directory`. Raises ActionFailed."""
     if not chef.solo:
@@ -172,7 +173,7 @@ async def converge(
         client = egress.for_environment(context.organization_id, context.environment_id, context.policies)
         await _upload(shell, machine.host, chef, items, place, client)
 
-    run = RemoteRun(context, machine, open_shell, _PURPOSE, directory)
+    run = RemoteRun(context, machine, open_shell, _PURPOSE, directory, sudo_password)
     command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)
     result = await run.command(command, prepare)
     if result.exit_code != 0:

@@ -107,6 +107,12 @@ class KeySource(Protocol):
     async def public_key(self, context: ProviderContext, name: str) -> str:
         """Return the public key of that pair, as a line for `authorized_keys`. Raises ActionFailed."""
 
+    async def password(self, context: ProviderContext, name: str) -> str:
+        """Return the secret with this name or ID.
+
+        Raises ActionFailed if the environment may use none.
+        """
+
 
 class HostKeys(Protocol):
     """The key that each host showed first, by organization and `address:port`, shared by all servers."""
@@ -323,6 +329,7 @@ OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
 
 PORT_POLICY = "machines.ssh-port"
 JUMP_POLICY = "machines.jump"
+SUDO_POLICY = "machines.sudo-password"  # the name of a secret, not the secret
 
 
 def policy_number(context: ProviderContext, name: str, default: int, maximum: int) -> int:

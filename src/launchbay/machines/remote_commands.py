@@ -136,6 +136,14 @@ class OutputBuffer:
 
 
 T = TypeVar("T")
+SudoPassword = Callable[[], Awaitable[str]]
+"""Returns the password that sudo asks for on a machine, or nothing."""
+
+
+async def no_password() -> str:
+    return ""
+
+
 Prepare = Callable[[Shell], Awaitable[None]]
 _VANISHED, _TOO_MUCH = 75, 76  # exit codes of the scripts
 _RECONNECT = Backoff(0.5, 10.0)
@@ -176,6 +184,7 @@ class RemoteRun:
     open: OpenShell
     purpose: str = ""
     directory: str = ""
+    sudo_password: SudoPassword = no_password
     _is_ours: bool = False
     _is_noise_told: bool = False
     _lost: str = ""
@@ -236,6 +245,7 @@ class RemoteRun:
                 shell=command.shell or "sh",
                 supervisor=text_of("supervise"),
                 sudo="1" if command.sudo else "",
+                password=await self.sudo_password() if command.sudo else "",
                 directory=self.directory,
             )
         except ValueError as error:
@@ -366,7 +376,7 @@ class RemoteRun:
         """End the command, and return why it may still run, or nothing."""
         key = run_key(self.context, self.machine, self.purpose)
         try:
-            await stop_runs(self.context, self.machine, self.open, key)
+            await stop_runs(self.context, self.machine, self.open, key, self.sudo_password)
         except ActionFailed as error:
             return f"could not be stopped: {error}"
         return ""
@@ -377,10 +387,17 @@ def cannot_run(host: str, answer: Answer) -> ActionFailed:
     return ActionFailed(f"Can't run commands on {host}: {reason}.".replace("..", "."))
 
 
-async def stop_runs(context: ProviderContext, machine: Machine, open_shell: OpenShell, prefix: str) -> None:
+async def stop_runs(
+    context: ProviderContext,
+    machine: Machine,
+    open_shell: OpenShell,
+    prefix: str,
+    sudo_password: SudoPassword = no_password,
+) -> None:
     """End the process groups of all runs with this prefix. Raises ActionFailed if some may still run."""
-    text = script("place", "stop", key="", prefix=prefix, grace=int(limits.COMMAND_STOP_S * 10))
     try:
+        password = await sudo_password()
+        text = script("place", "stop", key="", prefix=prefix, grace=int(limits.COMMAND_STOP_S * 10), password=password)
         async with asyncio.timeout(limits.MACHINE_STOP_S), open_shell() as shell:
             answer = await run_script(shell, text, machine.host)
     except (ShellLost, ActionFailed, TimeoutError) as error:

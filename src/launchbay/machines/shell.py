@@ -28,13 +28,39 @@ class ShellMachines(ABC):
         """Open a shell on the machine. Raises ShellLost, AddressRefused, ActionFailed."""
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        return await RemoteRun(context, machine, lambda: self.open(context, machine)).command(command)
+        run = RemoteRun(
+            context,
+            machine,
+            lambda: self.open(context, machine),
+            sudo_password=lambda: self.sudo_password(context, machine),
+        )
+        return await run.command(command)
+
+    async def sudo_password(self, context: ProviderContext, machine: Machine) -> str:  # noqa: ARG002 - overridden
+        """Return the password that sudo asks for, or nothing.
+
+        Raises ActionFailed if a named secret is missing.
+        """
+        return ""
 
     async def stop(self, context: ProviderContext, machine: Machine) -> None:
-        await stop_runs(context, machine, lambda: self.open(context, machine), job_prefix(context))
+        await stop_runs(
+            context,
+            machine,
+            lambda: self.open(context, machine),
+            job_prefix(context),
+            lambda: self.sudo_password(context, machine),
+        )
 
     async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
-        return await converge(context, machine, chef, lambda: self.open(context, machine), self._egress)
+        return await converge(
+            context,
+            machine,
+            chef,
+            lambda: self.open(context, machine),
+            self._egress,
+            sudo_password=lambda: self.sudo_password(context, machine),
+        )
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
         if len(content) > limits.MACHINE_FILE_BYTES:

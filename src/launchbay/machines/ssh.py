@@ -29,6 +29,7 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.answers import run_script, script
 from launchbay.machines.contract import (
     JUMP_POLICY,
+    SUDO_POLICY,
     OnData,
     ProviderContext,
     ProviderDeps,
@@ -186,7 +187,10 @@ class SshMachines(ShellMachines):
                     assert hop is not None, "the way has jump hosts"
                     hops.append(await self._access(context, host, hop))
                 connection = await stack.enter_async_context(self._connected(context, machine))
-                return await self._access(context, SshHost.of_machine(machine, jump), connection, tuple(hops))
+                host = SshHost.of_machine(machine, jump)
+                return await self._access(
+                    context, host, connection, tuple(hops), await self.sudo_password(context, machine)
+                )
         except ShellLost as error:
             raise ActionFailed(f"{error}.") from error
 
@@ -196,6 +200,7 @@ class SshMachines(ShellMachines):
         host: SshHost,
         connection: asyncssh.SSHClientConnection,
         jump: tuple[SshAccess, ...] = (),
+        sudo_password: str = "",
     ) -> SshAccess:
         shown = connection.get_server_host_key()
         assert shown is not None, "the connection is up"
@@ -208,7 +213,12 @@ class SshMachines(ShellMachines):
             private_key=await self._deps.keys.private_key(context, host.key_name),
             host_key=public_text(shown),
             jump=jump,
+            sudo_password=sudo_password,
         )
+
+    async def sudo_password(self, context: ProviderContext, machine: Machine) -> str:
+        name = machine.sudo_secret or str(context.policies.get(SUDO_POLICY, ""))
+        return await self._deps.keys.password(context, name) if name else ""
 
     async def forget(self, context: ProviderContext, machine: Machine) -> None:
         host = SshHost.of_machine(machine, jump_of(context, machine))

@@ -95,6 +95,7 @@ def _machine(
         port=host.port or policy_number(context, PORT_POLICY, SSH_PORT, PORTS),
         key_name=host.key_name or spec.key_name,
         jump=spec.jump if host.jump is None else host.jump,
+        sudo_secret=host.sudo_secret or spec.sudo_secret,
         adopted=adopted,
     )
 

@@ -19,9 +19,10 @@ DRY_RUN = "dry-run"
 
 
 class JumpHost(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An SSH server through which others are reached, with the login and the key pair for it.
+    """An SSH server through which others are reached.
 
-    An empty login is `root`, and an empty `key_name` is the environment's key pair, as for machines.
+    It has a login and a key pair. An empty login is `root`, and an empty `key_name` is the environment's key pair, as
+    for machines.
     """
 
     address: str
@@ -45,7 +46,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     `id` is its provider's name for it. `number` is its index among all machines that the instance ever had, so that the
     order in a role doesn't depend on which of two parallel steps ended first. An `adopted` machine existed before:
     releasing it only forgets it. `login`, `port` and `key_name`, of a key pair, are for SSH. So are `jump`, the jump
-    hosts on the way, the first one first; None are those of the environment.
+    hosts on the way, the first one first; None are those of the environment. `sudo_secret` names the secret with the
+    password that sudo asks for.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     key_name: str = ""
     adopted: bool = False
     jump: tuple[JumpHost, ...] | None = None
+    sudo_secret: str = ""
 
     @property
     def host(self) -> str:
@@ -79,9 +82,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSpec:
-    """A requested machine. `key_name` names its key pair, and `jump` the way as in `Machine`.
+    """A requested machine.
 
-    `settings` are the manifest's other settings.
+    `key_name` names its key pair. `jump` and `sudo_secret` are as in `Machine`, and `settings` are the manifest's other
+    settings.
     """
 
     hardware: str = ""
@@ -91,6 +95,7 @@ class MachineSpec:
     name_prefix: str = ""
     key_name: str = ""
     jump: tuple[JumpHost, ...] | None = None
+    sudo_secret: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -190,7 +195,8 @@ class ImageRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
     """SSH access for another program: an address that the rules allow, login, private key, and the host's key
-    (`ssh-ed25519 AAAA…`). `jump` is the access to the jump hosts on the way, the first one first.
+    (`ssh-ed25519 AAAA…`). `jump` is the access to the jump hosts on the way, the first one first. `sudo_password` is
+    empty if sudo doesn't ask.
     """
 
     address: str
@@ -199,6 +205,7 @@ class SshAccess:
     private_key: str = field(repr=False)
     host_key: str
     jump: "tuple[SshAccess, ...]" = ()
+    sudo_password: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +236,7 @@ def exclude_machines(machines: Iterable[Machine], removed: Iterable[Machine]) ->
 #
 #     10.0.0.5    db.example    ops@10.0.0.5:2222    [2001:db8::5]:2222
 #
-# A resource of a pool can also be a map: `{address, port, user, keyPair, jump}`.
+# A resource of a pool can also be a map: `{address, port, user, keyPair, jump, sudoPassword}`.
 
 SSH_PORT = 22
 PORTS = 65_535
@@ -252,6 +259,7 @@ class StaticHost:
     port: int = 0
     key_name: str = ""
     jump: tuple[JumpHost, ...] | None = None
+    sudo_secret: str = ""
 
 
 def read_host(text: str) -> StaticHost:
@@ -281,7 +289,8 @@ def read_resource(resource_id: str, place: Any) -> StaticHost:
     if isinstance(place, str) and place:
         return read_host(place)
     described = place if isinstance(place, Mapping) else {}
-    found = _described_host(described, resource_id)
+    secret = described.get("sudoPassword")
+    found = replace(_described_host(described, resource_id), sudo_secret="" if secret is None else str(secret))
     if described.get("jump") is None:
         return found
     try:
@@ -317,7 +326,7 @@ _NO_JUMP = "none"
 
 
 def read_jump(value: Any) -> tuple[JumpHost, ...]:
-    """Return the jump hosts of a policy, a parameter or a resource, the first one first.
+    """Return the jump hosts of a policy, a parameter or a resource.
 
     Nothing, an empty list and `none` mean the direct way. Raises ValueError with a message.
     """

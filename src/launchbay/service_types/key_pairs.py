@@ -22,7 +22,9 @@ from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
 from launchbay.service_types.secrets import (
     KEY_PAIR,
+    SECRET,
     ServiceSeal,
+    called,
     check_room,
     delete_entry,
     get_entry,
@@ -57,7 +59,7 @@ class KeyRequester(Protocol):
 
 
 class KeyPairs:
-    """Key pairs by name or ID; implements `machines.contract.KeySource`.
+    """Key pairs and passwords by name or ID; implements `machines.contract.KeySource`.
 
     The empty name means the key pair in the environment's policy `machines.keyPair`, or else its only one.
     """
@@ -77,30 +79,48 @@ class KeyPairs:
         """Return the public key of that pair as a line of authorized_keys. Raises ActionFailed."""
         return (await self._found(context, name)).public_key or ""
 
+    async def password(self, context: KeyRequester, name: str) -> str:
+        """Return a secret of a vault, for a program that asks for a password.
+
+        Raises ActionFailed unless exactly one secret matches, and if it has several lines.
+        """
+        entry = await self._entry(context, name, SECRET)
+        secret = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
+        context.register_secret(secret)
+        if not secret.isprintable():
+            raise ActionFailed(f"The secret {name[:80]!r} can't be a password: it has several lines.", retryable=False)
+        return secret
+
     async def _found(self, context: KeyRequester, name: str) -> OfferedEntry:
-        wanted = name or str(context.policies.get(POLICY, ""))
+        return await self._entry(context, name or str(context.policies.get(POLICY, "")), KEY_PAIR)
+
+    async def _entry(self, context: KeyRequester, wanted: str, kind: str) -> OfferedEntry:
         async with self._database.connection() as connection:
             found = await store.list_entries_in_environment(
                 connection,
                 organization_id=context.organization_id,
                 environment_id=context.environment_id,
-                kind=KEY_PAIR,
+                kind=kind,
                 name=wanted or None,
             )
+        noun, storing = called(kind)
         if not found:
             raise ActionFailed(
-                f"No vault of the environment has a key pair{f' {wanted[:80]!r}' if wanted else ''}.",
-                "Create one with the command generate-keypair of the credentials service, or let the environment offer "
+                f"No vault of the environment has a {noun}{f' {wanted[:80]!r}' if wanted else ''}.",
+                f"Create one with the command {storing} of the credentials service, or let the environment offer "
                 "the vault that has it.",
                 retryable=False,
             )
         if len(found) > 1:
-            _single_match(found, wanted)
+            _single_match(found, wanted, noun)
         return found[0]
 
 
-def _single_match(found: Sequence[OfferedEntry], wanted: str) -> None:
-    """Raise ActionFailed if several key pairs match. A matching name takes precedence over a matching ID."""
+def _single_match(found: Sequence[OfferedEntry], wanted: str, noun: str) -> None:
+    """Raise ActionFailed if several entries match.
+
+    A matching name takes precedence over a matching ID.
+    """
     if not wanted:
         names = ", ".join(dict.fromkeys(entry.name for entry in found[:_SHOWN]))
         raise ActionFailed(
@@ -111,8 +131,8 @@ def _single_match(found: Sequence[OfferedEntry], wanted: str) -> None:
     if found[1].name == wanted:
         owners = " and ".join(repr(entry.service_name) for entry in found[:2])
         raise ActionFailed(
-            f"Several vaults of the environment have a key pair {wanted[:80]!r}: {owners}.",
-            "Use the ID of the key pair instead of its name.",
+            f"Several vaults of the environment have a {noun} {wanted[:80]!r}: {owners}.",
+            f"Use the ID of the {noun} instead of its name.",
             retryable=False,
         )
 

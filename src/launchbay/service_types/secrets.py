@@ -29,6 +29,11 @@ _CALLED = {  # noun, command that stores one, command that lists them, code
 }
 
 
+def called(kind: str) -> tuple[str, str]:
+    """Return the noun for a kind of entry, and the command that stores one."""
+    return _CALLED[kind][:2]
+
+
 def validate_entry_name(name: str) -> str:
     """Return the name. Raises FieldErrors if it is invalid."""
     if not name.strip() or len(name) > NAME_CHARS or not name.isprintable():

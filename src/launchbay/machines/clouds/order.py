@@ -128,6 +128,7 @@ class Order:
     login: str = ""
     key_pair: str = ""
     jump: tuple[JumpHost, ...] | None = None
+    sudo_secret: str = ""
     security_groups: tuple[str, ...] = ()
     subnet: str = ""
     public_ip: bool = False
@@ -198,6 +199,7 @@ def read_order(role: str, spec: MachineSpec, account: CloudAccount) -> Order:
         login=spec.login,
         key_pair=_same({**settings, "key_name": spec.key_name}, "key_name", *_KEY_PAIR),
         jump=spec.jump,
+        sudo_secret=spec.sudo_secret,
         security_groups=_groups(settings, account, subnet),
         subnet=subnet,
         public_ip=public_ip,

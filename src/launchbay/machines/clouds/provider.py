@@ -203,6 +203,7 @@ def machine_of(launch: NodeLaunch, number: int, node: Node) -> Machine:
         port=launch.access.port,
         key_name=launch.order.key_pair,
         jump=launch.order.jump,
+        sudo_secret=launch.order.sudo_secret,
     )
 
 

@@ -4,11 +4,18 @@
     printf '%s' "$command" >"$run/command" && printf '%s' "$arguments" >"$run/arguments" &&
         printf '%s' "$supervisor" >"$run/supervise" && echo '143 full' >"$run/exit.new"
 } || exit 73
-[ -z "$sudo" ] || : >"$run/sudo"
+[ -z "$sudo" ] || printf '%s' "${password:+asks}" >"$run/sudo"
+# `exec`: the supervisor must lead its group. The password for sudo is in no argument, which others could read.
+supervisor() {
+    if [ -z "$password" ]; then exec "$@" </dev/null; fi
+    exec "$@" <<END
+$password
+END
+}
 if command -v setsid >/dev/null 2>&1; then
-    setsid sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
+    supervisor setsid sh "$run/supervise" "$run" "$directory" "$kind" "$shell" >/dev/null 2>&1 &
 else
     set -m
     trap '' HUP
-    sh "$run/supervise" "$run" "$directory" "$kind" "$shell" </dev/null >/dev/null 2>&1 &
+    supervisor sh "$run/supervise" "$run" "$directory" "$kind" "$shell" >/dev/null 2>&1 &
 fi

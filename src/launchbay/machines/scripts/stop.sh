@@ -1,6 +1,10 @@
 # Ends the process groups of runs whose names begin with `$prefix`, and keeps those from beginning that did not yet.
 signal() {
-    if [ -n "$as" ]; then
+    if [ -n "$as" ] && [ -n "$password" ]; then
+        sudo -S -p '' sh -c 'kill -s "$1" -- "-$2"' sh "$1" "$group" <<END
+$password
+END
+    elif [ -n "$as" ]; then
         sudo -n sh -c 'kill -s "$1" -- "-$2"' sh "$1" "$group"
     else
         kill -s "$1" -- "-$group"
