@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
 from launchbay.machines.containers.engine_api import EngineApi
@@ -38,6 +40,10 @@ runtime = "crun"
 
 class NoPodman(Exception):
     """Containers cannot be run on this machine; the text says why."""
+
+
+class NoDocker(Exception):
+    """Docker cannot be run on this machine; the text says why."""
 
 
 class Podman:
@@ -102,6 +108,44 @@ def started(directory: Path) -> Iterator[Podman]:
         podman.run("rm", "--all", "--force", "--time", "0")
         service.kill()
         service.wait()
+
+
+@contextmanager
+def started_docker(directory: Path) -> Iterator[Path]:
+    """Run Docker's daemon with the same image, and give its socket. Raises NoDocker where that is impossible.
+
+    It is not among the packages that are installed for tests: its service would change the machine's network.
+    """
+    missing = [
+        program for program in ("dockerd", "containerd", "runc", "busybox", "unshare") if not shutil.which(program)
+    ]
+    if missing:
+        raise NoDocker(f"{', '.join(missing)} is not installed")
+    socket = directory / "docker.sock"
+    line = (
+        *("unshare", "--mount", "--propagation", "private", "sh", "-c", _NAMESPACE + '"$@"', "sh", "dockerd"),
+        *("--data-root", str(directory / "data"), "--exec-root", str(directory / "run")),
+        *("--pidfile", str(directory / "pid"), "--host", f"unix://{socket}", "--storage-driver", "vfs"),
+        *("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
+    )
+    log = directory / "log"
+    with log.open("wb") as output:
+        service = subprocess.Popen(line, stdout=output, stderr=output, start_new_session=True)
+    try:
+        until = time.monotonic() + _START_S
+        while "API listen on" not in log.read_text("utf-8", "replace"):
+            if service.poll() is not None or time.monotonic() > until:
+                raise NoDocker(f"dockerd makes no socket: {log.read_text('utf-8', 'replace')[-500:]}")
+            time.sleep(0.05)
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://engine/v1.41") as calls:
+            name, _, tag = IMAGE.rpartition(":")
+            given = {"fromSrc": "-", "repo": name, "tag": tag}
+            loaded = calls.post("/images/create", params=given, content=_image(directory).read_bytes(), timeout=60)
+            assert loaded.status_code == 200, loaded.text
+        yield socket
+    finally:
+        service.terminate()  # ends its containers and containerd, too
+        service.wait(30)
 
 
 def _image(directory: Path) -> Path:
