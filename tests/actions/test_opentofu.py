@@ -317,6 +317,70 @@ async def test_an_output_loses_its_mark_in_terraform_data() -> None:
     assert found["outputs"] == {"lost": "hunter22"}
 
 
+EPHEMERAL = {
+    "main.tf": """
+variable "token" {
+  type      = string
+  ephemeral = true
+}
+variable "place" {}
+module "inner" {
+  source = "./inner"
+  token  = var.token
+}
+resource "terraform_data" "used" {
+  input = var.place
+  provisioner "local-exec" {
+    command     = "echo used $TOKEN; printf %s $TOKEN > '${var.place}'"
+    environment = { TOKEN = module.inner.made }
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "rm '${self.input}'"
+  }
+}
+output "nothing" { value = ephemeralasnull(var.token) }
+""",
+    "inner/main.tf": """
+variable "token" { ephemeral = true }
+output "made" {
+  value     = "${var.token}-inner"
+  ephemeral = true
+}
+""",
+}
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_ephemeral_values_reach_what_uses_them_and_no_state_log_or_output(tmp_path: Path) -> None:
+    context, file = here(), tmp_path / "used"
+    variables = {"place": str(file), "token": "hunter22"}
+
+    applied = await run(TOFU, context, module=EPHEMERAL, variables=variables)
+    changed = await run(TOFU, context, operation="plan", module=EPHEMERAL, variables={**variables, "token": "other"})
+
+    assert file.read_text() == "hunter22-inner"
+    assert (applied["outputs"], applied["secrets"]) == ({}, {})
+    assert "hunter22" not in json.dumps(state_of(context))
+    assert "hunter22" not in str(context.lines)
+    assert (changed["changes"], changed["hasChanges"]) == (NOTHING, False), "it isn't in the state to differ from"
+
+    await run(TOFU, context, operation="destroy")  # needs the variable again
+
+    assert not file.exists()
+    assert context.documents.documents == {}
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_an_ephemeral_value_in_a_place_that_is_kept_is_refused_in_the_words_of_the_program() -> None:
+    module = 'variable "token" { ephemeral = true }\nresource "terraform_data" "kept" { input = var.token }\n'
+    error = await refusal(here(), module=module, variables={"token": "hunter22"})
+    assert "terraform_data.kept: Invalid use of ephemeral value" in str(error)
+    assert "hunter22" not in str(error)
+
+
 @needs_tofu
 @pytest.mark.slow
 async def test_a_module_that_cannot_be_read_says_where() -> None:
