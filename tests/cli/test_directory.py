@@ -304,6 +304,30 @@ def test_an_export_makes_the_same_organization_elsewhere(organization: Shell, tm
     assert read_back(second) == files
 
 
+def test_a_plan_says_in_its_exit_code_whether_anything_differs(organization: Shell, tmp_path: Path) -> None:
+    directory = written(tmp_path / "wanted", FILES)
+    plan = ("apply", str(directory), "--dry-run", "--detailed-exitcode")
+    assert signs(organization.run(*plan).stdout) != []
+    assert organization.run(*plan).exit_code == 10
+    assert organization.run("apply", str(directory), "--dry-run").exit_code == 0
+    assert "--dry-run" in organization.bad(2, "apply", str(directory), "--yes", "--detailed-exitcode")
+    organization.good("apply", str(directory), "--yes")
+    assert organization.run(*plan).exit_code == 0
+
+
+def test_an_export_is_checked_without_being_written(organization: Shell, tmp_path: Path) -> None:
+    organization.good("apply", str(written(tmp_path / "wanted", FILES)), "--yes")
+    directory = tmp_path / "exported"
+    organization.good("export", str(directory))
+    files = read_back(directory)
+    organization.good("export", str(directory), "--check")
+    organization.good("role", "create", "New", "--permissions", "- Read: [/*]")
+    differing = organization.run("export", str(directory), "--check")
+    assert (differing.exit_code, signs(differing.stdout)) == (10, ["- role New"])
+    assert read_back(directory) == files
+    assert "--overwrite" in organization.bad(2, "export", str(directory), "--check", "--overwrite")
+
+
 def test_without_a_terminal_somebody_must_have_said_yes(organization: Shell, tmp_path: Path) -> None:
     directory = written(tmp_path / "wanted", {"roles/New.yaml": "- Read: [/*]\n"})
     assert "--yes" in organization.bad(2, "apply", str(directory))

@@ -21,10 +21,12 @@ from launchbay.cli.following import print_log, progress_for_terminal, wait_for_j
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
+    DETAILED,
     IDS,
     CommandFailed,
     ExitCode,
     RemoteCommand,
+    exit_by_differences,
     print_warning,
     printable,
     show,
@@ -384,6 +386,13 @@ def follow_bulk(connection: Connection, bulk: str, timeout_s: float | None) -> N
 POLL_S = 0.5
 
 
+def _drift(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    """Show how an organization differs from a commit."""
+    document = answer(connection, call)
+    show(document, connection.output)
+    exit_by_differences(document["changes"], is_detailed=options["is_detailed"])
+
+
 def _show_bulk(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     """Show a bulk run with its instances, those with a problem first."""
     document = answer(connection, call)
@@ -684,6 +693,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "create_user": Extension(flags={"is_for_program": ["--for-program"]}),
     "create_rollout": Extension(_create_rollout),
     "read_bulk": Extension(_show_bulk),
+    "read_git_drift": Extension(_drift, [DETAILED]),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),
     "set_manifest_source": Extension(_upload),

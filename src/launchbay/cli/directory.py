@@ -14,10 +14,12 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.inputs import parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import (
+    DETAILED,
     CommandFailed,
     ExitCode,
     ObjectNotFound,
     RemoteCommand,
+    exit_by_differences,
     lines,
     print_warning,
     printable,
@@ -274,25 +276,25 @@ _COLOURS = {CREATE: "green", CHANGE: "yellow", DELETE: "red"}
 
 
 def _apply(directory: Path, **given: Any) -> None:
-    options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff", "change_set")}
+    options = {name: given.pop(name) for name in ("yes", "prune", "dry_run", "diff", "change_set", "is_detailed")}
     about = {name: given.pop(name) for name in ("comment", "expires")}
     if not options["change_set"] and any(each is not None for each in about.values()):
         raise click.UsageError("--comment and --expires are for a change set: add --change-set.")
     if options["change_set"] and options["dry_run"]:
         raise click.UsageError("--change-set changes nothing yet. Leave --dry-run out.")
+    if options["is_detailed"] and not options["dry_run"]:
+        raise click.UsageError("--detailed-exitcode is about a plan: add --dry-run.")
     wanted = _read(directory)
     connection = connected(given)
     if options["change_set"]:
         _keep(connection, directory, prune=options["prune"], with_diff=options["diff"], **about)
         return
-    plan = Comparison(State(_Remote(connection.client, connection.names.organization())), wanted)
-    try:
-        changes, superfluous = plan.changes(), plan.superfluous()
-    except BadRequest as error:
-        raise ObjectNotFound("\n".join(error.messages)) from error
+    changes, superfluous = _compare(connection, wanted)
     if options["prune"]:
         changes += superfluous
     _print_plan(connection, changes, [] if options["prune"] else superfluous, with_diff=options["diff"])
+    if options["dry_run"]:
+        exit_by_differences(changes, is_detailed=options["is_detailed"])
     if not changes or options["dry_run"]:
         return
     if not options["yes"]:
@@ -302,6 +304,15 @@ def _apply(directory: Path, **given: Any) -> None:
             )
         click.confirm("Apply these changes?", abort=True, err=True)
     _do(changes)
+
+
+def _compare(connection: Connection, wanted: Contents) -> tuple[list[Change], list[Change]]:
+    """Return what applying changes, and what only pruning deletes."""
+    plan = Comparison(State(_Remote(connection.client, connection.names.organization())), wanted)
+    try:
+        return plan.changes(), plan.superfluous()
+    except BadRequest as error:
+        raise ObjectNotFound("\n".join(error.messages)) from error
 
 
 def _read(directory: Path) -> Contents:
@@ -403,6 +414,7 @@ apply = RemoteCommand(
         click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
         click.Option(["-y", "--yes"], is_flag=True, help="Skip the confirmation prompt."),
         click.Option(["--dry-run"], is_flag=True, help="Print the plan only."),
+        DETAILED,
         click.Option(["--diff"], is_flag=True, help="Print the changed lines in the plan."),
         click.Option(
             ["--prune"], is_flag=True, help="Delete objects that the directory lacks, of kinds with a folder."
@@ -421,8 +433,21 @@ apply = RemoteCommand(
 )
 
 
+def _check(directory: Path, given: dict[str, Any]) -> None:
+    wanted = _read(directory)
+    connection = connected(given)
+    changes, superfluous = _compare(connection, wanted)
+    _print_plan(connection, changes + superfluous, [], with_diff=False)
+    exit_by_differences(changes + superfluous, is_detailed=True)
+
+
 def _export(directory: Path, **given: Any) -> None:
     overwrite = given.pop("overwrite")
+    if given.pop("check"):
+        if overwrite:
+            raise click.UsageError("--check writes nothing. Leave --overwrite out.")
+        _check(directory, given)
+        return
     if directory.exists() and not directory.is_dir():
         raise click.UsageError(f"{directory} isn't a directory.")
     if directory.is_dir() and any(directory.iterdir()) and not overwrite:
@@ -451,6 +476,11 @@ export = RemoteCommand(
     params=[
         click.Argument(["directory"], type=click.Path(path_type=Path), metavar="DIR"),
         click.Option(["--overwrite"], is_flag=True, help="Write into a directory that isn't empty."),
+        click.Option(
+            ["--check"],
+            is_flag=True,
+            help="Write nothing: print what an apply with --prune would change, and exit with 10 if there is anything.",
+        ),
         *sharing_options(),
     ],
     context_settings=HELP_OPTIONS,

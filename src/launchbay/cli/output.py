@@ -124,6 +124,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 7
     TIMED_OUT = 8
     REFUSED = 9
+    DIFFERS = 10
     INTERRUPTED = 130
 
 
@@ -153,11 +154,26 @@ MEANINGS = {
         "The server rejected the request as invalid, or the files for `launchbay apply` are invalid.",
         "Change what the message names.",
     ),
+    ExitCode.DIFFERS: (
+        "With `--detailed-exitcode` or `--check`: the command succeeded, and there are differences.",
+        "Apply them with `launchbay apply`, or write them into the files with `launchbay export`.",
+    ),
     ExitCode.INTERRUPTED: ("You interrupted the command with Ctrl-C. Jobs on the server keep running.", "Nothing."),
 }
 
 # Control characters except line feed and tab, and characters that change the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+DETAILED = click.Option(
+    ["--detailed-exitcode", "is_detailed"], is_flag=True, help="Exit with 10 if there are differences."
+)
+
+
+def exit_by_differences(differences: Sequence[Any], *, is_detailed: bool) -> None:
+    """End the command with its own exit code if something differs and the caller asked for that."""
+    if differences and is_detailed:
+        click.get_current_context().exit(ExitCode.DIFFERS)
 
 
 def printable(text: str) -> str:
