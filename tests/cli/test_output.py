@@ -30,7 +30,8 @@ from launchbay.client import (
     WaitTimedOut,
 )
 from launchbay.client.errors import Refusal
-from tests.support.service import SLOW
+from tests.support.scripted_server import Answer, scripted
+from tests.support.service import EMAIL, PASSWORD, SLOW
 from tests.support.shell import Shell, interruptible, plain, run_in_terminal
 
 SIZED = """
@@ -321,3 +322,14 @@ def test_the_next_times_of_a_schedule_are_times(cli: Shell, tmp_path: Path) -> N
     listed = cli.good("recurring-schedule", "list")
     assert re.search(rf"Europe/Berlin +{day} 06:30 CES?T ", listed)
     cli.good("recurring-schedule", "delete", "Morning", "--yes")
+
+
+@pytest.mark.parametrize(("changes", "code"), [([], 0), ([{"sign": "~", "kind": "role", "what": "role New"}], 10)])
+def test_a_drift_is_an_exit_code_if_somebody_asks_for_it(
+    shell: Shell, changes: list[dict[str, str]], code: int
+) -> None:
+    source = "5f0c0c0c0c0c0c0c0c0c0c0c"
+    with scripted(Answer(body={"commit": "0" * 40, "changes": changes})) as server:
+        shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
+        assert shell.run("git-source", "drift", source).exit_code == 0
+        assert shell.run("git-source", "drift", source, "--detailed-exitcode").exit_code == code
