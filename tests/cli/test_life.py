@@ -299,6 +299,46 @@ def test_a_launch_that_returns_a_failed_instance_fails_if_it_is_to_wait(cli: She
     assert "Nothing runs on the instance, which is Failed." in told.stderr
 
 
+def test_rules_for_lifetimes_that_a_command_takes_away_are_named(cli: Shell) -> None:
+    cli.good("application", "create", "ruled")
+    cli.good("application", "set-lifetime", "ruled", "--default-ms", "1d", "--greatest-ms", "7d", "--mail")
+    told = cli.run("application", "set-lifetime", "ruled", "--default-ms", "2d")
+    assert told.exit_code == 0, told.stderr
+    tail = "This sets all rules: give those that stay."
+    assert told.stderr.splitlines()[-2:] == [
+        f"Warning: The rule --greatest-ms is gone; it was 7 days. {tail}",
+        f"Warning: The rule --mail is gone; it was True. {tail}",
+    ]
+    assert "is gone" not in cli.run("application", "set-lifetime", "ruled", "--default-ms", "3d").stderr
+
+
+def test_a_length_of_time_without_an_end_is_refused_where_it_needs_one(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "endless", "launch: {steps: []}\n")
+    cli.good("launch", "endless", "--name", "endless-1", "--wait")
+    extended = cli.run("instance", "extend", "endless-1", "never")
+    assert (extended.exit_code, extended.stdout) == (2, "")
+    assert "launchbay instance set-destroy-at INSTANCE never" in extended.stderr
+    ruled = cli.run("application", "set-lifetime", "endless", "--idle-ms", "never")
+    assert ruled.exit_code == 2
+    assert "This needs an end: use 90s, 1h30m or 2d." in ruled.stderr
+
+
+def test_an_error_of_the_api_names_the_options_of_the_command(cli: Shell) -> None:
+    told = cli.run("recurring-schedule", "create", "Odd", "--cron", "0 3 * * *", "--zone", "UTC")
+    assert "Give one of --instance, --application and bulk." in told.stderr
+
+
+def test_the_preview_of_a_recurring_schedule_shows_its_times_and_warnings(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "timed", "launch: {steps: []}\n")
+    words = ("recurring-schedule", "create", "Odd", "--cron", "0 3 1 * MON", "--zone", "UTC", "--application", "timed")
+    told = cli.run(*words, "--preview")
+    assert told.exit_code == 0, told.stderr
+    assert "Warning: " in told.stderr
+    shown = {line.split()[0] for line in told.stdout.splitlines() if line[:1].strip()}
+    assert {"name", "cron", "zone"} <= shown
+    assert not {"firings", "ownerEmail", "createdAt", "warnings"} & shown
+
+
 def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path) -> None:
     cli.good("application", "create", "warned")
     file = tmp_path / "warned.yaml"

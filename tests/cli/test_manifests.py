@@ -38,6 +38,18 @@ def test_findings_are_had_as_json(shell: Shell) -> None:
     )
 
 
+def test_findings_are_shown_in_the_order_of_the_text(shell: Shell) -> None:
+    text = """launch:
+  steps: [{a: {action: nothing}}]
+  return: {x: {value: 1, valu: 1}}
+destroy:
+  steps: [{b: {action: nothing}}]
+"""
+    told = shell.run("validate", "-", stdin=text).stdout.splitlines()
+    shown = [line.split(":")[1:4:2] for line in told if line.startswith("-:")]
+    assert shown == [["2", " error"], ["3", " warning"], ["5", " error"]]
+
+
 def test_warnings_count_only_when_they_are_told_to(shell: Shell) -> None:
     unused = "launch:\n  steps:\n    - a: {action: wait, precedingPhases: [p], parameters: {delay: 1}}\n"
     assert "warning" in shell.good("validate", "-", stdin=unused)

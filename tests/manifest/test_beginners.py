@@ -76,6 +76,23 @@ def test_where_an_expression_without_quotes_is_an_error_the_error_says_to_quote_
 
 
 @pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("in.name: {$.name}!", "{$.name}!"),
+        ("in.name: {$.host}:8080  # of the server", "{$.host}:8080"),
+        ("in.name: [{$.host}/x, {$.other}]", "{$.host}/x"),
+        ("in.name: {a: {$.list[0]}/x}", "{$.list[0]}/x"),
+    ],
+)
+def test_text_after_an_expression_without_quotes_is_named_with_its_place(value: str, written: str) -> None:
+    text = component(value=value)
+    [finding] = found(text)
+    assert finding.message == f"Invalid YAML: {written} begins a map, because of its brace. Write it in double quotes."
+    line = text.splitlines()[finding.line - 1]
+    assert line[finding.column - 1 :].startswith(written)
+
+
+@pytest.mark.parametrize(
     "value", ['in.name: "{$.x}"', "in.size: {$.x: 1}", 'in.size: {"$.x": null}', "in.size: {$ref: }", "in.size: {}"]
 )
 def test_what_is_no_expression_without_quotes_is_no_such_warning(value: str) -> None:

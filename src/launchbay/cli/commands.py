@@ -34,12 +34,13 @@ from launchbay.cli.output import (
     with_iso_times,
 )
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
-from launchbay.client import ClientError, ConnectionFailed, NotFound, Operations
+from launchbay.client import ClientError, ConnectionFailed, NotAllowed, NotFound, Operations
 from launchbay.client.core import Call
 from launchbay.client.operation import Operation
 from launchbay.clock import from_ms
 from launchbay.ids import is_id
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.lifetimes import NEVER, duration
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 
@@ -657,6 +658,34 @@ def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> N
     show(answer(connection, call), "json" if connection.output == "table" else connection.output, times=False)
 
 
+def _set_lifetime(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Replace all rules, and say which ones are gone."""
+    is_application = call.known.path == Operations.read_application_lifetime.row.path
+    reading = Operations.read_application_lifetime if is_application else Operations.read_environment_lifetime
+    before: dict[str, Any] = {}
+    with suppress(NotAllowed):
+        before = answer(connection, reading.call(*call.path))
+    show(answer(connection, call), connection.output)
+    for name, value in before.items():
+        if name not in (call.body or {}) and value is not None and value != _NO_RULE.get(name):
+            option = re.sub("[A-Z]", lambda found: f"-{found[0].lower()}", name)
+            was = duration(value) if name.endswith("Ms") and value != NEVER else value
+            say_warning(f"The rule --{option} is gone; it was {was}. This sets all rules: give those that stay.")
+
+
+_NO_RULE = {"mayNever": True, "mail": False}
+
+
+def _create_recurring(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Make a recurring schedule; of a preview, show only what it finds out."""
+    document = answer(connection, call)
+    if document["status"] == "Preview" and connection.output == "table":
+        for warning in document["warnings"]:
+            say_warning(warning)
+        document = {name: document[name] for name in ("name", "cron", "zone", "nextAt")}
+    show(with_names(connection, document), connection.output)
+
+
 def _export_organization(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
     archive = answer(connection, call)
     try:
@@ -692,6 +721,13 @@ EXTENSIONS: Mapping[str, Extension] = {
     "create_change_set": Extension(_create_change_set),
     "create_user": Extension(flags={"is_for_program": ["--for-program"]}),
     "create_rollout": Extension(_create_rollout),
+    "create_recurring_schedule": Extension(_create_recurring),
+    "replace_application_lifetime": Extension(_set_lifetime),
+    "replace_environment_lifetime": Extension(_set_lifetime),
+    "list_users": Extension(
+        note="Service accounts, which are programs without a password, have a list of their own: launchbay "
+        "service-account list."
+    ),
     "read_bulk": Extension(_show_bulk),
     "read_git_drift": Extension(_drift, [DETAILED]),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),

@@ -111,6 +111,22 @@ def parse_duration_ms(text: str) -> int:
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
 
 
+def _parse_length_ms(text: str) -> int:
+    """Parse a duration that has an end."""
+    found = parse_duration_ms(text)
+    if found == NEVER:
+        raise click.UsageError(f"Invalid duration: {text}. This needs an end: use 90s, 1h30m or 2d.")
+    return found
+
+
+def _parse_extension_ms(text: str) -> int:
+    if text.strip().lower() == "never":
+        raise click.UsageError(
+            "An extension has an end. For a life without one: launchbay instance set-destroy-at INSTANCE never"
+        )
+    return _parse_length_ms(text)
+
+
 def _parse_pause_ms(text: str) -> int:
     stripped = text.strip()
     return int(stripped) if stripped.isdecimal() else parse_duration_ms(stripped)
@@ -299,13 +315,13 @@ _FORMS = {
         parse_time_ms, "Until when: +4h, or 2026-12-24T18:00. Without it, it may sleep again.", "TIME"
     ),
     "pause": _Form(_parse_pause_ms, "Time between two waves: 90s, 10m or 0, or milliseconds.", "DURATION"),
-    "by_ms": _Form(parse_duration_ms, "How much longer the instance lives: 90m, 12h or 2d.", "DURATION"),
+    "by_ms": _Form(_parse_extension_ms, "How much longer the instance lives: 90m, 12h or 2d.", "DURATION"),
     "default_ms": _Form(parse_duration_ms, "For launches that don't say how long: 12h, 2d or never.", "DURATION"),
-    "greatest_ms": _Form(parse_duration_ms, "The longest life, from the launch: 12h or 7d.", "DURATION"),
-    "extend_ms": _Form(parse_duration_ms, "The most that one extension adds: 12h or 2d.", "DURATION"),
-    "grace_ms": _Form(parse_duration_ms, "How long a destroy waits and can be taken back: 30m or 1d.", "DURATION"),
-    "idle_ms": _Form(parse_duration_ms, "An instance without a run for so long is destroyed: 12h or 7d.", "DURATION"),
-    "interval": _Form(parse_duration_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
+    "greatest_ms": _Form(_parse_length_ms, "The longest life, from the launch: 12h or 7d.", "DURATION"),
+    "extend_ms": _Form(_parse_length_ms, "The most that one extension adds: 12h or 2d.", "DURATION"),
+    "grace_ms": _Form(_parse_length_ms, "How long a destroy waits and can be taken back: 30m or 1d.", "DURATION"),
+    "idle_ms": _Form(_parse_length_ms, "An instance without a run for so long is destroyed: 12h or 7d.", "DURATION"),
+    "interval": _Form(_parse_length_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
     "destroy_at": _Form(_parse_future_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
 }

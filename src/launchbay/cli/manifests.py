@@ -17,7 +17,7 @@ from launchbay.errors import InvalidManifest
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.cron import parse
-from launchbay.model.findings import Finding
+from launchbay.model.findings import Finding, by_place
 from launchbay.model.schedule import due_times, local_time, schedule_warnings, zone_of
 from launchbay.runtime.components.registry import ComponentTypes
 
@@ -155,7 +155,9 @@ def validate(files: tuple[str, ...], output: str, strict: bool) -> None:  # noqa
     """
     actions, types = Registry.load().by_name, ComponentTypes.load().definitions
     texts = {name: file_text(name) for name in files}
-    found = {name: check(text.encode(), known_actions=actions, known_types=types) for name, text in texts.items()}
+    found = {
+        name: by_place(check(text.encode(), known_actions=actions, known_types=types)) for name, text in texts.items()
+    }
     if output == "json":
         documents = {
             name: [{"severity": each.severity, **each.to_document()} for each in findings]

@@ -316,6 +316,21 @@ def advice_on_failure(message: str | None) -> Iterator[str]:
         yield f"To read more, run: launchbay explain {code}"
 
 
+def _with_options(message: str, command: click.Command) -> str:
+    """Return a message of the API with options of the command instead of fields.
+
+    Only names such as `instanceId` are certain to be fields; other words and quoted names stay.
+    """
+    for parameter in command.params:
+        first, *more = (parameter.name or "").split("_")
+        if not more:
+            continue
+        shown = next((each for each in parameter.opts if each.startswith("--")), parameter.metavar or parameter.name)
+        field = first + "".join(map(str.capitalize, more))
+        message = re.sub(rf"(?<![\w'\"/.]){field}(?![\w'\"])", str(shown), message)
+    return message
+
+
 def lines(error: ClientError, context: click.Context | None = None) -> Iterator[str]:
     """Yield the messages of an error, the fix if one is known, and the error's code."""
     if not isinstance(error, ApiError):
@@ -323,7 +338,8 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
         if isinstance(error, InstanceFailed):
             yield from advice_on_failure(error.error_message)
         return
-    yield from error.messages or (str(error),)
+    for message in error.messages or (str(error),):
+        yield message if context is None else _with_options(message, context.command)
     remedy = _REMEDIES_OF_CODES.get(error.code) or _REMEDIES.get(exit_code_of(error))
     used = next((name for name in ("LAUNCHBAY_TOKEN", "LAUNCHBAY_PASSWORD") if os.environ.get(name)), None)
     if used is not None and isinstance(error, NotAuthenticated):

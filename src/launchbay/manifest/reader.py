@@ -44,7 +44,8 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\uf
 _BYTE_ORDER_MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"), (b"\0\0\xfe\xff", "UTF-32"))
 _TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
 _TAG_DIRECTIVES = 16  # libyaml compares each one with all others
-_UNQUOTED = re.compile(r"""^[^'"#]*(?:[:-][ ]+|[\[{,][ ]*)(?:\{\$[.=]|\$\{)""")  # an expression, before any quote
+_UNQUOTED = re.compile(r"""^[^'"#]*(?:[:-][ ]+|[\[{,][ ]*)(?P<value>\{\$[.=]|\$\{)""")  # before any quote
+_SHOWN_CHARS = 80
 _KEY_CHARS = 1_024  # of a key without `?`, for libyaml as for the YAML specification
 _QUOTES = frozenset("'\"")
 _SURROGATE_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
@@ -107,6 +108,11 @@ def syntax_finding(error: yaml.YAMLError, text: str) -> Finding:
         return Finding("error", "YamlSyntax", f"Invalid YAML: {error}.", 1, 1)
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    if mark and (unquoted := _unquoted(text, mark.index)) is not None:
+        start, value = unquoted
+        place = position_at(text[:start])
+        message = f"Invalid YAML: {value} begins a map, because of its brace. Write it in double quotes."
+        return Finding("error", "YamlSyntax", message, place.line, place.column)
     message = f"Invalid YAML: {error.problem}"
     if error.context:
         message += f" {error.context}"
@@ -128,9 +134,22 @@ def _remedy(text: str, index: int) -> str:
             return f" Shorten the key before this colon to at most {_KEY_CHARS:,} characters."
         if text[index + 1 : index + 2] in {",", "}", "]"}:
             return " Write a space after the colon."
-    if _UNQUOTED.search(text[text.rfind("\n", 0, index) + 1 : index + 2]):
-        return " Write a value with an expression in double quotes."
     return ""
+
+
+def _unquoted(text: str, index: int) -> tuple[int, str] | None:
+    """Return start and text of the value at this index if it is an expression without quotes."""
+    line = text.rfind("\n", 0, index) + 1
+    found = _UNQUOTED.search(text[line : index + 2])
+    if found is None:
+        return None
+    start, depth = line + found.start("value"), 0
+    written = text[start : start + _SHOWN_CHARS].partition("\n")[0].partition(" #")[0]
+    for at, character in enumerate(written):
+        depth += (character in "[{") - (character in "]}")
+        if depth < 0 or (depth == 0 and character == ","):  # it ends with what it is in
+            return start, written[:at]
+    return start, written.rstrip()
 
 
 def _key_start(text: str, colon: int) -> int:

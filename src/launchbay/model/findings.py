@@ -39,6 +39,11 @@ class Finding:
         return {"message": self.message, "line": self.line, "column": self.column, "code": self.code}
 
 
+def by_place(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of the text."""
+    return sorted(findings, key=lambda finding: (finding.line, finding.column))
+
+
 class _Collection:
     """Findings by severity in the order they are met; beyond `MANIFEST_FINDINGS` of one severity, only their number."""
 
