@@ -44,6 +44,7 @@ def _schema() -> dict[str, Any]:
         image=_closed(
             repository={"type": "string", "minLength": 1},
             tag=_TEXT,
+            digest={"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
             pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]},
         ),
         imagePullSecrets={"type": "array", "items": _closed(name=_NAME)},

@@ -176,6 +176,18 @@ def test_pods_reach_no_address_where_clouds_serve_credentials(tmp_path: Path) ->
     assert all_ipv4["ipBlock"]["except"] == ["169.254.0.0/16"]
 
 
+def test_an_image_is_named_by_its_digest_or_else_its_tag(tmp_path: Path) -> None:
+    digest = f"sha256:{'0a' * 32}"
+    for image, named in (
+        ({}, "launchbay:0.1.0"),
+        ({"repository": "r.example.org/bay", "tag": "5"}, "r.example.org/bay:5"),
+        ({"repository": "r.example.org/bay", "tag": "5", "digest": digest}, f"r.example.org/bay@{digest}"),
+    ):
+        found = {pod["containers"][0]["image"] for pod in pods(rendered(tmp_path, image=image)).values()}
+        assert found == {named}
+    assert "/image/digest" in refusal(tmp_path, image={"digest": "latest"})
+
+
 def test_the_ingress_has_the_host_of_the_base_url(tmp_path: Path) -> None:
     [ingress] = of_kind(rendered(tmp_path, **EVERYTHING), "Ingress")
     assert ingress["spec"]["rules"][0]["host"] == "bay.example.org"

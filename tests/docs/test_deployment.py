@@ -83,6 +83,17 @@ def test_the_page_has_the_exposure_of_the_units(unit: Path) -> None:
     assert float(found[1]) <= float(told[1])
 
 
+def test_actions_and_images_of_others_have_a_version() -> None:
+    files = [*Path("integrations").rglob("*.yml"), *Path("docs/howto").glob("*.md"), *Path("deploy").rglob("*")]
+    text = "\n".join(path.read_text("utf-8") for path in files if path.is_file())
+    actions = re.findall(r"uses: (\S+)", text)
+    assert len(actions) >= 4
+    assert [each for each in actions if not re.fullmatch(r"[\w/.-]+@(v\d+\.\d+\.\d+|[0-9a-f]{40})", each)] == []
+    images = re.findall(r"(?<![\w-])(?:docker\.io/library/)?(?:python|postgres)[:@][\w.:-]+", text)
+    assert len(images) >= 4
+    assert [each for each in images if not re.search(r":\d+|@sha256:", each)] == []
+
+
 def test_what_the_integrations_install_has_a_version() -> None:
     action = yaml.safe_load(Path("integrations/github-action/action.yml").read_text("utf-8"))
     component = next(yaml.safe_load_all(Path("integrations/gitlab-component/templates/review.yml").read_text("utf-8")))
@@ -93,8 +104,9 @@ def test_what_the_integrations_install_has_a_version() -> None:
     named += [
         name for text in texts for line in re.findall(r"pip install (?!--no-index)(.*)", text) for name in line.split()
     ]
-    ours = [name for name in named if re.match(r"launchbay(-[a-z]+)?(==|$)", name)]
-    assert len(ours) > 4
+    names = [name.strip("'`,.") for name in named]
+    ours = [name for name in names if re.match(r"launchbay(-[a-z]+|\[[a-z]+\])?(==|$)", name)]
+    assert len(ours) > 8
     assert {name.partition("==")[2] for name in ours} == {__version__}
 
 

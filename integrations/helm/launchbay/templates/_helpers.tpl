@@ -44,7 +44,8 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 containers:
   - name: {{ .component }}
-    image: "{{ ($values.image).repository | default "launchbay" }}:{{ ($values.image).tag | default .root.Chart.AppVersion }}"
+    {{- $image := ($values.image).repository | default "launchbay" }}
+    image: "{{ $image }}{{ with ($values.image).digest }}@{{ . }}{{ else }}:{{ ($values.image).tag | default .root.Chart.AppVersion }}{{ end }}"
     imagePullPolicy: {{ ($values.image).pullPolicy | default "IfNotPresent" }}
     args: {{ .arguments | toJson }}
     env:
