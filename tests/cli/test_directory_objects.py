@@ -94,7 +94,14 @@ def test_a_directory_holds_services_accounts_sources_and_schedules(cli: Shell, t
     new_organization(cli)
     applied(cli, tmp_path / "first")
     assert exported(cli, tmp_path / "second") == first
+    cli.good("organization", "export", str(tmp_path / "archive.json"))
     assert "No changes." in applied(cli, tmp_path / "first", "--prune")
+
+    made = cli.document("organization", "import", str(tmp_path / "archive.json"), "--name", "again")
+    assert made["created"] | {"serviceAccounts": 2, "gitSources": 1, "schedules": 2} == made["created"]
+    assert made["holes"] == []
+    cli.environ["LAUNCHBAY_ORGANIZATION"] = made["id"]
+    assert exported(cli, tmp_path / "third") == first
 
 
 def test_an_export_names_what_it_lacks(cli: Shell, tmp_path: Path) -> None:

@@ -94,10 +94,12 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An organization in one document, without secrets: `holes` lists what to fill in after the import. `mentions`
     are the IDs in manifests and roles, each with the kind and name of its object: imported objects have other IDs.
+    `objects` are texts of files, by kind and name: service accounts, Git sources, schedules, and services whose
+    parameters refer to vaults.
     """
 
     format: Any = "launchbay organization"
-    version: int = 1
+    version: int = 2
     name: str
     services: dict[str, Any]
     environments: dict[str, Any]
@@ -106,6 +108,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     users: dict[str, Any]
     mentions: dict[str, Any]
     holes: list[str]
+    objects: dict[str, Any] = {}
 
 
 class InvitedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -9,10 +9,11 @@ import msgspec
 
 from launchbay.errors import BadRequest
 from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
+from launchbay.model.directory_objects import Noun
 from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.sleep_windows import SleepRules, SleepWindow
 
-ARCHIVE_VERSION = 1
+ARCHIVE_VERSION = 2  # 1 had no `objects`
 T = TypeVar("T", bound=msgspec.Struct)
 RuleOwner = Literal["application", "environment"]
 
@@ -152,7 +153,8 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An organization in one document, without secrets: `holes` lists what to fill in after the import.
 
     `mentions` are the IDs in manifests and roles, each with the kind and name of its object: imported objects have
-    other IDs.
+    other IDs. `objects` are texts of files, by kind and name: service accounts, Git sources, schedules, and services
+    whose parameters refer to vaults.
     """
 
     format: Literal["launchbay organization"] = "launchbay organization"
@@ -165,6 +167,7 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     users: dict[str, ArchivedUser]
     mentions: dict[str, tuple[str, str]]
     holes: list[str]
+    objects: dict[Noun, dict[str, str]] = {}
 
 
 def with_revision_names(submodules: Mapping[str, Any], name_of: Callable[[str], str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
+from launchbay.directory.contents import read_object_text
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotFound
 from launchbay.ids import is_id, new_id
 from launchbay.manifest.policies import write_policies
@@ -34,15 +35,18 @@ from launchbay.model.archive import (
     with_revision_names,
 )
 from launchbay.model.concurrency_limits import ConcurrencyLimit
+from launchbay.model.directory_objects import KINDS
 from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
 from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.redaction import Redactor
 from launchbay.model.sleep_windows import SleepRules
+from launchbay.model.yaml_text import yaml_text
 from launchbay.planning import off_loop_if_large
 from launchbay.quotas import Quota
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
+from launchbay.service_types.secrets import is_reference
 from launchbay.store import applications, fleet, services
 from launchbay.store import organizations as store
 from launchbay.store import users as role_store
@@ -54,10 +58,11 @@ from launchbay.store.organizations import (
     StoredRules,
 )
 from launchbay.store.users import RoleKind
-from launchbay.usecases import environments, organizations, roles, users
+from launchbay.usecases import directory_objects, environments, organizations, roles, users
 from launchbay.usecases.applications import insert_application
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.directory import replace_all_rules
+from launchbay.usecases.directory_objects import Listing
 from launchbay.usecases.launch_request import RevisionRequest
 from launchbay.usecases.manifests import check_manifest
 from launchbay.usecases.organizations import require_creation
@@ -80,9 +85,16 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
         )
         work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
         text = await store.get_contents(work.connection, organization_id=organization.id)
+    listing = await directory_objects.list_directory_objects(ctx, organization_id)
+    sees_all = all(
+        work.lookup.allows(organization.id, Permission.READ, each(new_id()))
+        for each in (permissions.user, permissions.service, permissions.application)
+    )
     if text is None:
         raise NotFound("The organization was deleted by another request.")
-    archive, size = await asyncio.to_thread(_exported, text, ctx.app.secret_key)
+    archive, size = await asyncio.to_thread(_exported, text, ctx.app.secret_key, listing)
+    if not sees_all:
+        archive.holes.append("service accounts, Git sources and schedules that you can't read: all of them")
     if size > limits.ORGANIZATION_ARCHIVE_BYTES:
         raise BadRequest(
             f"The organization is larger than an archive may be, {limits.ORGANIZATION_ARCHIVE_BYTES} bytes.",
@@ -92,10 +104,36 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
     return archive
 
 
-def _exported(text: str, key: SecretKey) -> tuple[Archive, int]:
+def _exported(text: str, key: SecretKey, listing: Listing) -> tuple[Archive, int]:
     """Return the archive of what is stored, and its size in bytes."""
     archive = _Exporter(store.read_contents(text), key).archive()
+    _add_objects(archive, listing)
     return archive, len(msgspec.json.encode(archive))
+
+
+_ELSEWHERE = ("service ", "webhook ")  # the archive names holes of these itself
+
+
+def _add_objects(archive: Archive, listing: Listing) -> None:
+    """Add the objects that an archive holds as files of a directory do, and what can't be in it."""
+    holes = {each for each in listing.omitted if not each.startswith(_ELSEWHERE)}
+    for each in listing.objects:
+        if each.kind == "user":
+            continue
+        if each.kind == "service":
+            referring = [name for name, value in each.content.get("parameters", {}).items() if is_reference(value)]
+            if not referring:
+                continue
+            archive.holes = [
+                hole
+                for hole in archive.holes
+                if hole not in {f"service '{each.name}': the secret parameter '{name}'" for name in referring}
+            ]
+        same = archive.objects.setdefault(each.kind, {})
+        if each.name in same:
+            holes.add(f"{each.kind} '{each.name}': another one of this name")
+        same.setdefault(each.name, yaml_text(each.content, keeps_numbers=True))
+    archive.holes = sorted({*archive.holes, *holes})
 
 
 class _Exporter:
@@ -348,6 +386,7 @@ class _Importer:
                     made = self._ids["application"][each]
                     await replace_all_rules(self._ctx, "application", made, application.rules)
         await self._revisions()
+        await self._objects()
         return Imported(self._organization_id, self._counts(), archive.holes, self._invitations)
 
     def _counts(self) -> dict[str, int]:
@@ -360,6 +399,9 @@ class _Importer:
             "revisions": sum(len(each.revisions) for each in archive.applications.values()),
             "roles": len(archive.roles),
             "users": len(archive.users),
+            "serviceAccounts": len(archive.objects.get("service-account", ())),
+            "gitSources": len(archive.objects.get("git-source", ())),
+            "schedules": len(archive.objects.get("schedule", ())),
         }
 
     async def _service(self, zone_id: str, name: str, service: ArchivedService) -> None:
@@ -387,7 +429,9 @@ class _Importer:
         try:
             return (await changed_parameters(kind, scope, ServiceParameters(), given)).open
         except FieldErrors as error:
-            has_holes = any(hole.startswith(f"service '{name}':") for hole in self._archive.holes)
+            has_holes = name in self._archive.objects.get("service", ()) or any(
+                hole.startswith(f"service '{name}':") for hole in self._archive.holes
+            )
             if not has_holes or not set(given) <= set(kind.parameters):
                 raise BadRequest(*error.messages) from error
             return given
@@ -411,6 +455,14 @@ class _Importer:
         await self._label("environment", made, environment.labels or {})
         if environment.rules is not None:
             await replace_all_rules(ctx, "environment", made, environment.rules)
+
+    async def _objects(self) -> None:
+        """Make the objects that name the others."""
+        for kind in KINDS:
+            for name, text in self._archive.objects.get(kind, {}).items():
+                with _part(f"{kind} '{name}'"):
+                    content = await asyncio.to_thread(read_object_text, kind, text)
+                    await directory_objects.put_directory_object(self._ctx, self._organization_id, kind, name, content)
 
     async def _label(self, kind: Literal["environment", "application"], object_id: str, labels: dict[str, str]) -> None:
         if labels:

@@ -17,7 +17,7 @@ routes = Routes("Organizations", extension=True)
 _HOLE = "service 'Default credentials service': the secret 'mail-password'"
 _ARCHIVE = {
     "format": "launchbay organization",
-    "version": 1,
+    "version": 2,
     "name": "Research",
     "services": {},
     "environments": {"default": {"default": True}},
@@ -26,6 +26,7 @@ _ARCHIVE = {
     "users": {"ann@example.org": {"name": "Ann", "roles": ["Administrator"]}},
     "mentions": {},
     "holes": [],
+    "objects": {"service-account": {"Deployment": "description: Deploys\n"}},
 }
 
 
