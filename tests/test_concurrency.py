@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from launchbay.concurrency import Pace, Tasks, gather_bounded
+from launchbay.concurrency import Pace, Shared, Tasks, gather_bounded
 from launchbay.errors import ActionFailed, AddressRefused
 
 
@@ -121,3 +121,38 @@ async def test_ended_tasks_are_told_once_with_what_they_are_about() -> None:
     tasks.wake()
     assert await tasks.ended() == []
     await tasks.cancel()
+
+
+async def test_shared_work_runs_once_for_all_who_wait_and_again_for_the_next() -> None:
+    runs = 0
+
+    async def work() -> int:
+        nonlocal runs
+        runs += 1
+        await asyncio.sleep(0)
+        return runs
+
+    shared = Shared(work)
+    assert await asyncio.gather(*(shared() for _ in range(100))) == [1] * 100
+    assert await shared() == 2
+
+
+async def test_shared_work_ends_with_its_last_waiter() -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    shared = Shared(work)
+    waiting = [asyncio.create_task(shared()) for _ in range(2)]
+    await started.wait()
+    waiting[0].cancel()
+    await asyncio.wait(waiting[:1])
+    assert not ended.is_set()
+    waiting[1].cancel()
+    await asyncio.wait(waiting)
+    await ended.wait()

@@ -44,6 +44,29 @@ async def computed(size: int, work: Callable[[], T]) -> T:
     return work() if size <= limits.INLINE_BYTES else await asyncio.to_thread(work)
 
 
+class Shared(Generic[T]):
+    """Work whose result goes to all who ask for it while it runs."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._waiting = 0
+
+    async def __call__(self) -> T:
+        """Return the result. The work is canceled when nobody waits for it anymore."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+        task = self._task
+        self._waiting += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not task.done():
+                task.cancel()
+                self._task = None
+
+
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait for their end.
 

@@ -150,7 +150,7 @@ def measured_ns(template: Template, scope: Scope) -> float:
 
 def too_cheap(template: Template, case: Case, most_ns: float, most: int = limits.EXPRESSION_TEXT_CHARS) -> list[str]:
     """Return the sizes at which the case costs less in the table than it takes."""
-    found = []
+    found: list[str] = []
     size, largest = 1, min(most, case.most if isinstance(case.make(1), str) else ITEMS)
     while True:
         value = case.make(size)

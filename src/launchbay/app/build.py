@@ -24,6 +24,7 @@ from launchbay.auth.secret_key import KeyFile, SecretKey, UnsealFailed, read_sec
 from launchbay.auth.throttle import RateLimits, SignInThrottle
 from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionTokens
 from launchbay.clock import Backoff, Clock, SystemClock
+from launchbay.concurrency import Shared
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.request import ConsoleDeps
 from launchbay.egress.addresses import Allowlist
@@ -510,7 +511,7 @@ def _api_deps(
     return ApiDeps(
         app=context,
         idempotency=Idempotency(context.database, context.lookups, context.secret_key),
-        ready=partial(_check_ready, context),
+        ready=Shared(partial(_check_ready, context)),
         is_dispatch_up=None if wake_ups is None else lambda: wake_ups.is_up,
         metrics=partial(exposition, context.database),
         metrics_token=settings.metrics_token,
