@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import Machine, RemoteCommand
 from tests.support.contexts import Log, context
-from tests.support.machines import LOGIN, Host, Hosts, Pins, needs_sshd, needs_sudo, parts
+from tests.support.machines import LOGIN, UIDS, Host, Hosts, Pins, needs_isolated, needs_sshd, needs_sudo, parts
 
 pytestmark = needs_sshd
 
@@ -249,6 +251,33 @@ async def test_a_command_that_vanished_with_its_machine_is_not_run_again_by_itse
     with pytest.raises(ActionFailed, match="vanished without an exit code"):
         await task
     assert ledger.read_text() == "x\n"
+
+
+@needs_isolated
+async def test_a_read_only_tmp_is_not_needed_and_without_any_place_each_is_named(
+    ssh: SshMachines, hosts: Hosts
+) -> None:
+    host = hosts[1]
+    command = RemoteCommand(line="touch /tmp/mine; echo done")
+    result = await ssh.run(asked("read-only"), on(host), command)
+    assert result.stdout == "done\n"
+    assert "Read-only file system" in result.stderr
+    (host.directory / "mounts").write_text("mount -t tmpfs -o ro tmpfs /dev/shm\n")
+    host.home.chmod(0o500)
+    os.chown(host.home, 0, 0)
+    host.restart()
+    try:
+        with pytest.raises(ActionFailed) as error:
+            await ssh.run(asked("no place"), on(host), command)
+    finally:
+        (host.directory / "mounts").unlink()
+        os.chown(host.home, UIDS["ops"], UIDS["ops"])
+        host.home.chmod(0o755)
+        host.restart()
+    assert "it has no place to write in: " in str(error.value)
+    for place, reason in (("/tmp", "Read-only file system"), ("/var/tmp", "Read-only"), ("/dev/shm", "Read-only")):
+        assert re.search(rf"{place}/\.launchbay-\d+ \({reason}", str(error.value)), str(error.value)
+    assert f"{host.home}/.launchbay (Permission denied)" in str(error.value)
 
 
 async def test_files_are_put_and_got(ssh: SshMachines, hosts: Hosts) -> None:

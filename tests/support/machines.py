@@ -68,6 +68,7 @@ ops ALL=(ALL:ALL) NOPASSWD: ALL
 """
 # Files that say who there is are this host's own, and so is /run, where sshd and sudo keep things. Nothing else of the
 # machine that runs the tests can be written by a host, not even by its superuser; and nothing fetches from elsewhere.
+# A test may write more commands into `mounts`.
 _ISOLATED = """
 mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd
 for name in passwd shadow group sudoers; do mount --bind "$1/$name" "/etc/$name" || exit 1; done
@@ -75,6 +76,7 @@ for name in curl wget git; do
     path=$(command -v $name) && mount --bind /bin/false "$(readlink -f "$path")"
 done
 mount --bind "${1%/*}" "${1%/*}" && mount -o remount,bind,ro / || exit 1
+[ ! -f "$1/mounts" ] || . "$1/mounts" || exit 1
 exec "$2" -D -e -f "$1/sshd_config"
 """
 
