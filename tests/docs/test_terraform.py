@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -273,3 +273,89 @@ def test_labels_change_while_a_job_runs(workspace: Workspace, client: Client) ->
     shown = client.read_instance(instance["id"])
     assert shown.labels == {"team": "ops"}
     assert workspace.value("launchbay_instance.greeter")["status"] == shown.status == "Running"
+
+
+@dataclass(frozen=True)
+class Meanwhile:
+    """What changes a computed attribute between a plan and its application.
+
+    `edit` is the change of the configuration that the plan is for, which concerns something else of the resource.
+    `left` is what the next plan wants to change back.
+    """
+
+    resource: str
+    attribute: str
+    edit: tuple[str, str]
+    change: Callable[[Client, Workspace], None]
+    left: str = "No changes"
+
+
+def _policies(client: Client, workspace: Workspace) -> None:
+    policies = "policies:\n  provisionVms.hardwareId: m1.small\n"
+    client.replace_policies(workspace.value("launchbay_environment.staging")["id"], policies)
+
+
+def _manifest(client: Client, workspace: Workspace) -> None:
+    text = (workspace.directory / "greeter.yaml").read_text("utf-8").replace("Hello", "Good day")
+    client.replace_manifest(workspace.value("launchbay_application.greeter")["id"], text)
+
+
+def _version(client: Client, workspace: Workspace) -> None:
+    _manifest(client, workspace)
+    instance = workspace.value("launchbay_instance.greeter")
+    client.reconfigure_instance(
+        instance["id"], manifest_version=int(instance["version"]) + 1, parameters={"input.size": 2}
+    )
+    client.wait(instance["id"])
+
+
+def _parameters(client: Client, workspace: Workspace) -> None:
+    instance = workspace.value("launchbay_instance.greeter")["id"]
+    client.reconfigure_instance(instance, parameters={"input.size": 9})
+    client.wait(instance)
+
+
+def _zone(client: Client, workspace: Workspace) -> None:
+    schedule = workspace.value("launchbay_schedule.nightly")
+    client.update_recurring_schedule(schedule["id"], name=schedule["name"], cron=schedule["cron"], zone="Asia/Tokyo")
+
+
+CONFIGURED_VERSION = "  version        = launchbay_application.greeter.version\n"
+
+
+@pytest.mark.packages
+@pytest.mark.parametrize(
+    "case",
+    [
+        Meanwhile("launchbay_environment.staging", "exported_policies", ('"test"', '"live"'), _policies, "1 to change"),
+        Meanwhile(
+            "launchbay_application.greeter",
+            "version",
+            ('name            = "greeter"\n', 'name            = "renamed"\n'),
+            _manifest,
+            "2 to change",
+        ),
+        Meanwhile("launchbay_instance.greeter", "version", ('"web"', '"ops"'), _version, "1 to change"),
+        Meanwhile("launchbay_instance.greeter", "return_values", ('"web"', '"ops"'), _parameters, "1 to change"),
+        Meanwhile("launchbay_schedule.nightly", "zone", ('"0 3 * * *"', '"0 4 * * *"'), _zone),
+    ],
+    ids=lambda case: f"{case.resource}.{case.attribute}",
+)
+def test_a_computed_attribute_changes_between_plan_and_apply(
+    workspace: Workspace, client: Client, case: Meanwhile
+) -> None:
+    if case.change is _version:
+        workspace.write("main.tf", (CONFIGURED_VERSION, ""))
+    if case.change is _zone:
+        workspace.write("main.tf", ('  zone            = "Europe/Berlin"\n', ""))
+    workspace.apply()
+    workspace.write("main.tf", case.edit)
+    workspace.run("plan", "-input=false", "-out=plan")
+    case.change(client, workspace)
+
+    workspace.run("apply", "-input=false", "plan")
+
+    assert case.left in workspace.run("plan", "-input=false")
+    workspace.apply()
+    workspace.run("plan", "-input=false", "-detailed-exitcode")
+    workspace.run("destroy", "-auto-approve", "-input=false")

@@ -210,13 +210,18 @@ class Environment(_Resource):
 
     def _written(self, planned: State, current: State) -> State:
         environment = planned["id"]
-        if planned["policies"] != current.get("policies"):
+        exported = current.get("exported_policies")
+        is_written = planned["policies"] != current.get("policies")
+        if is_written:
             self.client.replace_policies(environment, planned["policies"] or _NO_POLICIES)
         if planned["services"] != current.get("services"):
             self.client.replace_environment_services(environment, services=planned["services"] or [])
         if planned["labels"] != current.get("labels"):
             self.client.put_environment_labels(environment, planned["labels"] or {})
-        return {**planned, "exported_policies": self.client.read_policies(environment)}
+        if is_written or exported is None:
+            exported = self.client.read_policies(environment)
+        # Otherwise what Terraform knew: policies of somebody else are a difference that the next plan must show.
+        return {**planned, "exported_policies": exported}
 
     def found(self, current: State) -> State:
         environment = current["id"]
