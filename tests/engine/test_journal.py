@@ -292,3 +292,31 @@ async def test_a_write_whose_time_has_come_meanwhile_does_not_break_the_next_one
     for number in range(3):
         kept.log(None, "info", f"line {number}")
     await bay.until("SELECT count(*) = 3 FROM log_lines WHERE job_id = %s", job)
+
+
+async def test_positions_of_all_sources_are_read_at_once_and_own_ones_are_remembered(
+    bay: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await held_job(bay)
+    first = journal(bay, job)
+    await first.start("p/a", "a", 1, AT)
+    for number in range(20):
+        first.note_log_position("p/a", 1, f"machine {number}", str(number))
+    await first.close()
+    reads = 0
+    read = jobs.list_log_positions
+
+    async def counted(*given: Any, **parameters: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(*given, **parameters)
+
+    monkeypatch.setattr(jobs, "list_log_positions", counted)
+    later = journal(bay, job)
+    asked = (later.log_position("p/a", 1, f"machine {number}") for number in range(21))
+    assert await asyncio.gather(*asked) == [*map(str, range(20)), ""]
+    assert reads == 1
+    later.note_log_position("p/a", 1, "machine 0", "100")
+    await later.flush()
+    assert await later.log_position("p/a", 1, "machine 0") == "100"
+    assert reads == 1

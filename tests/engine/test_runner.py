@@ -31,6 +31,7 @@ async def test_a_job_leaves_status_results_steps_and_log_behind(bay: Bay) -> Non
     instance = await bay.instance(TWO_STEPS)
     job = await bay.launch(instance)
     assert await bay.status(instance) == "Executing"
+    await bay.change("INSERT INTO log_positions SELECT %s, 'workflow#launch/first', 1, 'a machine', '5'", job)
     bay.world.gate("go").set()
     await bay.run(job)
     [(status, error, results, job_id)] = await bay.rows(
@@ -39,6 +40,7 @@ async def test_a_job_leaves_status_results_steps_and_log_behind(bay: Bay) -> Non
     assert (status, error, msgspec.json.decode(results), job_id) == ("Running", None, {"x": 1}, None)
     [(status, steps, finished)] = await bay.rows("SELECT status, steps, finished_at FROM jobs WHERE id = %s", job)
     assert (status, finished is not None) == ("Succeeded", True)
+    assert await bay.one("SELECT count(*) FROM log_positions WHERE job_id = %s", job) == 0
     assert msgspec.json.decode(steps) == [
         ["workflow#launch/first", "first", "Succeeded", 100],
         ["workflow#launch/second", "second", "Succeeded", 100],

@@ -230,6 +230,9 @@ class PostgresJournal:
         self._stored = stored
         self._key = {"job_id": job_id, "fence": fence}
         self._records = dict(records)
+        self._noted: dict[tuple[str, int, str], str] = {}  # by this claim
+        self._positions: dict[tuple[str, int, str], str] | None = None  # by earlier ones
+        self._reading_positions = asyncio.Lock()
         self._on_fenced = on_fenced
         self.secrets = Secrets() if secrets is None else secrets
         self._steps: dict[str, _StepRow] = {}
@@ -377,15 +380,22 @@ class PostgresJournal:
     def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
         """Record the position in the batch that has the last line."""
         batch = self._unwritten[-1] if self._unwritten else self._batch()
-        batch.positions[path, attempt, source] = position
+        batch.positions[path, attempt, source] = self._noted[path, attempt, source] = position
         self._write_within(LAZY_S)
 
     async def log_position(self, path: str, attempt: int, source: str) -> str:
-        for batch in reversed(self._unwritten):
-            if (known := batch.positions.get((path, attempt, source))) is not None:
-                return known
-        query = {"job_id": self._key["job_id"], "path": path, "attempt": attempt, "source": source}
-        return await run_until_available(self._database, jobs.get_log_position, **query) or ""
+        key = path, attempt, source
+        if key not in self._noted:
+            with staying():
+                async with self._reading_positions:  # once for all sources: those of thousands of machines may ask
+                    if self._positions is None:
+                        self._positions = await self._earlier_positions()
+        return self._noted.get(key) or (self._positions or {}).get(key, "")
+
+    async def _earlier_positions(self) -> dict[tuple[str, int, str], str]:
+        """Return the positions that earlier claims of the job have noted."""
+        rows = await run_until_available(self._database, jobs.list_log_positions, job_id=self._key["job_id"])
+        return {(row.path, row.attempt, row.source): row.position for row in rows}
 
     def redact(self, text: str, longest_chars: int) -> str:
         """Mask the secrets in a text and make it storable."""

@@ -46,6 +46,15 @@ class VersionsRow(NamedTuple):
     state: int
 
 
+class LogPosition(NamedTuple):
+    """Up to where the log of a step has the output of a source."""
+
+    path: str
+    attempt: int
+    source: str
+    position: str
+
+
 class RecordRow(NamedTuple):
     """The record of a step."""
 
@@ -103,7 +112,7 @@ end_and_delete_instance = _sql.value("end_and_delete_instance", str)
 get_status = _sql.row("get_status", JobStatusRow)
 set_waits = _sql.change("set_waits")
 set_log_positions = _sql.change("set_log_positions")
-get_log_position = _sql.value("get_log_position", str)
+list_log_positions = _sql.rows("list_log_positions", LogPosition)
 get_busy_job = _sql.row("get_busy_job", BusyRow)
 get_names = _sql.row("get_names", NamesRow)
 get_owner = _sql.value("get_owner", str)

@@ -151,6 +151,8 @@ WITH held AS (
     RETURNING instances.id, instances.work_waiting, instances.owner_id
 ), cleared AS (
     DELETE FROM schedules USING freed WHERE schedules.instance_id = freed.id AND %(is_gone)s
+), read AS (
+    DELETE FROM log_positions USING ended WHERE log_positions.job_id = ended.id
 )
 SELECT freed.work_waiting, CASE WHEN %(has_journal)s THEN launchbay_write_journal(%(job_id)s, freed.id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
@@ -477,10 +479,11 @@ INSERT INTO log_positions (job_id, path, attempt, source, position)
 SELECT held.id, told.* FROM held, unnest(%(paths)s::text[], %(attempts)s::integer[], %(sources)s::text[], %(positions)s::text[]) AS told
 ON CONFLICT (job_id, path, attempt, source) DO UPDATE SET position = excluded.position;
 
--- name: get_log_position
--- Up to where the log has what a program wrote.
-SELECT position FROM log_positions
-WHERE job_id = %(job_id)s AND path = %(path)s AND attempt = %(attempt)s AND source = %(source)s;
+-- name: list_log_positions
+-- Up to where the log has what programs wrote, of steps that haven't succeeded: others read nothing anymore.
+SELECT path, log_positions.attempt, source, position FROM log_positions
+WHERE job_id = %(job_id)s AND NOT EXISTS (
+    SELECT FROM steps WHERE steps.job_id = log_positions.job_id AND steps.path = log_positions.path AND status = 'Succeeded');
 
 -- name: get_busy_job
 -- The job that keeps an instance busy.
