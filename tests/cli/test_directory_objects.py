@@ -138,3 +138,77 @@ def test_an_export_names_what_it_lacks(cli: Shell, tmp_path: Path) -> None:
     # What it lacks stays as it is, also with --prune.
     assert "No changes." in applied(cli, tmp_path / "out", "--prune")
     assert cli.document("service", "show", cloud)["parameters"]["configuration.credential"] == "********"
+
+
+def test_an_address_in_capitals_is_the_same_person(cli: Shell, tmp_path: Path) -> None:
+    new_organization(cli)
+    applied(cli, written(tmp_path / "given", {"users/Bob@Example.ORG.yaml": "name: Bob\n"}))
+    admin = {"users/ADMIN@launchbay.local.yaml": "name: Any\nroles: [Administrator]\n"}
+    assert "No changes." in applied(cli, written(tmp_path / "given", admin), "--prune")
+    twice = written(
+        tmp_path / "twice", {"users/bob@example.org.yaml": "name: a\n", "users/BOB@example.org.yaml": "name: a\n"}
+    )
+    assert "the same person" in cli.run("apply", str(twice), "--yes").stderr
+
+
+def test_a_directory_refuses_shared_names_secrets_and_unknown_fields(cli: Shell, tmp_path: Path) -> None:
+    new_organization(cli)
+    pool = (
+        "service",
+        "create",
+        "Hosts",
+        "builtin:static_resource_pool",
+        "-p",
+        'configuration.resources:=["a"]',
+    )
+    cli.good(*pool)
+    cli.good(*pool)
+    assert "Several objects are the service 'Hosts'" in cli.run("export", str(tmp_path / "out")).stderr
+    hosts = written(tmp_path / "hosts", {"environments/e.yaml": "services: [Hosts]\n"})
+    assert "Unknown service 'Hosts'" in cli.run("apply", str(hosts), "--yes").stderr
+    new_organization(cli)
+    for name, content, problem in (
+        (
+            "services/a",
+            "type: builtin:cloud_account\nparameters: {configuration.credential: hush}\n",
+            "holds no secrets",
+        ),
+        ("services/a", "type: builtin:cloud_account\nsecret: hush\n", "unknown field `secret`"),
+        ("services/a", "type: 1e3\n", "no service type '1e3'"),
+        ("schedules/a", "cron: 0 0 1 1 *\n", "either application or bulk"),
+        ("schedules/a", "cron: 0 0 1 1 *\nbulk: {act: destroy, select: {name: ''}}\n", "name is empty"),
+        ("schedules/a", "cron: 0 0 1 1 *\nbulk: {act: destroy, select: {statuses: [Gone]}}\n", "no 'Gone'"),
+        (
+            "schedules/a",
+            "cron: 0 0 1 1 *\napplication: shop\nlaunch: {version: 1}\n",
+            "version can't be in a directory",
+        ),
+        ("git-sources/a", "account: a\nurl: https://x.example\nintervalMs: 1\n", "intervalMs is 1. Use"),
+        ("users/no address", "name: x\n", "users/no address.yaml"),
+    ):
+        directory = written(tmp_path / f"{len(problem)}{name.replace('/', '')}", {f"{name}.yaml": content})
+        result = cli.run("apply", str(directory), "--yes")
+        assert result.exit_code != 0
+        assert problem in result.output
+        assert "hush" not in result.stderr
+
+
+def test_a_change_set_shows_and_makes_them(cli: Shell, tmp_path: Path) -> None:
+    new_organization(cli)
+    files = {
+        "services/My pool.yaml": "type: builtin:static_resource_pool\nparameters: {configuration.resources: [a]}\n",
+        "service-accounts/Robot.yaml": "roles: [Guest]\n",
+        "users/eve@example.org.yaml": "name: Eve\n",
+        "environments/lab.yaml": "services: [My pool]\n",
+        "applications/shop/manifest.yaml": GREETER,
+        "git-sources/all.yaml": "account: Robot\nurl: https://git.example.org/a.git\npaused: true\n",
+        "schedules/a.yaml": "cron: 0 0 1 1 *\napplication: shop\n",
+        "schedules/b.yaml": "cron: 0 0 1 1 *\nbulk: {act: label, labels: {a: b}}\n",
+    }
+    result = cli.run("apply", str(written(tmp_path / "given", files)), "--change-set")
+    assert result.exit_code == 0, result.output
+    assert "+ service My pool" in result.stderr
+    assert "+ schedule b" in result.stderr
+    assert "still differ" not in result.stderr
+    cli.good("change-set", "apply", result.stdout.strip())
+    assert "No changes." in applied(cli, tmp_path / "given")

@@ -32,6 +32,7 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import is_null, written_data
 from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
 from launchbay.model.directory_objects import KINDS, Noun, ObjectKind, read_object
+from launchbay.model.email_address import canonical_email
 from launchbay.model.labels import read_labels
 from launchbay.model.scalars import NumberTooLarge, WrittenInt, for_json, settled, text_of, with_texts
 from launchbay.model.types import TypeSyntaxError, parse_type
@@ -182,7 +183,10 @@ def read_directory(root: Folder) -> Contents:
         }
     for noun, kind in KINDS.items():
         if (root / kind.folder).is_dir():
-            contents.objects[noun] = dict(reader.files(root / kind.folder, partial(reader.object, kind)))
+            found = list(reader.files(root / kind.folder, partial(reader.object, kind)))
+            contents.objects[noun] = {reader.email(name) if noun == "user" else name: each for name, each in found}
+            if len(contents.objects[noun]) < len(found):
+                reader.problems.append(f"{root / kind.folder}: two files are of the same person.")
     if contents == Contents() and not reader.problems:
         reader.problems.append(f"{root}: the directory is empty. Valid names: {', '.join(_KINDS)}.")
     if reader.problems:
@@ -275,6 +279,14 @@ class _Reader:
         if found is not None:
             return found
         return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
+
+    def email(self, name: str) -> str:
+        """Return an email address as the server stores it, after noting a problem with it."""
+        try:
+            return canonical_email(name)
+        except BadRequest as error:
+            self.problems.append(f"users/{name}.yaml: {' '.join(error.messages)}")
+            return name
 
     def object(self, kind: ObjectKind, path: Folder) -> dict[str, Any]:
         """Return the object in a file, or nothing after noting a problem."""
