@@ -38,7 +38,8 @@ LISTED = "rows of one organization that were just listed, by their IDs"
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
         *("audit.insert_for_actor", "audit.insert_for_home", "audit.insert_idempotency_key"),
-        *("audit.set_idempotent_answer", "bulk.get_token"),
+        *("audit.set_idempotent_answer", "bulk.get_token", "organizations.administers_server"),
+        *("organizations.count_created", "organizations.lock_creator"),
         *("audit.get_idempotency_key", "lookups.caller", "lookups.shared_organizations", "organizations.list_by_user"),
     },
     SERVERS: {
@@ -57,7 +58,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "dispatch.wake_due",
             "quotas.exchange_activity",
         ),
-        *("instances.announce_new", "instances.list_making", "events.tell_streams"),
+        *("instances.announce_new", "instances.list_making", "events.tell_streams", "organizations.list_tenants"),
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
