@@ -453,7 +453,7 @@ class Dispatch(Protocol):
     async def turn(self, tenant: str) -> None:
         """Wait while this process accepts jobs faster than it starts them.
 
-        Call it outside of transactions. Callers, named by anything unique, take turns.
+        Call it outside of transactions. Tenants take turns, however many requests each has.
         """
 
     def accepting(self) -> AbstractContextManager[None]:

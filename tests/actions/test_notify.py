@@ -186,6 +186,18 @@ async def test_who_is_put_off_is_asked_again_alone(box: Postbox) -> None:
     assert ("info", f"Sent the email {outputs['messageId']} to 2 recipients.") in at.lines
 
 
+async def test_a_later_refusal_of_the_letter_doesnt_send_it_twice_to_those_who_have_it(box: Postbox) -> None:
+    box.puts_off = {"grey@example.org": [GREY]}
+    box.refuses_alone = "554 5.7.1 Message rejected"
+    at = context(box)
+
+    outputs = await run(NOTIFY, at, to=["ann@example.org", "ben@example.org", "grey@example.org"], subject="s")
+
+    assert box.receivers == [["ann@example.org", "ben@example.org"]]
+    assert "Message rejected" in outputs["refused"]["grey@example.org"]
+    assert list(outputs["refused"]) == ["grey@example.org"]
+
+
 @pytest.mark.parametrize("of_several", [True, False])
 async def test_who_is_put_off_for_too_long_is_named(box: Postbox, of_several: bool) -> None:
     box.refuses = {"grey@example.org": GREY}

@@ -90,3 +90,22 @@ def test_the_lines_of_a_step_end_where_the_next_one_begins() -> None:
     lines = BEFORE.splitlines()
     assert step_lines(lines, 22) == ["- rest: {action: wait, parameters: {delay: 0}}"]
     assert step_lines(lines, 100) == []
+
+
+def scripted(count: int, word: str) -> str:
+    """Return the manifest with a script of so many lines in its first step."""
+    lines = [f"                        {word} {number}" for number in range(count)]
+    body = "\n".join(("                    body: |", *lines))
+    return BEFORE.replace(
+        "                    url: https://a.example", f"                    url: https://a.example\n{body}"
+    )
+
+
+def test_long_steps_are_compared_and_shown_within_bounds() -> None:
+    def diff(count: int) -> list[str]:
+        one, other = scripted(count, "line"), scripted(count, "another line")
+        [change] = code_changes(compiled(one), compiled(other), (one, other)).values()
+        return change.workflows[0].steps[0].diff
+
+    assert diff(2_000) == ["  … 2005 lines before, 2005 lines after"]
+    assert (len(diff(300)), diff(300)[-1]) == (61, "  …")

@@ -192,13 +192,15 @@ USER, PASSWORD = "bay", "opensesame-1"
 class Postbox:
     """The letters, with who they were handed over for; `refuses` are receivers that it does not take, with words.
 
-    It says the words of `puts_off` to a receiver as often as there are, and then takes the receiver.
+    It says the words of `puts_off` to a receiver as often as there are, and then takes the receiver. A letter for one
+    receiver alone gets the words of `refuses_alone`.
     """
 
     letters: list[EmailMessage] = field(default_factory=list)
     receivers: list[list[str]] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)
     refuses_all: str | None = None
+    refuses_alone: str | None = None
     puts_off: dict[str, list[str]] = field(default_factory=dict)
     was_encrypted: list[bool] = field(default_factory=list)
     was_signed_in: list[bool] = field(default_factory=list)
@@ -217,6 +219,8 @@ class Postbox:
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - the library's name
         if self.refuses_all is not None:
             return self.refuses_all
+        if self.refuses_alone is not None and len(envelope.rcpt_tos) == 1:
+            return self.refuses_alone
         assert isinstance(envelope.content, bytes)
         letter: Any = message_from_bytes(envelope.content, policy=policy.default)
         self.letters.append(letter)

@@ -34,6 +34,9 @@ class Email:
     html: str | None = None
 
 
+_TRANSACTION_FAILED = 554  # RFC 5321, 4.2.3
+
+
 class Refusal(NamedTuple):
     """What the server said about a recipient."""
 
@@ -90,7 +93,14 @@ class MailServer:
         refused: dict[str, Refusal] = {}
         asked: Collection[str] = recipients
         for delay_s in _BACKOFF.delays():
-            answers = await self._attempt(message, asked)
+            try:
+                answers = await self._attempt(message, asked)
+            except EgressFailed as error:
+                if asked is recipients or len(refused) == len(recipients):
+                    raise
+                # Somebody got it already, and would get it again if the whole step was repeated.
+                lasting = Refusal(_TRANSACTION_FAILED, " ".join(error.messages))
+                answers = {each: refused[each] if error.retryable else lasting for each in asked}
             for recipient in asked:
                 refused.pop(recipient, None)
             refused.update(answers)

@@ -4,7 +4,8 @@ Values of configuration pins aren't code: they depend on the instance (`configur
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import ndiff
+from difflib import SequenceMatcher
+from itertools import islice
 from typing import TypeAlias
 
 from launchbay.manifest.graph import CompiledManifest, Step, Workflow
@@ -12,6 +13,7 @@ from launchbay.manifest.meaning import digest, meaning
 from launchbay.model.code_change import CodeChange, StepChange, WorkflowChange
 
 _DIFF_LINES = 60  # of a step
+_COMPARED_LINES = 400  # of a step on each side: comparing takes the square of it
 _OF_WORKFLOW = ("parameters", "returns", "timeout", "concurrency")
 # What a component has beside its workflows and the values of its configuration pins, as messages call it.
 _OF_COMPONENT = {
@@ -80,10 +82,19 @@ class _Lines:
         """Return the source lines of a step that differs, without its indentation."""
         before = [] if old is None else step_lines(self._before, old.line)
         after = [] if new is None else step_lines(self._after, new.line)
-        found = [line for line in ndiff(before, after) if not line.startswith("?")]
-        if len(found) > _DIFF_LINES:
-            return [*found[:_DIFF_LINES], f"  … {len(found) - _DIFF_LINES} more lines"]
-        return found
+        if max(len(before), len(after)) > _COMPARED_LINES:
+            return [f"  … {len(before)} lines before, {len(after)} lines after"]
+        found = list(islice(_diff(before, after), _DIFF_LINES + 1))
+        return [*found[:_DIFF_LINES], "  …"] if len(found) > _DIFF_LINES else found
+
+
+def _diff(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for tag, first, end, new_first, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from (f"  {line}" for line in before[first:end])
+        else:
+            yield from (f"- {line}" for line in before[first:end])
+            yield from (f"+ {line}" for line in after[new_first:new_end])
 
 
 def _workflow_changes(

@@ -52,12 +52,9 @@ _WARNINGS = 100  # shown of one evaluation
 class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A tree of plain data with its expressions compiled by `compile_template`.
 
-    <<<<<<< HEAD
-        `variables` are those that the expressions start at, those inside a macro as `step~variable`. `has_written` says
-        that the tree has numbers that remember their text (`model/scalars.py`).
-    =======
-        `variables` are those that the expressions start at, those inside a macro as `step~variable`. Templates with the
-        same meaning are equal, however they are written.
+    `variables` are those that the expressions start at, those inside a macro as `step~variable`. `has_written` says
+    that the tree has numbers that remember their text (`model/scalars.py`). Templates with the same meaning are equal,
+    however they are written.
     """
 
     node: "_Node"

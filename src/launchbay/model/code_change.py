@@ -42,13 +42,6 @@ class CodeChange(msgspec.Struct, frozen=True):
     workflows: list[WorkflowChange] = []
 
     @property
-    def without_sources(self) -> "CodeChange":
-        """The same for those who may not read the manifest."""
-        replace = msgspec.structs.replace
-        workflows = [replace(each, steps=[replace(step, diff=[]) for step in each.steps]) for each in self.workflows]
-        return replace(self, workflows=workflows)
-
-    @property
     def sentence(self) -> str:
         """What differs in one line, such as `workflow launch (step Rest), triggers`."""
         return ", ".join([*(f"workflow {_shown(each)}" for each in self.workflows), *self.parts])

@@ -866,7 +866,7 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
         # What the request leaves open is decided now: a newer version doesn't change what was shown.
         body = {**(act.launch or {}), "version": root.version, "environmentId": environment.id}
         body["instanceName"] = root.name
-        promise = await _promise(work, root, await preview_tree(work, root, environment.organization_id), environment)
+        promise = await _promise(work, root, await preview_tree(work, root), environment)
         facts = {**_facts(work, root, environment, planned.view), **await offers.facts(environment.id)}
         return _Planned(None, root.name, root.application_id, environment.id, body, promise, facts)
     record = await work.lookup.instance(instance_id or "", Permission.EDIT_INSTANCE)
@@ -877,7 +877,7 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
         body = await same_configuration(work, record, version=act.version, parameters=act.parameters or {})
     configured = await plan_configuration(work, record.id, body)
     root, environment = configured.root, configured.environment
-    promise = await _promise(work, root, await preview_tree(work, root, environment.organization_id), environment)
+    promise = await _promise(work, root, await preview_tree(work, root), environment)
     facts = {**_facts(work, root, environment, configured.view), **await offers.facts(environment.id)}
     return _Planned(record.id, record.name, record.application_id, environment.id, body, promise, facts)
 
@@ -933,10 +933,7 @@ async def _promise(work: Work, root: LaunchNode, preview: Preview, environment: 
         if node is not root
     ]
     return Promise(
-        components=[
-            each if each.code is None else msgspec.structs.replace(each, code=each.code.without_sources)
-            for each in preview.components
-        ],
+        components=preview.components,
         workflows=workflows,
         machines_made=_machines(preview, {"starts"}),
         machines_released=_machines(preview, {"stops"}),

@@ -1,7 +1,9 @@
 """The manifests of an application: uploaded, or loaded from a URL (reference §4, Applications; conformance.md)."""
 
 import asyncio
+from collections import OrderedDict
 from typing import NamedTuple, NoReturn
+from weakref import ref
 
 import httpx
 
@@ -20,6 +22,11 @@ from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.sealing import open_source_url, redact_source_url, seal_source_url
 
+_COMPARED_MOST = 32
+# What differs between two compiled manifests, by their identities and whether source lines are left out.
+_compared: OrderedDict[
+    tuple[int, int, bool], tuple["ref[CompiledManifest]", "ref[CompiledManifest]", dict[str, CodeChange]]
+] = OrderedDict()
 _ACCEPT = "application/x-yaml, application/yaml;q=0.9, text/yaml;q=0.9, text/plain;q=0.8, */*;q=0.1"
 
 
@@ -101,16 +108,24 @@ async def manifest_text(work: Work, application_id: str, version: int) -> str:
 
 
 async def changed_code(
-    work: Work, application_id: str, version: int, before: CompiledManifest, after: CompiledManifest, text: str
+    work: Work, application_id: str, version: int, before: CompiledManifest, after: CompiledManifest, text: str | None
 ) -> dict[str, CodeChange]:
     """Return what differs between a stored version and another manifest, by component.
 
-    `text` is that of the other one.     A thread compares them, so that the event loop continues.
+    With the `text` of the other one, steps have their source lines. A thread compares, so that the event loop
+    continues. Of many instances with the same versions, the first one is compared.
     """
     if before is after:
         return {}
-    texts = await manifest_text(work, application_id, version), text
-    return await asyncio.to_thread(code_changes, before, after, texts)
+    key = id(before), id(after), text is None
+    known = _compared.get(key)
+    if known is None or known[0]() is not before or known[1]() is not after:
+        texts = None if text is None else (await manifest_text(work, application_id, version), text)
+        known = ref(before), ref(after), await asyncio.to_thread(code_changes, before, after, texts)
+        _compared[key] = known
+        while len(_compared) > _COMPARED_MOST:
+            _compared.popitem(last=False)
+    return known[2]
 
 
 async def list_manifests(ctx: Context, application_id: str) -> list[VersionRow]:

@@ -178,8 +178,11 @@ async def preview_end(work: Work, record: InstanceRecord, *, force: bool) -> Pre
     return Preview(components=components, workflows=workflows, warnings=messages)
 
 
-async def preview_tree(work: Work, root: LaunchNode, organization_id: str) -> Preview:
-    """Return what a planned launch or reconfiguration would do."""
+async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | None = None) -> Preview:
+    """Return what a planned launch or reconfiguration would do.
+
+    With an organization's ID, steps that differ have the source lines that the caller may read.
+    """
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     warnings: list[str] = []
@@ -191,10 +194,11 @@ async def preview_tree(work: Work, root: LaunchNode, organization_id: str) -> Pr
         redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
         code: Mapping[str, CodeChange] = {}
         if version != node.version:
-            text = await manifest_text(work, node.application_id, node.version)
+            application = permissions.application(node.application_id)
+            text = None
+            if shows_sources_in and work.lookup.allows(shows_sources_in, Permission.READ, application):
+                text = await manifest_text(work, node.application_id, node.version)
             code = await changed_code(work, node.application_id, version, before.manifest, after.manifest, text)
-            if not work.lookup.allows(organization_id, Permission.READ, permissions.application(node.application_id)):
-                code = {path: change.without_sources for path, change in code.items()}
         components += [_component(node, before, after, change, redactor, code) for change in changes]
         for manifest, component, workflow in _runs(before, after, changes):
             workflows.append(".".join((*node.path, workflow_path(component, workflow))))

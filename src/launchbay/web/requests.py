@@ -282,6 +282,8 @@ def _unknown_fields(value: Any, types: Iterable[msgspec.inspect.Type], path: str
     `value` has one of the types.
     """
     kinds = list(_alternatives(types))
+    if not kinds:
+        return  # of any shape: all of it is known
     structs = [each for each in kinds if isinstance(each, msgspec.inspect.StructType)]
     if isinstance(value, dict):
         known = {field.encode_name for each in structs for field in each.fields}

@@ -34,7 +34,7 @@ ORDER BY id LIMIT %(limit)s;
 SELECT pg_advisory_xact_lock_shared(4011229);
 
 -- name: lock_name
--- Orders launches whose name must be the only one in an application and environment.
+-- Orders launches and renames whose name must be the only one in an application and environment.
 SELECT pg_advisory_xact_lock(hashtextextended(
     concat_ws(' ', 'launchbay name', %(application_id)s::text, %(environment_id)s::text, %(name)s::text), 0
 )) IS NULL;
