@@ -340,7 +340,8 @@ class Dispatcher:
         if not endpoint.starts_job:
             return await self._respond_once(endpoint, call, respond)
         dispatch = self._services.app.dispatch
-        await dispatch.turn(scope["state"].get("tenant", call.actor.user_id))
+        # People of one organization take turns with each other too.
+        await dispatch.turn(f"{scope['state'].get('tenant', '')}/{call.actor.user_id}")
         with dispatch.accepting():
             return await self._respond_once(endpoint, call, respond)
 
