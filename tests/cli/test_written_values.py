@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from launchbay.model.directory_objects import KINDS
 from launchbay.model.yaml_text import yaml_text
 from tests.support.directories import exported, new_organization, written
 from tests.support.service import GREETER
@@ -149,6 +150,36 @@ _labels = st.dictionaries(
 
 
 @st.composite
+def _objects(draw: st.DrawFn) -> dict[str, str]:
+    """Return files of services, accounts, people, a Git source and schedules."""
+    files: dict[str, str] = {}
+    for name in draw(st.lists(_name, max_size=2, unique_by=str.casefold)):
+        resources = draw(st.dictionaries(_name, _json, min_size=1, max_size=2))
+        pool = {"type": "builtin:static_resource_pool", "parameters": {"configuration.resources": resources}}
+        files[f"services/{_file(name)}.yaml"] = yaml_text(pool)
+    accounts = draw(st.lists(_name, max_size=2, unique_by=str.casefold))
+    for name in accounts:
+        account = {
+            "description": draw(_text),
+            "enabled": name == accounts[0] or draw(st.booleans()),
+            "roles": draw(_some_roles),
+        }
+        files[f"service-accounts/{_file(name)}.yaml"] = yaml_text(account)
+    if accounts:
+        source = {"account": accounts[0], "url": "https://git.example.org/a.git", "branch": "1.10", "paused": True}
+        files[f"git-sources/{_file(accounts[0])}.yaml"] = yaml_text(source)
+    if draw(st.booleans()):
+        files["users/pat@example.org.yaml"] = yaml_text({"name": draw(_name), "roles": draw(_some_roles)})
+    for name in draw(st.lists(_name, max_size=2, unique_by=str.casefold)):
+        bulk = {"act": "label", "labels": {"v": "1.10", "w": None}, "select": {"name": draw(_name)}}
+        files[f"schedules/{_file(name)}.yaml"] = yaml_text({"cron": "0 0 1 1 *", "zone": "UTC", "bulk": bulk})
+    return files
+
+
+_some_roles = st.sampled_from([[], ["Guest"]])
+
+
+@st.composite
 def organizations(draw: st.DrawFn) -> dict[str, str]:
     """Return the directory of an organization with objects of every kind that a directory holds."""
     files: dict[str, str] = {}
@@ -182,6 +213,7 @@ def organizations(draw: st.DrawFn) -> dict[str, str]:
             )
             if draw(st.booleans()):
                 files[f"{folder}/revisions/{_file(revision)}/manifest.yaml"] = GREETER.replace("Hello", "Good day")
+    files |= draw(_objects())
     for name in draw(st.lists(_name, max_size=1)):
         files[f"roles/{_file(name)}.yaml"] = "# A comment stays.\n- Read: [/*]\n"
     return files
@@ -195,8 +227,9 @@ def test_an_export_applied_elsewhere_is_the_same_export_and_so_is_an_archive(
     cli: Shell, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     done: list[int] = []
+    kinds: set[str] = set()
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(organizations())
     def check(files: dict[str, str]) -> None:
         place = tmp_path_factory.mktemp("organization")
@@ -214,6 +247,9 @@ def test_an_export_applied_elsewhere_is_the_same_export_and_so_is_an_archive(
         cli.environ["LAUNCHBAY_ORGANIZATION"] = made["id"]
         assert exported(cli, place / "third") == first
         done.append(len(first))
+        kinds.update(name.partition("/")[0] for name in files)
 
     check()
-    assert len(done) >= 8
+    assert len(done) >= 12
+    folders = {"applications", "environments", "roles", *(each.folder for each in KINDS.values())}
+    assert kinds == folders
