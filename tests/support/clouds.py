@@ -84,7 +84,8 @@ _REFUSAL = (
 class Gate:
     """`refusals` names (action, how many-th) → code; `held` waits for the event after the request was carried out.
 
-    Searches in `blind` find nothing yet. With `page_size`, a list comes in pages though nobody asked for them.
+    Searches in `blind` find nothing yet. With `page_size`, a list comes in pages though nobody asked for them. With
+    `honors_tokens`, a client token gets its first answer again, as EC2 documents it; moto ignores the token.
     """
 
     upstream: str
@@ -94,6 +95,8 @@ class Gate:
     refusals: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     blind: set[tuple[str, int]] = field(default_factory=set)
     page_size: int = 0
+    honors_tokens: bool = False
+    answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     held: dict[tuple[str, int], threading.Event] = field(default_factory=dict)
     reached: dict[tuple[str, int], threading.Event] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -170,6 +173,10 @@ def _pass(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
         return
     if action == "DescribeInstances" and gate.page_size:
         handler.path += f"&MaxResults={gate.page_size}"
+    token = query.get("ClientToken", [""])[0]
+    if gate.honors_tokens and token and token in gate.answers:
+        _answer(handler, *gate.answers[token])
+        return
     headers = {name: value for name, value in handler.headers.items() if name.lower() not in ("host", "content-length")}
     # The region is read from the signature, and moto does not verify it.
     url = f"{gate.upstream}{handler.path}"
@@ -179,6 +186,7 @@ def _pass(gate: Gate, handler: BaseHTTPRequestHandler) -> None:
         answer = refusal
     with answer:
         status, content = answer.status, answer.read()
+    gate.answers[token] = status, content
     if place in gate.held:
         gate.reached[place].set()
         gate.held[place].wait(60)

@@ -102,6 +102,16 @@ async def test_a_list_that_the_service_divides_by_itself_is_read_to_its_end(lab:
     assert [each.id for each in again] == [each.id for each in made], "those on later pages are there, too"
 
 
+async def test_a_recovery_that_cannot_find_its_machine_yet_gets_it_by_the_client_token(lab: Bay, gate: Gate) -> None:
+    gate.honors_tokens = True
+    [first] = await lab.provider.provision(lab.context(), "web", [1], spec())
+    gate.blind = {("DescribeInstances", gate.count("DescribeInstances") + 1)}  # the search for what is there
+    [again] = await lab.provider.provision(lab.context(), "web", [1], spec())
+    assert again.id == first.id
+    assert gate.count("RunInstances") == 2
+    assert len(await lab.standing()) == 1
+
+
 async def test_a_machine_that_the_cloud_does_not_know_yet_is_waited_for(lab: Bay, gate: Gate) -> None:
     gate.blind = {("DescribeInstances", nth) for nth in range(1, 5)}
     [machine] = await lab.provider.provision(lab.context(), "web", [1], spec())
