@@ -66,6 +66,15 @@ async def test_other_parameters_change_and_the_reference_stays(api: Api) -> None
     assert "riddle" not in await revealed(api, service)
 
 
+@pytest.mark.parametrize("number", ["1.10", "7", "1e3"])
+async def test_the_name_of_a_secret_is_the_text_of_a_number(api: Api, number: str) -> None:
+    vault = await vault_with(api, **{number: f"the riddle {number}"})
+    service = await oracle(api)
+    body = f'{{"parameters": {{"riddle": {{"fromVault": {number}, "vault": "{vault}"}}}}}}'
+    accepted(await api.client.put(f"services/{service}", content=body, headers={"content-type": "application/json"}))
+    assert (await revealed(api, service))["riddle"] == f"the riddle {number}"
+
+
 @pytest.mark.parametrize(
     ("parameters", "field", "says"),
     [
@@ -74,6 +83,10 @@ async def test_other_parameters_change_and_the_reference_stays(api: Api) -> None
         ({"riddle": {"fromVault": "twice", "vault": UNKNOWN}}, "riddle", "No vault"),
         ({"place": {"fromVault": "twice"}}, "place", "Only a secret parameter"),
         ({"riddle": {"fromVault": "twice", "other": 1}}, "riddle", "expected"),
+        ({"riddle": {"fromVault": True}}, "riddle", "fromVault must be a string."),
+        ({"riddle": {"fromVault": None}}, "riddle", "fromVault must be a string."),
+        ({"riddle": {"fromVault": ["twice"]}}, "riddle", "fromVault must be a string."),
+        ({"riddle": {"fromVault": "twice", "vault": False}}, "riddle", "vault must be a string."),
     ],
 )
 async def test_what_stands_for_no_secret_is_refused(

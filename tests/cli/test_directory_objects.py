@@ -25,7 +25,7 @@ FILES = {
         "parameters:\n"
         "  configuration.provider: aws-ec2\n"
         "  configuration.identity: 12345678e9\n"
-        "  configuration.credential: { fromVault: cloud, vault: Other secrets }\n"
+        "  configuration.credential: { fromVault: 1.10, vault: Other secrets }\n"
     ),
     "services/Other secrets.yaml": "type: builtin:cobalt_secure_store\n",
     "service-accounts/Deployment.yaml": "description: 1.10\nroles: [Developer, Guest]\n",
@@ -89,7 +89,7 @@ def test_a_directory_holds_services_accounts_sources_and_schedules(cli: Shell, t
     )
     assert b"credential: '1e3'\n" in first["git-sources/all.yaml"]
     assert first["service-accounts/Deployment.yaml"] == b"description: '1.10'\nroles:\n- Developer\n- Guest\n"
-    assert b"fromVault: cloud\n    vault: Other secrets\n" in first["services/Cloud.yaml"]
+    assert b"fromVault: '1.10'\n    vault: Other secrets\n" in first["services/Cloud.yaml"]
 
     new_organization(cli)
     applied(cli, tmp_path / "first")

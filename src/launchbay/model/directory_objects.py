@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from launchbay.errors import BadRequest
-from launchbay.model.scalars import for_json, settled, with_texts
+from launchbay.model.scalars import for_json, name_of, settled, with_texts
 
 
 class Service(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -205,12 +205,30 @@ def _in_types_of(kind: type[msgspec.Struct], document: Any) -> Any:
         elif name == "launch" and isinstance(value, Mapping):
             found[name] = _launch(value)
         elif name == "parameters":
-            found[name] = for_json(value)
+            found[name] = _parameters(value)
         elif wanted in _TEXTS:
             found[name] = with_texts(value)
         else:
             found[name] = settled(value)
     return found
+
+
+def _parameters(value: Any) -> Any:
+    """Return parameters with their numbers as written; references to secrets consist of texts."""
+    if not isinstance(value, Mapping):
+        return for_json(value)
+    return {name: _reference(name, each) if _refers(each) else for_json(each) for name, each in value.items()}
+
+
+def _refers(value: Any) -> bool:
+    return isinstance(value, Mapping) and "fromVault" in value
+
+
+def _reference(name: str, value: Mapping[str, Any]) -> dict[str, str]:
+    try:
+        return {field: name_of(field, each) for field, each in value.items() if field != "vault" or each is not None}
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 _TYPED_LATER = ("parameters", "submodules")

@@ -150,6 +150,17 @@ def text_of(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
+def name_of(field: str, value: Any) -> str:
+    """Return the text of a field that names something; a number is what its author wrote.
+
+    Raises `ValueError` with a sentence for anything else.
+    """
+    text = None if isinstance(value, bool) else text_of(value)
+    if text is None:
+        raise ValueError(f"{field} must be a string.")
+    return text
+
+
 _REMEMBERING = frozenset({WrittenInt, WrittenFloat, NumberTooLarge, msgspec.Raw})
 
 

@@ -15,6 +15,7 @@ from launchbay.clock import to_ms
 from launchbay.errors import Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.limits import NAME_CHARS, SECRET_BYTES, SECRET_MIN_CHARS, VAULT_ENTRIES
+from launchbay.model.scalars import name_of
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand, lock_service
 from launchbay.store import services as store
@@ -80,6 +81,16 @@ def reference(vault_id: str, name: str) -> dict[str, str]:
 def is_reference(value: Any) -> bool:
     """Return whether a parameter's value refers to a secret in a vault."""
     return isinstance(value, Mapping) and SECRET_NAME in value and set(value) <= {SECRET_NAME, VAULT}
+
+
+def parse_reference(given: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the secret and the vault that a given reference names, as texts.
+
+    A number is the text that its author wrote. Without a vault, it is the only one with that secret. Raises
+    `ValueError` with a sentence.
+    """
+    secret, vault = given[SECRET_NAME], given.get(VAULT)
+    return name_of(SECRET_NAME, secret), None if vault is None else name_of(VAULT, vault)
 
 
 async def resolve_references(key: SecretKey, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any]:

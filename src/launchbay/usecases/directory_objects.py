@@ -37,7 +37,7 @@ from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import is_stored_as
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import REDACTED
-from launchbay.service_types.secrets import SECRET_NAME, VAULT, is_reference
+from launchbay.service_types.secrets import SECRET_NAME, VAULT, is_reference, parse_reference
 from launchbay.store import services as service_store
 from launchbay.store.git_sources import GitSource as StoredSource
 from launchbay.usecases import (
@@ -216,8 +216,14 @@ async def _entries(ctx: Context, service_id: str) -> list[tuple[str, str]]:
 async def _put_service(names: _Names, name: str, existing: str | None, content: Service) -> str:
     ctx, given = names.ctx, dict(content.parameters)
     for each, value in given.items():
-        if is_reference(value) and value.get(VAULT) is not None:
-            given[each] = {SECRET_NAME: value[SECRET_NAME], VAULT: await names.number("service", str(value[VAULT]))}
+        if is_reference(value):
+            try:
+                secret, vault = parse_reference(value)
+            except ValueError as error:
+                raise BadRequest(f"{each}: {error}", code="InvalidDirectory") from None
+            given[each] = {SECRET_NAME: secret}
+            if vault is not None:
+                given[each][VAULT] = await names.number("service", vault)
     kind = ctx.app.service_types.find(content.type)
     plain = [
         each

@@ -30,12 +30,12 @@ from launchbay.service_types.contract import (
 )
 from launchbay.service_types.resource_pool import ABANDONED_AFTER_S, ResourcePool, resources_of
 from launchbay.service_types.secrets import (
-    SECRET_NAME,
     VAULT,
     ServiceSeal,
     is_reference,
     open_secrets,
     open_stored,
+    parse_reference,
     reference,
     resolve_references,
     seal_parameters,
@@ -120,12 +120,16 @@ class ParameterUpdate:
             if not parameter.secret:
                 problems[name] = ["Only a secret parameter may stand for a secret of a vault; give this one a value."]
                 continue
-            secret, wanted = str(value[SECRET_NAME]), value.get(VAULT)
+            try:
+                secret, wanted = parse_reference(value)
+            except ValueError as error:
+                problems[name] = [str(error)]
+                continue
             vaults = await store.list_vaults_with(
-                self.work.connection, organization_id=self.organization_id, name=secret, vault_id=wanted and str(wanted)
+                self.work.connection, organization_id=self.organization_id, name=secret, vault_id=wanted
             )
             if not vaults and wanted and self.allows_holes:
-                vault = await self.work.lookup.service(str(wanted), Permission.RUN_SERVICE_COMMAND)
+                vault = await self.work.lookup.service(wanted, Permission.RUN_SERVICE_COMMAND)
                 if vault.organization_id == self.organization_id:
                     found[name] = reference(vault.id, secret)
                     continue
