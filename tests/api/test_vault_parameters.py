@@ -1,5 +1,6 @@
 """Secret parameters of services may stand for secrets of a vault."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -49,7 +50,7 @@ async def test_a_parameter_has_the_secret_that_the_vault_has_at_each_use(api: Ap
     assert accepted(await api.get(f"services/{service}"))["parameters"]["riddle"] == MASK
     await told(api, vault, "delete-secret", name="riddle")
     answer = await api.post(f"services/{service}/reveal", {})
-    assert (answer.status_code, "secret 'riddle', which the vault no longer has" in answer.text) == (409, True)
+    assert (answer.status_code, "secret 'riddle', which its vault doesn't have" in answer.text) == (409, True)
 
 
 async def test_other_parameters_change_and_the_reference_stays(api: Api) -> None:
@@ -73,6 +74,41 @@ async def test_the_name_of_a_secret_is_the_text_of_a_number(api: Api, number: st
     body = f'{{"parameters": {{"riddle": {{"fromVault": {number}, "vault": "{vault}"}}}}}}'
     accepted(await api.client.put(f"services/{service}", content=body, headers={"content-type": "application/json"}))
     assert (await revealed(api, service))["riddle"] == f"the riddle {number}"
+
+
+@pytest.mark.parametrize("riddle", [{}, {"riddle": MASK}])
+async def test_other_parameters_change_while_a_vault_lacks_the_secret(api: Api, riddle: dict[str, str]) -> None:
+    vault = await vault_with(api, later="first riddle")
+    service = await oracle(api, riddle={"fromVault": "later", "vault": vault})
+    await told(api, vault, "delete-secret", name="later")
+    accepted(await api.put(f"services/{service}", {"parameters": {"place": "Dodona", **riddle}}))
+    answer = await api.put(f"services/{service}", {"parameters": {"riddle": {"fromVault": "later", "vault": vault}}})
+    assert list(answer.json()) == ["riddle"], answer.text
+    await told(api, vault, "set-secret", name="later", value="second riddle")
+    assert await revealed(api, service) == {"place": "Dodona", "riddle": "second riddle"}
+
+
+async def test_other_parameters_change_while_applied_secrets_are_missing(api: Api) -> None:
+    vault, path = fresh_name("vault"), f"organizations/{api.organization}/directory"
+    names = [fresh_name("cloud"), fresh_name("cloud")]
+    references = [{"configuration.credential": {"fromVault": "aws", "vault": vault}}, {}]
+    contents: list[dict[str, Any]] = [{"type": "builtin:cobalt_secure_store"}]
+    contents += [
+        {
+            "type": "builtin:cloud_account",
+            "parameters": {"configuration.provider": "aws-ec2", "configuration.identity": "OLD", **reference},
+        }
+        for reference in references
+    ]
+    for name, content in zip([vault, *names], contents, strict=True):
+        accepted(await api.put(path, {"kind": "service", "name": name, "content": json.dumps(content)}))
+    listed = accepted(await api.get(f"organizations/{api.organization}/services"))
+    for each in (service["id"] for service in listed if service["name"] in names):
+        accepted(await api.put(f"services/{each}", {"parameters": {"configuration.identity": "NEW"}}))
+        shown = accepted(await api.get(f"services/{each}"))
+        assert shown["parameters"]["configuration.identity"] == "NEW"
+        answer = await api.put(f"services/{each}", {"parameters": {"configuration.credential": None}})
+        assert list(answer.json()) == ["configuration.credential"], answer.text
 
 
 @pytest.mark.parametrize(

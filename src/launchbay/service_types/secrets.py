@@ -94,7 +94,7 @@ def parse_reference(given: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 async def resolve_references(key: SecretKey, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace references with their secrets. Raises Conflict if one was deleted."""
+    """Replace references with their secrets. Raises Conflict if a vault lacks one."""
     return {
         name: await _secret(key, connection, value) if is_reference(value) else value for name, value in values.items()
     }
@@ -105,8 +105,8 @@ async def _secret(key: SecretKey, connection: Connection, value: Mapping[str, st
     entry = await store.get_entry(connection, service_id=vault_id, kind=SECRET, name=name)
     if entry is None:
         raise Conflict(
-            f"A parameter of the service refers to the secret {name[:80]!r}, which the vault no longer has.",
-            "Set the secret again, or change the parameter.",
+            f"A parameter of the service refers to the secret {name[:80]!r}, which its vault doesn't have.",
+            "Set the secret in the vault, or change the parameter.",
             code="NoSecret",
         )
     return key.open(entry.sealed, stored_secret_purpose(vault_id, entry.id)).decode()
@@ -127,7 +127,7 @@ async def seal_parameters(key: SecretKey, connection: Connection, service_id: st
 async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
     """Return the decrypted secret parameters of a service, with references resolved.
 
-    Raises UnsealFailed with the wrong key, and Conflict for a reference to a deleted secret.
+    Raises UnsealFailed with the wrong key, and Conflict for a reference to a secret that its vault lacks.
     """
     return await resolve_references(key, connection, await open_stored(key, connection, service_id))
 

@@ -47,7 +47,6 @@ from launchbay.store.environments import OfferedService
 from launchbay.store.services import HolderRow, RevisionRow, Service, SharedRow, UserRow
 from launchbay.usecases.context import Context, Work, validate_name
 
-NO_PARAMETERS = ServiceParameters()
 _SHOWN = 5
 _REVISIONS = 500
 
@@ -57,7 +56,8 @@ class ParameterUpdate:
     """A change of a service's parameters.
 
     The caller's lookup decides which vaults they may name. With `allows_holes`, secrets may be set later, in the
-    service or in the vault that a parameter names.
+    service or in the vault that a parameter names. What already lacks one may lack it further: only what the request
+    changes is checked.
     """
 
     work: Work
@@ -65,16 +65,17 @@ class ParameterUpdate:
     kind: ServiceType
     allows_holes: bool = False
 
-    async def validate(self, given: Mapping[str, Any], old: ServiceParameters = NO_PARAMETERS) -> ServiceParameters:
-        """Return the parameters as they are to be stored; `old` are those that are stored now.
+    async def validate(self, given: Mapping[str, Any], stored: ServiceParameters | None = None) -> ServiceParameters:
+        """Return the parameters as they are to be stored; `stored` are those of an existing service.
 
         Raises FieldErrors with everything that is wrong, by parameter, and NotAllowed for a vault that is not the
         caller's to read.
         """
+        old = ServiceParameters() if stored is None else stored
         new = await self._references(given)
         stays = {name for name in old.secret if given.get(name, REDACTED) == REDACTED}
         kept = {name: value for name, value in old.secret.items() if is_reference(value) and name in stays}
-        values = await self._values({**kept, **new})
+        values = await self._values(kept, allows_holes=True) | await self._values(new, allows_holes=self.allows_holes)
         now = ServiceParameters(
             old.open,
             {
@@ -89,25 +90,18 @@ class ParameterUpdate:
         wanted = {
             name: values[name] if name in new else value
             for name, value in given.items()
-            if name not in new or name in values
+            if name not in kept and (name not in new or name in values)
         }
-        checked = await changed_parameters(
-            self.kind, scope, now, wanted, set_later=self._holes(now.secret, given, values, {**kept, **new})
-        )
+        holes = {name for name in {**kept, **new} if name not in values}
+        if self.allows_holes:
+            holes |= {name for name in self._required_secrets() if name not in now.secret and given.get(name) is None}
+        elif stored is not None:
+            holes |= {name for name in self._required_secrets() if name not in old.secret and name not in given}
+        checked = await changed_parameters(self.kind, scope, now, wanted, set_later=holes)
         return ServiceParameters(checked.open, {**checked.secret, **kept, **new})
 
-    def _holes(
-        self, now: Mapping[str, Any], given: Mapping[str, Any], values: Mapping[str, Any], references: Mapping[str, Any]
-    ) -> set[str]:
-        """Return the secret parameters that have no value yet, if that is allowed."""
-        if not self.allows_holes:
-            return set()
-        missing = {
-            name
-            for name, parameter in self.kind.parameters.items()
-            if parameter.secret and parameter.required and name not in now and given.get(name) is None
-        }
-        return missing | (set(references) - set(values))
+    def _required_secrets(self) -> set[str]:
+        return {name for name, parameter in self.kind.parameters.items() if parameter.secret and parameter.required}
 
     async def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         """Return what is to be stored for the parameters that are to stand for secrets of vaults."""
@@ -145,14 +139,14 @@ class ParameterUpdate:
             raise FieldErrors(problems)
         return found
 
-    async def _values(self, references: Mapping[str, Any]) -> dict[str, Any]:
+    async def _values(self, references: Mapping[str, Any], *, allows_holes: bool) -> dict[str, Any]:
         values: dict[str, Any] = {}
         problems: dict[str, list[str]] = {}
         for name, value in references.items():
             try:
                 values |= await resolve_references(self.work.app.secret_key, self.work.connection, {name: value})
             except Conflict as gone:
-                if not self.allows_holes:
+                if not allows_holes:
                     problems[name] = list(gone.messages)
         if problems:
             raise FieldErrors(problems)
