@@ -19,6 +19,7 @@ import msgspec
 from launchbay import limits
 from launchbay.errors import BadRequest, Conflict, WorkflowFailed
 from launchbay.ids import new_id
+from launchbay.manifest.configuration import query_hint
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import (
     COMPUTE,
@@ -305,7 +306,8 @@ def ignored_parameters(manifest: CompiledManifest, workflow: str, parameters: Ma
     read = {name.rpartition("~")[2] for template in _templates(manifest) for name in template.variables}
     known = _shown(list(declared)) or "none"
     return tuple(
-        f"Workflow {workflow} has no parameter {_shown([name])}, so it is ignored. Parameters: {known}."
+        f"Workflow {workflow} has no parameter {_shown([name])}, so it is ignored. "
+        f"{(workflow == LAUNCH and query_hint(name)) or f'Parameters: {known}.'}"
         for name in unknown
         if name not in read
     )[:_NAMES_SHOWN]

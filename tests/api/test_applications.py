@@ -78,7 +78,14 @@ async def test_a_name_that_is_empty_or_too_long_is_refused(api: Api, path: str, 
     assert str(limits.NAME_CHARS) in refused(await api.post(path, {"name": name}), 400, "InvalidName")
 
 
-@pytest.mark.parametrize("name", ["x" * limits.NAME_CHARS, "Ünïcödé 🚀 'quoted' \"twice\" <b>", "a/b%2f?#"])
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "safe\u202egpj.exe", "a\u2066b", "\u200b"])
+async def test_a_name_that_breaks_or_turns_its_line_is_refused(api: Api, path: str, name: str) -> None:
+    refused(await api.post(path, {"name": name}), 400, "InvalidName")
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * limits.NAME_CHARS, "👩\u200d🚀 東京\u3000支店", "Ünïcödé 🚀 'quoted' \"twice\" <b>", "a/b%2f?#"]
+)
 async def test_any_other_name_is_kept_as_it_is(api: Api, path: str, name: str) -> None:
     created = accepted(await api.post(path, {"name": name}))
     assert {"id": created["id"], "name": name} in accepted(await api.get(path))

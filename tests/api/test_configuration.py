@@ -1,5 +1,6 @@
 """Reconfiguring live instances, and the previews that tell before (reference §4, configuration)."""
 
+import json
 from typing import Any
 
 import pytest
@@ -377,6 +378,9 @@ async def test_a_busy_instance_refuses_a_configuration_with_409(api: Api) -> Non
         ({"revisionId": UNKNOWN}, "UnknownRevision"),
         ({"parameters": []}, "InvalidField"),
         ({"instanceName": "x" * 300}, "InvalidName"),
+        ({"instanceName": "\t"}, "InvalidName"),
+        ({"instanceName": "a\nb"}, "InvalidName"),
+        ({"instanceName": "safe\u202egpj.exe"}, "InvalidName"),
         ({"submodules": {"nobody": {}}}, "UnknownSubmodule"),
         ({"parameters": {"input.label": "x", "input.size": "many"}}, "InvalidParameters"),
     ],
@@ -387,6 +391,17 @@ async def test_a_configuration_that_makes_no_sense_is_400_and_changes_nothing(ap
     body.setdefault("parameters", {"input.label": "box"})
     refused(await api.put(f"instances/{instance}/configuration", body), 400, code)
     assert await api.document(instance) == before
+
+
+async def test_a_blank_name_keeps_the_name_with_a_warning(api: Api) -> None:
+    instance = await api.running(sized(), parameters={"input.label": "box"}, instanceName="first")
+    body = {"instanceName": " ", "parameters": {"input.label": "box"}}
+    answer = await api.put(f"instances/{instance}/configuration", body)
+    assert json.loads(answer.headers["Launchbay-Warnings"]) == [
+        "instanceName is blank, so the instance keeps its name."
+    ]
+    await api.settled(instance)
+    assert (await api.document(instance))["name"] == "first"
 
 
 async def test_changed_policies_and_properties_are_seen_after_the_next_reconfiguration(api: Api) -> None:

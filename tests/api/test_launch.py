@@ -169,6 +169,21 @@ async def test_a_name_that_is_too_long_is_400(api: Api) -> None:
     refused(await api.post(path, {"instanceName": "x" * (limits.NAME_CHARS + 1)}), 400, "InvalidName")
 
 
+@pytest.mark.parametrize("name", ["\t", "a\nb", "safe\u202egpj.exe", "a\u2028b", "a\x9bb", "\u200b\u200b"])
+async def test_a_name_that_breaks_or_turns_its_line_is_400(api: Api, name: str) -> None:
+    answer = await api.post(f"applications/{await api.application()}/launch", {"instanceName": name})
+    assert refused(answer, 400, "InvalidName").startswith("instanceName ")
+
+
+async def test_a_parameter_of_the_query_in_the_body_is_told_as_one(api: Api) -> None:
+    body = {"ifExists": "fail", "instanceName": "q"}
+    launched = accepted(await api.post(f"applications/{await api.application(MANIFEST)}/launch", body))
+    hint = "It is a parameter of the query: send POST …/launch?ifExists=fail."
+    assert launched["warnings"] == [f"Workflow launch has no parameter ifExists, so it is ignored. {hint}"]
+    answer = await api.post(f"applications/{await api.application(TYPED)}/launch", body)
+    assert hint in refused(answer, 400, "InvalidParameters")
+
+
 @pytest.mark.parametrize(
     ("interval", "expected_ms"),
     [(None, HOUR_MS), (120_000, 120_000), ("120000", 120_000), (60_000.0, 60_000), (limits.INTERVAL_LONGEST_MS,) * 2],

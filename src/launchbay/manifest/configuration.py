@@ -52,6 +52,11 @@ def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str,
     return configured
 
 
+def query_hint(name: str) -> str:
+    """Return a sentence if a parameter of this name was meant for the query of a launch, otherwise nothing."""
+    return f"It is a parameter of the query: send POST …/launch?{name}=fail." if name == "ifExists" else ""
+
+
 def typed_parameters(manifest: CompiledManifest, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return given parameters whose numbers remember their text as values of their first pins.
 
@@ -118,7 +123,7 @@ def _coerced(value_type: Type, value: Any) -> Any:
 def _unknown(name: str, manifest: CompiledManifest) -> str:
     known = ", ".join(list(manifest.parameters)[:_NAMES_SHOWN]) or "none"
     shown = name if len(name) <= 100 else f"{name[:100]}…"
-    return f"Unknown parameter '{shown}'. Parameters: {known}."
+    return f"Unknown parameter '{shown}'. {query_hint(name) or f'Parameters: {known}.'}"
 
 
 def _default_title(pin: ConfigurationPin) -> str:

@@ -1,5 +1,7 @@
 """What a use case works with: the application, the caller, and one unit of work in the database."""
 
+import re
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -269,15 +271,32 @@ class _Loan:
         return self._lent.__aexit__(kind, error, trace)
 
 
-def validate_name(name: str) -> str:
-    """Return a name without surrounding whitespace. Raises BadRequest if it is empty or too long."""
-    name = name.strip()
+# Control characters, separators of lines, and what turns the direction of the text that follows.
+_NEVER_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_INVISIBLE = frozenset(("Cc", "Cf", "Zl", "Zp", "Zs"))
+
+
+def validate_name(name: str, field: str = "name") -> str:
+    """Return a name without surrounding whitespace; `field` is its field in the request.
+
+    Raises BadRequest if it is empty or too long, or has characters that break or turn a line.
+    """
+    subject, name = "A name" if field == "name" else field, name.strip()
     if not name or len(name) > limits.NAME_CHARS:
         raise BadRequest(
-            f"A name must have 1 to {limits.NAME_CHARS} characters. This one has {len(name)}.",
+            f"{subject} must have 1 to {limits.NAME_CHARS} characters. This one has {len(name)}.",
             code="InvalidName",
-            field="name",
+            field=field,
         )
+    found = _NEVER_IN_NAMES.search(name)
+    if found is not None:
+        raise BadRequest(
+            f"{subject} can't contain the character U+{ord(found[0]):04X} (position {found.start() + 1}). Remove it.",
+            code="InvalidName",
+            field=field,
+        )
+    if all(unicodedata.category(each) in _INVISIBLE for each in name):
+        raise BadRequest(f"{subject} must have a character that can be seen.", code="InvalidName", field=field)
     return name
 
 

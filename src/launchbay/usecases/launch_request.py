@@ -19,6 +19,7 @@ from launchbay.model.labels import read_labels
 from launchbay.model.scalars import decode_json
 from launchbay.planning import check_size
 from launchbay.store.applications import Revision
+from launchbay.usecases.context import validate_name
 
 _DIGITS = re.compile(r"-?[0-9]{1,30}")
 _SETTINGS = {"revisionId", "version", "environmentId", "destroyInterval", "instanceName", "parameters", "submodules"}
@@ -95,14 +96,9 @@ def _id(given: Mapping[str, Any], name: str) -> str | None:
 
 
 def _name(given: Mapping[str, Any]) -> str | None:
-    name = (_text(given, "instanceName") or "").strip()
-    if len(name) > limits.NAME_CHARS:
-        raise BadRequest(
-            f"instanceName has {len(name)} characters; at most {limits.NAME_CHARS}.",
-            code="InvalidName",
-            field="instanceName",
-        )
-    return name or None
+    """Return the name, or None for one that is left out or has only spaces: forms send those."""
+    name = _text(given, "instanceName")
+    return validate_name(name, "instanceName") if name and name.strip(" ") else None
 
 
 def _map(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -294,12 +290,14 @@ _FIELDS_SHOWN = 8
 
 
 def ignored_in_configuration(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a warning for each unknown field of a configuration or its submodules.
+    """Return a warning for a blank name, and each unknown field of a configuration or its submodules.
 
     Older clients send some, and no endpoint of the reference refuses them (conformance.md, "States").
     """
     unknown = (name[:NAME_SHOWN] for name in body if name not in _CONFIGURATION_FIELDS)
-    return ignored_fields(chain(unknown, unknown_in_submodules(body.get("submodules"))))
+    blank = isinstance(name := body.get("instanceName"), str) and not name.strip(" ")
+    stays = ("instanceName is blank, so the instance keeps its name.",) if blank else ()
+    return stays + ignored_fields(chain(unknown, unknown_in_submodules(body.get("submodules"))))
 
 
 def ignored_in_submodules(submodules: Any) -> tuple[str, ...]:
