@@ -181,6 +181,18 @@ class _Remote:
             for each in found.objects
             for noun in [_noun(each.kind)]
         ]
+        objects += [
+            StoredObject(
+                noun,
+                each.id,
+                each.name,
+                read_object_text(noun, each.content) if each.content else {},
+                tuple(each.at),
+                each.reason,
+            )
+            for each in found.unexported
+            for noun in [_noun(each.kind)]
+        ]
         return objects, found.omitted
 
     def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str:

@@ -138,11 +138,23 @@ class NamedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     at: list[str]
 
 
+class UnexportedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object that an export leaves out. The content is empty if no file can describe it."""
+
+    kind: Any
+    id: str
+    name: str
+    content: str
+    at: list[str]
+    reason: str
+
+
 class DirectoryObjects(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The objects, and a sentence for each thing that can't be in a directory."""
 
     objects: list[NamedObject]
     omitted: list[str]
+    unexported: list[UnexportedObject]
 
 
 class PutObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

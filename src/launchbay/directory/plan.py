@@ -64,7 +64,8 @@ class StoredRevision(NamedTuple):
 class StoredObject(NamedTuple):
     """An object of a kind that has one file for each.
 
-    `content` are values in the form of its kind. `at` is where roles allow it.
+    `content` are values in the form of its kind. `at` is where roles allow it. `reason` says why an export leaves it
+    out; one that no file can describe has no content.
     """
 
     kind: Noun
@@ -72,6 +73,7 @@ class StoredObject(NamedTuple):
     name: str
     content: dict[str, Any]
     at: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class Organization(Protocol):
@@ -143,6 +145,13 @@ class Organization(Protocol):
     ) -> object: ...
 
 
+def _ambiguous(kind: str, name: str) -> BadRequest:
+    return BadRequest(
+        f"Several objects are the {kind} '{name}', and a directory knows names alone. Rename all but one.",
+        code="AmbiguousName",
+    )
+
+
 @dataclass
 class State:
     """The state of an organization, read on demand. Ids of objects that the plan creates are added."""
@@ -194,14 +203,18 @@ class State:
         """Return the objects of a kind by name. Raises BadRequest for a shared name."""
         found: dict[str, StoredObject] = {}
         for each in self._listed_objects[0]:
-            if each.kind == kind and each.name in found:
-                raise BadRequest(
-                    f"Several objects are the {kind} '{each.name}', and a directory knows names alone. "
-                    "Rename all but one."
-                )
-            if each.kind == kind:
+            if each.kind != kind:
+                continue
+            if each.name in found and not (each.reason or found[each.name].reason):
+                raise _ambiguous(kind, each.name)
+            if not each.reason or each.name not in found:
                 found[each.name] = each
         return found
+
+    def shared_names(self, kind: Noun) -> set[str]:
+        """Return the names that several objects have, exported or not."""
+        counts = Counter(each.name for each in self._listed_objects[0] if each.kind == kind)
+        return {name for name, count in counts.items() if count > 1}
 
     def _service_name(self, number: str) -> str:
         """Return the name of a service. Raises BadRequest for one that shares it."""
@@ -284,7 +297,10 @@ class State:
             applications={name: self._whole_application(name) for name in sorted(self.applications)},
             environments={name: self.environment(name) for name in sorted(self.environments)},
             roles={name: self.role_text(name) for name in sorted(self.roles)},
-            objects={kind: {name: each.content for name, each in sorted(self.objects(kind).items())} for kind in KINDS},
+            objects={
+                kind: {name: each.content for name, each in sorted(self.objects(kind).items()) if not each.reason}
+                for kind in KINDS
+            },
             omitted=self.omitted,
         )
 
@@ -385,7 +401,7 @@ class Comparison:
         if wanted is None:
             return
         for name, each in sorted(self._state.objects(kind).items()):
-            if name not in wanted:
+            if name not in wanted and not each.reason:
                 yield Change(DELETE, f"{kind} {name}", partial(self._organization.delete_object, kind, each.id))
 
     def _objects(self, kind: Noun) -> Iterator[Change]:
@@ -393,11 +409,18 @@ class Comparison:
         wanted = self._wanted.objects.get(kind)
         if not wanted:
             return
-        present = self._state.objects(kind)
+        present, shared = self._state.objects(kind), self._state.shared_names(kind)
         vaults = {vault for each in wanted.values() for vault in _vaults(each)}
         for name in sorted(wanted, key=lambda each: (kind == "service" and each not in vaults, each)):
             put = partial(self._put_object, kind, name, wanted[name])
             after = yaml_text(wanted[name], keeps_numbers=True)
+            if name in shared:
+                raise _ambiguous(kind, name)
+            if name in present and present[name].reason and not present[name].content:
+                raise BadRequest(
+                    f"The {kind} '{name}' exists, and a file can't describe it, since {present[name].reason}. "
+                    "Rename or delete it, or give the file another name."
+                )
             if name not in present:
                 yield Change(CREATE, f"{kind} {name}", put, after=after)
             elif not _same_object(kind, wanted[name], present[name].content):
@@ -625,13 +648,19 @@ def _vaults(content: Mapping[str, Any]) -> Iterator[str]:
 def _same_object(kind: Noun, wanted: dict[str, Any], present: dict[str, Any]) -> bool:
     """Return whether an object has what its file says.
 
-    Roles are unordered, and the name of a person is their own. A vault that is left out is the one that it is.
+    Roles are unordered, and the name of a person is their own. A vault that is left out is the one that it is. Applying
+    keeps a secret that the file leaves out.
     """
     if kind == "service":
-        parameters = present.get("parameters", {})
+        named = wanted.get("parameters", {})
+        parameters = {
+            name: value
+            for name, value in present.get("parameters", {}).items()
+            if name in named or not (isinstance(value, Mapping) and set(value) == {"fromVault", "vault"})
+        }
         given = {
             name: {**parameters[name], **value} if _is_reference_to(value, parameters.get(name)) else value
-            for name, value in wanted.get("parameters", {}).items()
+            for name, value in named.items()
             if value is not None
         }
         wanted = {**wanted, "parameters": given}

@@ -82,6 +82,7 @@ def recurring_purpose(schedule_id: str) -> str:
 count = _sql.value("count", int)
 insert = _sql.change("insert")
 list_by_organization = _sql.rows("list_by_organization", RecurringSchedule)
+list_by_name = _sql.rows("list_by_name", RecurringSchedule)
 lock = _sql.value("lock", str)
 update = _sql.change("update")
 delete = _sql.change("delete")

@@ -171,7 +171,7 @@ class StoredOrganization:
     def objects(self) -> tuple[list[StoredObject], list[str]]:
         """Return the objects that have a file each, and what a directory can't hold."""
         found = self._call(directory_objects.list_directory_objects(self._ctx, self._id))
-        return [StoredObject(*each) for each in found.objects], found.omitted
+        return [StoredObject(*each) for each in (*found.objects, *found.unexported)], found.omitted
 
     def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str:
         """Make or change an object, and return its ID.

@@ -15,7 +15,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import from_ms, to_ms
-from launchbay.errors import BadRequest, NotAllowed
+from launchbay.errors import BadRequest, FieldErrors, NotAllowed
 from launchbay.model.archive import with_revision_ids, with_revision_names
 from launchbay.model.directory_objects import (
     KINDS,
@@ -38,6 +38,7 @@ from launchbay.model.scalars import is_stored_as
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import REDACTED
 from launchbay.service_types.secrets import SECRET_NAME, VAULT, is_reference, parse_reference
+from launchbay.store import organizations
 from launchbay.store import services as service_store
 from launchbay.store.git_sources import GitSource as StoredSource
 from launchbay.usecases import (
@@ -61,21 +62,29 @@ from launchbay.usecases.sign_in import Invitation
 
 
 class DirectoryObject(NamedTuple):
-    """An object: values in the form of its kind, and where roles allow it."""
+    """An object: values in the form of its kind, and where roles allow it.
+
+    `reason` says why an export leaves it out. One that no file can describe has no content.
+    """
 
     kind: Noun
     id: str
     name: str
     content: dict[str, Any]
     at: tuple[str, ...]
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Readable objects, and a sentence for each thing that a directory lacks."""
+    """Readable objects, and a sentence for each thing that a directory lacks.
+
+    `unexported` are schedules that exist, and that an export leaves out.
+    """
 
     objects: list[DirectoryObject]
     omitted: list[str]
+    unexported: list[DirectoryObject] = field(default_factory=list)
 
 
 class CreatedObject(NamedTuple):
@@ -87,6 +96,9 @@ class CreatedObject(NamedTuple):
 
 class _Omitted(Exception):
     """Why an object can't be in a directory."""
+
+
+_ENDED = "it has ended"
 
 
 @dataclass(slots=True)
@@ -157,7 +169,9 @@ async def list_directory_objects(ctx: Context, organization_id: str, kinds: Iter
     for kind in kinds:
         await _READERS[kind](names, found)
     await _webhooks(ctx, organization_id, found)
-    return Listing(sorted(found.objects, key=lambda each: (each.kind, each.name)), sorted(found.omitted))
+    return Listing(
+        sorted(found.objects, key=lambda each: (each.kind, each.name)), sorted(found.omitted), found.unexported
+    )
 
 
 async def _webhooks(ctx: Context, organization_id: str, found: Listing) -> None:
@@ -255,7 +269,10 @@ async def _put_service(names: _Names, name: str, existing: str | None, content: 
             code="InvalidDirectory",
         )
     gone = {each for each, value in view.parameters.items() if value != REDACTED} - {CATALOG} - set(given)
-    await services.update_service(ctx, existing, None, {**dict.fromkeys(gone), **given}, allows_holes=True)
+    try:
+        await services.update_service(ctx, existing, None, {**dict.fromkeys(gone), **given}, allows_holes=True)
+    except FieldErrors as error:  # only update and command of a service answer by field (reference §7)
+        raise BadRequest(*error.messages, code="InvalidParameters") from None
     return existing
 
 
@@ -417,13 +434,24 @@ def _within(what: str, value: int, least: int, most: int) -> int:
 async def _schedules(names: _Names, found: Listing) -> None:
     for view in await _all_schedules(names):
         row = view.schedule
+        content, reason = {}, ""
         try:
-            content = await _schedule_content(names, view)
+            content = as_values(await _schedule_content(names, view))
+            if _has_ended(view):
+                reason = _ENDED
         except _Omitted as why:
-            found.omitted.append(f"schedule '{row.name}': all of it, since {why}")
-            continue
+            reason = str(why)
         at = ("application", row.application_id or "")
-        found.objects.append(DirectoryObject("schedule", row.id, row.name, as_values(content), at))
+        one = DirectoryObject("schedule", row.id, row.name, content, at, reason)
+        if reason:
+            found.omitted.append(f"schedule '{row.name}': all of it, since {reason}")
+            found.unexported.append(one)
+        else:
+            found.objects.append(one)
+
+
+def _has_ended(view: RecurringView) -> bool:
+    return view.schedule.due_at is None and not view.schedule.is_paused
 
 
 async def _all_schedules(names: _Names) -> list[RecurringView]:
@@ -442,8 +470,6 @@ async def _schedule_content(names: _Names, view: RecurringView) -> Schedule:
     row, doing = view.schedule, view.doing
     if row.instance_id is not None or doing.ids is not None:
         raise _Omitted("it is for instances, which aren't in a directory")
-    if row.due_at is None and not row.is_paused:
-        raise _Omitted("it has ended")
     if not await recurring.controls(names.ctx, row):
         raise _Omitted("only who may change it sees what it does")
     shown = msgspec.to_builtins(doing, builtin_types=(msgspec.Raw, datetime))
@@ -637,7 +663,16 @@ async def _put_schedule(names: _Names, name: str, existing: str | None, content:
         )
     if existing is not None:
         view = await recurring.read_recurring_schedule(ctx, existing)
-        now = await _schedule_content(names, view)
+        try:
+            now = await _schedule_content(names, view)
+        except _Omitted as why:
+            raise BadRequest(
+                f"The schedule '{name}' exists, and a file can't describe it, since {why}.",
+                "Rename or delete it, or give the file another name.",
+                code="InvalidDirectory",
+            ) from None
+        if _has_ended(view) and is_stored_as(as_values(content), as_values(now)):
+            return existing  # its times can't be set again, since none is in the future
         if all(is_stored_as(_of(content, part), _of(now, part)) for part in ("application", "launch", "bulk")):
             await recurring.update_recurring_schedule(ctx, existing, name, timing)
             return existing
@@ -660,6 +695,9 @@ async def put_directory_object(
     names = _Names(ctx, organization_id)
     wanted: Any = msgspec.convert(content, KINDS[kind].content)
     async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        # One after the other: of two that make the same name, the second changes what the first made.
+        await organizations.lock(work.connection, organization_id=organization.id)
         with ctx.app.database.joined(work.connection):
             existing = await _existing(names, kind, name)
             made = await _WRITERS[kind](names, name, existing, wanted)
@@ -676,7 +714,7 @@ async def _existing(names: _Names, kind: Noun, name: str) -> str | None:
         sources = await git_sources.list_git_sources(ctx, organization_id, application_id=None)
         found = [each.id for each in sources if each.name == name]
     elif kind == "schedule":
-        found = [each.schedule.id for each in await _all_schedules(names) if each.schedule.name == name]
+        found = await recurring.list_named(ctx, organization_id, name)
     else:
         listed = await names.of(kind.replace("-", " "))
         found = [number for number, each in listed.items() if each == name]

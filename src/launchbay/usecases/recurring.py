@@ -331,6 +331,14 @@ async def list_recurring_schedules(
         return await _views(work, found[:count])
 
 
+async def list_named(ctx: Context, organization_id: str, name: str) -> list[str]:
+    """Return the IDs of the visible recurring schedules with a name."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.list_by_name(work.connection, organization_id=organization.id, name=name)
+        return [row.id for row in rows if await _is_visible(work, row)]
+
+
 async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringView:
     async with ctx.read() as work:
         return (await _views(work, [await _find(work, schedule_id)]))[0]

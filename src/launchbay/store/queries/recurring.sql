@@ -18,6 +18,11 @@ WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id <
   AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
 ORDER BY id DESC LIMIT %(count)s;
 
+-- name: list_by_name
+SELECT id, organization_id, name, owner_id, owner_email, token_id, kind, application_id, instance_id, act, cron, zone, starts_at, ends_at,
+       is_paused, when_busy, jitter_ms, due_at, fires_at, firings, fired, created_at
+FROM recurring_schedules WHERE organization_id = %(organization_id)s AND name = %(name)s ORDER BY id;
+
 -- name: lock
 -- Orders what changes a recurring schedule one after the other, also its firings.
 SELECT id FROM recurring_schedules WHERE id = %(schedule_id)s FOR UPDATE;

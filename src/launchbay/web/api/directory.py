@@ -7,6 +7,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.directory.contents import read_object_text
+from launchbay.model.directory_objects import Noun
 from launchbay.model.yaml_text import yaml_text
 from launchbay.usecases import directory_objects
 from launchbay.web.requests import JsonBody, Request
@@ -32,11 +33,18 @@ class NamedObject(msgspec.Struct):
     at: Annotated[list[str], msgspec.Meta(description="Kind and ID of the object that permissions of it name.")]
 
 
+class UnexportedObject(NamedObject):
+    """An object that an export leaves out. The content is empty if no file can describe it."""
+
+    reason: str
+
+
 class DirectoryObjects(msgspec.Struct):
     """The objects, and a sentence for each thing that can't be in a directory."""
 
     objects: list[NamedObject]
     omitted: list[str]
+    unexported: list[UnexportedObject]
 
 
 class ObjectBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -74,6 +82,7 @@ _ACCOUNT = "description: Deploys from the build server\nroles:\n- Guest\n"
                 }
             ],
             "omitted": ["service 'Default credentials service': the secret 'mail-password'"],
+            "unexported": [],
         },
         type=DirectoryObjects,
     ),
@@ -81,11 +90,20 @@ _ACCOUNT = "description: Deploys from the build server\nroles:\n- Guest\n"
 async def read_directory(request: Request[None, None]) -> DirectoryObjects:
     """Show services, accounts, users, Git sources and schedules by name, without secrets."""
     found = await directory_objects.list_directory_objects(request.ctx, request.path["orgId"])
-    objects = [
-        NamedObject(each.kind, each.id, each.name, yaml_text(each.content, keeps_numbers=True), list(each.at))
-        for each in found.objects
-    ]
-    return DirectoryObjects(objects, found.omitted)
+    return await asyncio.to_thread(_written, found)
+
+
+def _written(found: directory_objects.Listing) -> DirectoryObjects:
+    return DirectoryObjects(
+        [NamedObject(*_shown(each)) for each in found.objects],
+        found.omitted,
+        [UnexportedObject(*_shown(each), each.reason) for each in found.unexported],
+    )
+
+
+def _shown(each: directory_objects.DirectoryObject) -> tuple[Noun, str, str, str, list[str]]:
+    content = "" if each.reason and not each.content else yaml_text(each.content, keeps_numbers=True)
+    return each.kind, each.id, each.name, content, list(each.at)
 
 
 @routes.put(
@@ -94,7 +112,6 @@ async def read_directory(request: Request[None, None]) -> DirectoryObjects:
     body=JsonBody(required=True, example={"kind": "service-account", "name": "Deployment", "content": _ACCOUNT}),
     returns=Returns("The ID of the object.", {"id": EXAMPLE_ID}, type=PutObject),
     statuses=(409,),
-    field_errors=True,
 )
 async def put_directory_object(request: Request[ObjectBody, None]) -> PutObject:
     """Create the object of this name, or change it. Its secrets stay."""

@@ -1,0 +1,86 @@
+"""Objects of an organization by name: read and put as the files of a directory describe them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.service import GREETER, Api, accepted, fresh_name, refused
+
+YEARLY = "cron: 0 0 1 1 *\n"
+
+
+def path(api: Api) -> str:
+    return f"organizations/{api.organization}/directory"
+
+
+async def put(api: Api, kind: str, name: str, content: str) -> Any:
+    return await api.put(path(api), {"kind": kind, "name": name, "content": content})
+
+
+async def test_an_ended_schedule_with_its_own_content_is_unchanged(api: Api) -> None:
+    app, name = fresh_name("app"), fresh_name("schedule")
+    await api.application(GREETER, app)
+    content = f"{YEARLY}endsAt: 4102444800000\napplication: {app}\n"
+    number = accepted(await put(api, "schedule", name, content))["id"]
+    async with api.database.transaction() as connection:
+        statement = "UPDATE recurring_schedules SET ends_at = now(), due_at = NULL, fires_at = NULL WHERE id = %s"
+        await connection.execute(statement, [number])
+    found = accepted(await api.get(path(api)))
+    assert name not in [each["name"] for each in found["objects"]]
+    (ended,) = (each for each in found["unexported"] if each["name"] == name)
+    assert ended["reason"] == "it has ended"
+    assert accepted(await put(api, "schedule", name, ended["content"])) == {"id": number}
+    shown = await api.post(
+        f"organizations/{api.organization}/change-sets",
+        {"act": "apply", "files": {f"schedules/{name}.yaml": ended["content"]}},
+    )
+    assert "nothing to do" in refused(shown, 400)
+    assert accepted(await put(api, "schedule", name, content)) == {"id": number}  # it begins again
+
+
+async def test_a_schedule_that_no_file_describes_is_refused_by_plan_and_put(api: Api) -> None:
+    app, name = fresh_name("app"), fresh_name("schedule")
+    application = await api.application(GREETER, app)
+    body = {"name": name, "cron": "0 0 1 1 *", "applicationId": application, "launch": {"version": 2}}
+    accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))
+    content = f"{YEARLY}application: {app}\n"
+    assert (
+        f"The schedule '{name}' exists, and a file can't describe it, since it names a version of the manifest. "
+        "Let it launch a revision."
+    ) in refused(await put(api, "schedule", name, content), 400, "InvalidDirectory")
+    shown = await api.post(
+        f"organizations/{api.organization}/change-sets",
+        {"act": "apply", "files": {f"schedules/{name}.yaml": content}},
+    )
+    assert "a file can't describe it" in refused(shown, 400)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("service", "type: builtin:cobalt_secure_store\n"),
+        ("service-account", "description: Deploys\n"),
+        ("schedule", f"{YEARLY}bulk: {{ act: label, labels: {{ a: b }} }}\n"),
+    ],
+)
+async def test_puts_of_one_name_at_once_make_one_object(api: Api, kind: str, content: str) -> None:
+    name = fresh_name("same")
+    made = await asyncio.gather(*(put(api, kind, name, content) for _ in range(4)))
+    assert len({accepted(each)["id"] for each in made}) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "code"),
+    [
+        ("schedule", "cron: 5\n", "InvalidDirectory"),
+        ("service", "type: builtin:cobalt_secure_store\nparameters: { nope: 1 }\n", "InvalidParameters"),
+    ],
+)
+async def test_errors_of_contents_have_the_form_of_all_errors(api: Api, kind: str, content: str, code: str) -> None:
+    name = fresh_name("form")
+    if kind == "service":
+        accepted(await put(api, kind, name, "type: builtin:cobalt_secure_store\n"))
+    answer = await put(api, kind, name, content)
+    assert refused(answer, 400, code)
+    assert answer.json()["docs"] == f"/docs/codes/{code}"
