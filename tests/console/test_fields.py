@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from html import unescape
+from typing import Any
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from launchbay.console.fields import (
     Field,
+    field_text,
     fill_fields,
     launch_fields,
     string_values,
@@ -19,6 +21,7 @@ from launchbay.console.fields import (
     workflow_fields,
 )
 from launchbay.console.forms import Form
+from launchbay.model.scalars import same
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, Type
 from tests.support.manifests import DEPOT, SHELF, SHOP, compiled
 from tests.support.pages import browser
@@ -104,6 +107,14 @@ def test_a_sentence_goes_to_the_field_that_it_names() -> None:
 def test_what_was_typed_becomes_a_value_of_the_type(declared: Type, text: str, value: object) -> None:
     fields = fill_fields([Field(name="n", label="n", declared=declared)], form(n=text), "p:")
     assert values(fields) == {"n": value}
+
+
+@pytest.mark.parametrize("stored", [12, "12", 1.5, None, "null", True, "1.10", "a\nb", {"a": [1]}])
+def test_a_field_that_stays_as_it_is_keeps_a_value_of_any_type(stored: Any) -> None:
+    shown = Field(name="n", label="n", declared=OBJECT, value=field_text(stored), given=(stored,))
+    assert same(values(fill_fields([shown], form(n=field_text(stored)), "p:")), {"n": stored})
+    new = Field(name="n", label="n", declared=OBJECT)
+    assert values(fill_fields([new], form(n="1.10"), "p:")) == {"n": "1.10"}
 
 
 @given(st.text(), st.sampled_from([INT, BOOL, OBJECT, STRING, None]))

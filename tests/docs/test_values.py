@@ -230,4 +230,4 @@ def test_a_label_is_a_text() -> None:
 
 
 def test_the_tables_are_read() -> None:
-    assert (len(CASES), len(TEXT_CASES)) == (80, 25)
+    assert (len(CASES), len(TEXT_CASES)) == (90, 50)

@@ -12,7 +12,7 @@ from launchbay.directory.contents import FileTree, read_directory
 from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain, written_data
-from launchbay.model.scalars import for_json, is_stored_as, json_real, same, settled, text_of, with_texts
+from launchbay.model.scalars import decode_json, for_json, is_stored_as, json_real, same, settled, text_of, with_texts
 from launchbay.model.yaml_text import yaml_text
 
 
@@ -39,6 +39,10 @@ def test_a_number_goes_through_json_with_its_text() -> None:
     with pytest.raises(ValueError, match=r"JSON has no number 0x1F\. Write 31"):
         for_json(data("0x1F"))
     assert json_real("1.5") == 1.5
+    assert text_of(decode_json(b'{"a": -0}')["a"]) == "-0"
+    assert same(settled(decode_json(b"[-0, -0.0, -0e1, 5e-324, 0e-400]")), [0, -0.0, -0.0, 5e-324, 0.0])
+    with pytest.raises(ValueError, match="range of a double"):
+        json_real("1e-400")
     with pytest.raises(ValueError, match="range of a double"):
         json_real("1e400")
 

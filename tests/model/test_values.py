@@ -291,7 +291,27 @@ def test_values_are_coerced_where_nothing_is_lost(type_: Type, value: object, co
             ],
         ),
         (INT, [str(2**63), float(2**63), -(2**63) - 1]),
-        (DOUBLE, ["", "x", "nan", "inf", "1e999", "1_0", math.nan, math.inf, True, None, [], 2**53 + 1, 2**2000]),
+        (
+            DOUBLE,
+            [
+                "1e-400",
+                "9007199254740993",
+                "9007199254740993.0",
+                "",
+                "x",
+                "nan",
+                "inf",
+                "1e999",
+                "1_0",
+                math.nan,
+                math.inf,
+                True,
+                None,
+                [],
+                2**53 + 1,
+                2**2000,
+            ],
+        ),
         (BOOL, ["", "yes", "1", 1, 0, 1.0, None, []]),
         (STRING, [None, [], {}, math.nan, 2**63]),
         (UNIT, [0, False, "x", [], {"a": 1}]),
@@ -386,10 +406,15 @@ def test_the_depth_of_values_is_bounded() -> None:
         (BYTES, "aGk=", "aGk="),
         (ListType(STRING), '["a", 1]', ["a", "1"]),
         (MapType(STRING, INT), ' {"a": "1"} ', {"a": 1}),
+        (DOUBLE, "1e-30", 1e-30),
+        (DOUBLE, "0e-400", 0.0),
         (OBJECT, '{"a": [1, 2.5, null, true]}', {"a": [1, 2.5, None, True]}),
-        (OBJECT, "12", 12),
-        (OBJECT, "null", None),
-        (OBJECT, '"x"', "x"),
+        (OBJECT, ' [1, "1.10", 1e3]', [1, "1.10", 1000.0]),
+        (OBJECT, "12", "12"),
+        (OBJECT, "1.10", "1.10"),
+        (OBJECT, "1e3", "1e3"),
+        (OBJECT, "null", "null"),
+        (OBJECT, '"x"', '"x"'),
         (OBJECT, "plain text", "plain text"),
         (OBJECT, "", ""),
         (OBJECT, "{oops", "{oops"),
@@ -417,6 +442,7 @@ def test_parameters_of_the_api_are_texts_or_values(type_: Type, text: object, co
         (OBJECT, "[" * 100_000 + "]" * 100_000, "more than 64 levels"),
         (OBJECT, "[99999999999999999999]", "64 bits"),
         (OBJECT, "[1e999]", "double"),
+        (OBJECT, "[1e-400]", "double"),
         (OBJECT, '["\\u0000"]', "NUL"),
         (OBJECT, '["\\ud800"]', "surrogate"),
         (MapType(STRING, OBJECT), '{"\\udfff": 1}', "surrogate"),
@@ -430,7 +456,7 @@ def test_texts_that_hold_no_fitting_json_are_refused(type_: Type, text: str, sen
 @given(JSON_VALUES)
 def test_json_texts_are_read_back(value: object) -> None:
     assert same(parse_json(json.dumps(value)), value)
-    if not isinstance(value, str):
+    if isinstance(value, dict | list):
         assert same(coerce_text(OBJECT, json.dumps(value)), value)
 
 

@@ -29,7 +29,7 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import written_data
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
-from launchbay.model.scalars import for_json, json_real
+from launchbay.model.scalars import for_json, json_real, json_whole
 
 COMPLETION_TIMEOUT_S = 2.0
 
@@ -242,7 +242,7 @@ def _parted(item: str) -> tuple[str, str, str]:
 
 def _json(value: str, item: str) -> Any:
     try:
-        return json.loads(text_or_file(value), parse_float=json_real)
+        return json.loads(text_or_file(value), parse_int=json_whole, parse_float=json_real)
     except ValueError as error:
         message = f"{item}: the value after := isn't valid JSON ({error}). To pass a string, use = instead."
         raise click.UsageError(message) from error

@@ -12,7 +12,7 @@ from launchbay.console.request import PageRequest
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowParameter
 from launchbay.model.redaction import is_secret_name
-from launchbay.model.types import BOOL, DOUBLE, INT, STRING, Type
+from launchbay.model.types import BOOL, DOUBLE, INT, OBJECT, STRING, Type
 from launchbay.model.values import CoercionError, coerce_text
 from launchbay.planning import LAUNCH
 from launchbay.store.applications import Application
@@ -42,6 +42,7 @@ class Field:
     description: str = ""
     suggestions: Mapping[str, Any] = field(default_factory=dict)
     value: str = ""
+    given: tuple[Any, ...] = ()  # the stored value, if there is one
     is_kept: bool = False  # a stored secret, which an empty field leaves unchanged
     error: str = ""
     is_sealed: bool = False  # declared as a secret, regardless of its name
@@ -116,6 +117,7 @@ def resume_fields(manifest: CompiledManifest, record: InstanceRecord, job: JobDe
             each,
             required=False,
             value=field_text(given[each.name]) if each.name in given and shown[each.name] == given[each.name] else "",
+            given=(given[each.name],) if each.name in given and shown[each.name] == given[each.name] else (),
             is_kept=each.name in given and shown[each.name] != given[each.name],
         )
         for each in workflow_fields(manifest, job.plan.workflow)
@@ -143,10 +145,18 @@ def values(fields: Iterable[Field], kept: Mapping[str, Any] | None = None) -> di
         if each.error:
             continue
         if each.value != "":
-            found[each.name] = each.value if each.declared is None else coerce_text(each.declared, each.value)
+            found[each.name] = each.value if each.declared is None else _value(each, each.declared)
         elif each.is_kept and kept is not None and each.name in kept:
             found[each.name] = kept[each.name]
     return found
+
+
+def _value(each: Field, declared: Type) -> Any:
+    """Return the value of a field with a text. What is shown for an `object` may be a number or a string."""
+    for shown in (*each.given, *each.suggestions.values()) if declared == OBJECT else ():
+        if each.value in {field_text(shown), compact(shown)}:
+            return shown
+    return coerce_text(declared, each.value)
 
 
 def string_values(fields: Iterable[Field]) -> dict[str, str]:
@@ -181,6 +191,7 @@ def _of_pin(manifest: CompiledManifest, name: str, pin: ApplicationPin, given: M
         default=None if known is None else known.default,
         suggestions=pin.suggestions or {},
         value="" if secret_kept or name not in given else field_text(given[name]),
+        given=() if secret_kept or name not in given else (given[name],),
         is_kept=secret_kept,
     )
 

@@ -9,6 +9,7 @@ On its way through JSON, to the API and in what is stored for later, such a numb
 encoders write it as it is, and `coerce` reads it.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -108,19 +109,57 @@ def json_real(digits: str) -> float | msgspec.Raw:
     The text, if the double has another one. For `parse_float` of `json` and `float_hook` of msgspec. Raises
     `ValueError` beyond the range of a double.
     """
-    value = float(digits)
-    if math.isinf(value):
-        _out_of_range(digits, "exceeds the range of a double")
+    value = _double(digits)
     return value if repr(value) == digits else msgspec.Raw(digits.encode())
 
 
-decode_json: Callable[[str | bytes], Any] = msgspec.json.Decoder(float_hook=json_real).decode
+NEGATIVE_ZERO = "-0"  # the one integer of JSON that Python writes otherwise
+_HAS_NEGATIVE_ZERO = re.compile(rb"-0(?![.eE])")
+
+
+def json_whole(digits: str) -> int | msgspec.Raw:
+    """Return an integer of a JSON text: a number, or its text as in `json_real`."""
+    return msgspec.Raw(digits.encode()) if digits == NEGATIVE_ZERO else int(digits)
+
+
+_decode_all = json.JSONDecoder(parse_int=json_whole, parse_float=json_real).decode
+
+
+def json_decoder(kind: Any) -> Callable[[str | bytes], Any]:
+    """Return a reader of JSON texts of a type.
+
+    Numbers of values without a type remember their texts."""
+    decode_most = msgspec.json.Decoder(kind, float_hook=json_real).decode
+
+    def decode(data: str | bytes) -> Any:
+        # msgspec has no hook for integers, so the slower reader gets what may contain -0.
+        encoded = data.encode() if isinstance(data, str) else bytes(data)
+        if _HAS_NEGATIVE_ZERO.search(encoded) is None:
+            return decode_most(encoded)
+        return msgspec.convert(_decode_all(encoded.decode()), kind)
+
+    return decode
+
+
+decode_json = json_decoder(Any)
+
+
+def is_below_double(digits: str) -> bool:
+    """Return whether a number such as `1e-400` isn't zero, but its double is."""
+    return float(digits) == 0 and re.search("[1-9]", re.split("[eE]", digits)[0]) is not None
+
+
+def _double(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value) or (value == 0 and is_below_double(digits)):
+        _out_of_range(digits, "exceeds the range of a double")
+    return value
 
 
 def number_of(raw: msgspec.Raw) -> ScalarValue:
     """Return the number that a JSON text stands for."""
     text = bytes(raw).decode()
-    return written(float(text), text)
+    return written(0 if text == NEGATIVE_ZERO else float(text), text)
 
 
 def is_stored_as(given: Any, stored: Any) -> bool:
@@ -198,7 +237,7 @@ def _settled(value: Any) -> Any:
     if isinstance(value, WrittenInt | WrittenFloat):
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, msgspec.Raw):
-        return float(bytes(value))
+        return _settled(number_of(value))
     if isinstance(value, Mapping):
         new = {key: _settled(child) for key, child in value.items()}
         return value if all(new[key] is value[key] for key in new) else new
@@ -291,8 +330,7 @@ def _number(text: str) -> int | float | None:
     if _INTEGER.fullmatch(text):
         return _bounded(int(text) if len(text) <= _INTEGER_DIGITS else None, text)
     if _FLOAT.fullmatch(text):
-        value = float(text)
-        return value if math.isfinite(value) else _out_of_range(text, "exceeds the range of a double")
+        return _double(text)
     if _OCTAL.fullmatch(text):
         return _bounded(int(text, 0), text)
     if _HEXADECIMAL.fullmatch(text):

@@ -21,6 +21,8 @@ from launchbay.model.scalars import (
     INTEGER_MIN,
     NumberTooLarge,
     WrittenFloat,
+    WrittenInt,
+    is_below_double,
     levels,
     number_of,
     of_kind,
@@ -104,7 +106,7 @@ def _integer(digits: str) -> int:
 
 def _real(digits: str) -> float:
     value = float(digits)
-    if math.isinf(value):
+    if math.isinf(value) or (value == 0 and is_below_double(digits)):
         raise JsonLimitExceeded("JSON with a number beyond a double")
     return value
 
@@ -128,6 +130,7 @@ _WRITTEN_DECODER = json.JSONDecoder(
 _INTEGER = re.compile(r"\s*([-+]?[0-9]+)(?:\.0*)?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*")
 _NUMBER_CHARS = 400  # more than any double needs
+_JSON_SPACE = " \t\r\n"
 _TRUTH = {"true": True, "false": False}
 _PLAIN_KEY = re.compile(r"[\w-]{1,40}")
 
@@ -176,20 +179,19 @@ def coerced_if_possible(type_: Type | None, value: Any) -> Any:
 def coerce_text(type_: Type, value: Any) -> Any:
     """Return a workflow parameter of the API as the type: a string, containing JSON if the type has structure.
 
-    For `object`, a string that isn't JSON is the value itself. Other values are coerced directly. Raises
-    `CoercionError` (conformance.md, "States").
+    For `object`, a string that isn't a JSON object or array is the value itself. Other values are coerced directly.
+    Raises `CoercionError` (conformance.md, "States").
     """
     if not isinstance(value, str):
+        return coerce(type_, value)
+    if type_ == OBJECT and value.lstrip(_JSON_SPACE)[:1] not in ("{", "["):
         return coerce(type_, value)
     if isinstance(type_, Primitive) and type_ != OBJECT:
         return None if type_ == UNIT and value.strip() == "null" else coerce(type_, value)
     try:
         parsed = parse_json(value, is_written=True)
     except JsonLimitExceeded as error:
-        # A single number beyond the limits may be meant as a string, such as an ID of many digits; a structure can't.
-        if type_ != OBJECT or value.lstrip()[:1] in ("{", "["):
-            raise CoercionError(type_, str(error)) from None
-        return value
+        raise CoercionError(type_, str(error)) from None
     except ValueError as error:
         if type_ != OBJECT:
             raise CoercionError(type_, f"a string that is {error}") from None
@@ -307,17 +309,28 @@ def _double(value: Any) -> float:
     if isinstance(value, str):
         if len(value) > _NUMBER_CHARS or not _NUMBER.fullmatch(value):
             raise CoercionError(DOUBLE, "a string that doesn't contain one")
-        return _finite(DOUBLE, float(value))
+        digits = value.strip()
+        number = _finite(DOUBLE, float(digits))
+        if number == 0 and is_below_double(digits):
+            raise CoercionError(DOUBLE, "a number beyond a double")
+        return _exact_double(number, Decimal(digits))
     if isinstance(value, float):
-        if abs(value) >= _EXACT_MAX and _is_whole(exact := _exact(value)) and exact != int(value):
-            raise CoercionError(DOUBLE, "an integer that a double can't represent")
-        return _finite(DOUBLE, value)
+        return _exact_double(_finite(DOUBLE, value), _exact(value))
+    if isinstance(value, WrittenInt) and value == 0:
+        return float(value.text)
     if isinstance(value, int) and not isinstance(value, bool):
         number = float(_within_64_bits(DOUBLE, value))
         if int(number) != value:  # beyond 2**53 not every integer is a double
             raise CoercionError(DOUBLE, "an integer that a double can't represent")
         return number
     raise CoercionError(DOUBLE, _kind(value))
+
+
+def _exact_double(number: float, exact: Decimal) -> float:
+    """Return the number. Raises `CoercionError` for an integer with more digits than it has."""
+    if abs(number) >= _EXACT_MAX and _is_whole(exact) and exact != int(number):
+        raise CoercionError(DOUBLE, "an integer that a double can't represent")
+    return number
 
 
 def _bool(value: Any) -> bool:

@@ -26,7 +26,7 @@ from launchbay.model.instance import LinkKind
 from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
 from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import masked_message
-from launchbay.model.scalars import json_real
+from launchbay.model.scalars import json_decoder
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store import change_sets as store
 from launchbay.store import environments, git_sources, instances, organizations
@@ -114,7 +114,7 @@ class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise BadRequest(f"The act {self.act} needs {what}.", code="InvalidAct")
 
 
-_read_act = msgspec.json.Decoder(ChangeAct, float_hook=json_real).decode
+_read_act = json_decoder(ChangeAct)
 
 
 @dataclass(frozen=True, slots=True)

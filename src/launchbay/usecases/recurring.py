@@ -23,7 +23,7 @@ from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import id_of_turn, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
-from launchbay.model.scalars import json_real
+from launchbay.model.scalars import json_decoder
 from launchbay.model.schedule import schedule_warnings, zone_of, zoned_due_times
 from launchbay.planning import ignored_parameters, plan_run
 from launchbay.store import organizations
@@ -563,5 +563,5 @@ class RecurringRunner:
         )
 
 
-_read_doing = msgspec.json.Decoder(Doing, float_hook=json_real).decode
+_read_doing = json_decoder(Doing)
 _read_firings = msgspec.json.Decoder(list[Firing]).decode

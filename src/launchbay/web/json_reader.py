@@ -17,7 +17,7 @@ import msgspec
 
 from launchbay.errors import MalformedBody
 from launchbay.limits import JSON_CONTAINERS, JSON_DEPTH, KIB
-from launchbay.model.scalars import json_real
+from launchbay.model.scalars import is_below_double, json_real, json_whole
 
 # Finding a position is a loop in Python; further into the text the message goes without it.
 _SEARCHED_CHARS = 64 * KIB
@@ -165,9 +165,14 @@ def _integer(digits: str) -> int:
 
 def _real(digits: str) -> float:
     value = float(digits)
-    if math.isinf(value):
+    if math.isinf(value) or (value == 0 and is_below_double(digits)):
         raise _Number(digits)
     return value
+
+
+def _written_integer(digits: str) -> int | msgspec.Raw:
+    _integer(digits)
+    return json_whole(digits)
 
 
 def _written(digits: str) -> float | msgspec.Raw:
@@ -184,7 +189,7 @@ _DECODER = json.JSONDecoder(
 )
 
 _WRITTEN_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_written, parse_constant=_constant, strict=True
+    object_pairs_hook=_object, parse_int=_written_integer, parse_float=_written, parse_constant=_constant, strict=True
 )
 
 
