@@ -98,6 +98,14 @@ async def test_an_extension_beyond_a_hundred_years_is_refused(api: Api) -> None:
     assert await lifetime(api, instance) == before
 
 
+async def test_a_whole_number_is_one_however_it_is_written(api: Api) -> None:
+    path, headers = f"applications/{await api.application(MANIFEST)}/lifetime", {"content-type": "application/json"}
+    accepted(await api.client.put(path, content='{"defaultMs": 1e7, "extensions": 5.0}', headers=headers))
+    shown = accepted(await api.get(path))
+    assert (shown["defaultMs"], shown["extensions"]) == (10_000_000, 5)
+    assert (await api.client.put(path, content='{"defaultMs": 1.5}', headers=headers)).status_code == 400
+
+
 @pytest.mark.parametrize(
     "rules", [{"defaultMs": -1, "mayNever": False}, {"greatestMs": 0}, {"defaultMs": 2, "greatestMs": 1}]
 )

@@ -49,6 +49,17 @@ async def waiting(api: Api, service: str, count: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.parametrize(("written", "kept"), [("1.10", "1.10"), ("1e3", "1e3"), ("-0", "-0"), ('"7"', "7"), ("7", 7)])
+async def test_a_login_and_a_key_pair_are_texts_however_they_are_written(api: Api, written: str, kept: Any) -> None:
+    service = await pool(api, ["a"])
+    host = f'{{"user": {written}, "keyPair": {written}, "jump": [{{"address": "b", "user": {written}}}]}}'
+    body = f'{{"parameters": {{"configuration.resources": {{"a": {host}, "c": {{"weight": 1.10}}}}}}}}'
+    accepted(await api.client.put(f"services/{service}", content=body, headers={"content-type": "application/json"}))
+    stored = accepted(await api.get(f"services/{service}"))["parameters"]["configuration.resources"]
+    assert stored["a"] == {"user": kept, "keyPair": kept, "jump": [{"address": "b", "user": kept}]}
+    assert stored["c"] == {"weight": 1.1}
+
+
 @pytest.mark.parametrize(
     ("resources", "first"),
     [

@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from launchbay.cli.inputs import mapping
-from launchbay.directory.contents import FileTree, read_directory
+from launchbay.directory.contents import FileTree, read_directory, read_object_text
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.policies import read_policies
+from launchbay.model.directory_objects import Noun
 from launchbay.model.environment import Property, validate_properties
 from launchbay.model.scalars import decode_json, same
 from launchbay.web.json_reader import read_json
@@ -227,6 +228,42 @@ def test_a_label_is_a_text() -> None:
     applications = read_directory(files).applications
     assert applications is not None
     assert applications["a"].labels == {"commit": "81e3421", "version": "1.10", "ids": "0x1F"}
+
+
+OBJECTS: list[tuple[Noun, str, Any]] = [
+    ("git-source", "account: a\nurl: u\nbranch: 10\n", {"branch": "10"}),
+    ("git-source", "account: a\nurl: u\nbranch: 1.0\n", {"branch": "1.0"}),
+    ("git-source", "account: a\nurl: u\nbranch: 1.10\nintervalMs: 3e5\n", {"branch": "1.10", "intervalMs": 300000}),
+    ("service-account", "description: 5\nroles: [7, -0]\n", {"description": "5", "roles": ["7", "-0"]}),
+    ("user", "name: 1\n", {"name": "1"}),
+    ("schedule", "cron: '* * * * *'\njitterMs: 1e3\napplication: 2\n", {"jitterMs": 1000, "application": "2"}),
+    (
+        "service",
+        "type: t\nparameters: { c: { fromVault: 1.10, vault: 7 } }\n",
+        {"parameters": {"c": {"fromVault": "1.10", "vault": "7"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("noun", "text", "fields"), OBJECTS)
+def test_a_number_in_a_field_of_an_object_has_the_type_of_the_field(noun: Noun, text: str, fields: Any) -> None:
+    found = read_object_text(noun, text)
+    assert same({name: found[name] for name in fields}, fields)
+
+
+@pytest.mark.parametrize(
+    ("noun", "text", "says"),
+    [
+        ("git-source", "account: a\nurl: u\nbranch: true\n", "branch must be a string."),
+        ("git-source", "account: a\nurl: u\nintervalMs: 1.5\n", "intervalMs must be a whole number."),
+        ("service-account", "roles: [true]\n", "roles must be a string."),
+        ("service", "type: t\nparameters: { c: { fromVault: true } }\n", "c: fromVault must be a string."),
+        ("service", "type: t\nparameters: { c: { fromVault: null } }\n", "c: fromVault must be a string."),
+    ],
+)
+def test_what_a_field_of_an_object_cannot_be_is_refused_with_its_name(noun: Noun, text: str, says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        read_object_text(noun, text)
 
 
 def test_the_tables_are_read() -> None:

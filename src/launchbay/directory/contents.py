@@ -34,7 +34,7 @@ from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
 from launchbay.model.directory_objects import KINDS, Noun, ObjectKind, read_object
 from launchbay.model.email_address import canonical_email
 from launchbay.model.labels import read_labels
-from launchbay.model.scalars import NumberTooLarge, WrittenInt, for_json, settled, text_of, with_texts
+from launchbay.model.scalars import NumberTooLarge, WrittenInt, as_texts, for_json, settled, text_of
 from launchbay.model.types import TypeSyntaxError, parse_type
 from launchbay.model.values import CoercionError, coerce
 from launchbay.model.yaml_text import yaml_text
@@ -344,7 +344,7 @@ def _in_types_of(kind: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if kind not in (Environment, Revision):
-        return with_texts(value) if kind == dict[str, str] else settled(value)
+        return as_texts(value) if kind == dict[str, str] else settled(value)
     return {name: _IN_TYPES.get(name, settled)(each) for name, each in value.items()}
 
 
@@ -383,7 +383,7 @@ _IN_TYPES: Mapping[str, Callable[[Any], Any]] = {
     "properties": _properties,
     "parameters": for_json,
     "submodules": for_json,
-    "labels": with_texts,
+    "labels": as_texts,
 }
 
 

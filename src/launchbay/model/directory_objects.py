@@ -10,7 +10,9 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from launchbay.errors import BadRequest
-from launchbay.model.scalars import for_json, name_of, settled, with_texts
+from launchbay.model.scalars import as_texts, for_json, name_of, settled
+from launchbay.model.types import INT
+from launchbay.model.values import CoercionError, coerce
 
 
 class Service(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -207,10 +209,36 @@ def _in_types_of(kind: type[msgspec.Struct], document: Any) -> Any:
         elif name == "parameters":
             found[name] = _parameters(value)
         elif wanted in _TEXTS:
-            found[name] = with_texts(value)
+            found[name] = _texts(name, value)
+        elif wanted in _WHOLE:
+            found[name] = _whole(name, value)
         else:
             found[name] = settled(value)
     return found
+
+
+_WHOLE = (int, int | None)
+
+
+def _texts(name: str, value: Any) -> Any:
+    """Return a field of texts, with numbers as written. Raises `ValueError` for a boolean."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else (value,)
+    if any(isinstance(each, bool) for each in parts):
+        raise ValueError(f"{name} must be a string. Put it in quotes.")
+    return as_texts(value)
+
+
+def _whole(name: str, value: Any) -> Any:
+    """Return a field with a whole number, however it is written.
+
+    Raises `ValueError` for a fraction.
+    """
+    if value is None:
+        return None
+    try:
+        return value if isinstance(value, str) else coerce(INT, value)
+    except CoercionError:
+        raise ValueError(f"{name} must be a whole number.") from None
 
 
 def _parameters(value: Any) -> Any:
@@ -238,6 +266,6 @@ def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a launch gets: its parameters have types that the manifest knows."""
     texts = ("environment", "revision", "name", "instanceName", "labels")
     return {
-        name: for_json(value) if name in _TYPED_LATER else with_texts(value) if name in texts else settled(value)
+        name: for_json(value) if name in _TYPED_LATER else _texts(name, value) if name in texts else settled(value)
         for name, value in launch.items()
     }

@@ -247,6 +247,7 @@ _ADDRESS_NAMES = ("address", "host", "ip")
 _LOGIN_NAMES = ("user", "login", "vmIdentity")
 _KEY_NAMES = ("keyPair", "publicKeyId")
 _JUMP_SHOWN = ("address", "port", "user", "keyPair")
+HOST_TEXTS = frozenset(("id", "sudoPassword", *_ADDRESS_NAMES, *_LOGIN_NAMES, *_KEY_NAMES))
 _JUMP_NAMES = frozenset(("port", *_ADDRESS_NAMES, *_LOGIN_NAMES, *_KEY_NAMES))
 
 

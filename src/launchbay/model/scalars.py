@@ -12,7 +12,7 @@ encoders write it as it is, and `coerce` reads it.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
@@ -256,6 +256,32 @@ def with_texts(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: with_texts(child) for key, child in value.items()}
     return [with_texts(child) for child in value] if isinstance(value, list | tuple) else value
+
+
+def as_texts(value: Any) -> Any:
+    """Return the value with each number as its author wrote it."""
+    if isinstance(value, Mapping):
+        return {key: as_texts(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_texts(child) for child in value]
+    return value if value is None or isinstance(value, bool) else text_of(value)
+
+
+def with_fields_as_texts(value: Any, fields: Collection[str]) -> Any:
+    """Return the value with written numbers of these fields as texts.
+
+    That holds for the fields of maps at any depth.
+    """
+    if not fields:
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: text_of(child)
+            if key in fields and type(child) in _REMEMBERING
+            else with_fields_as_texts(child, fields)
+            for key, child in value.items()
+        }
+    return [with_fields_as_texts(child, fields) for child in value] if isinstance(value, list | tuple) else value
 
 
 def _is(one: Any, other: Any) -> bool:

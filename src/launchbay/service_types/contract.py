@@ -25,6 +25,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from launchbay.errors import Conflict, FieldErrors
 from launchbay.model.job import StepWait
+from launchbay.model.scalars import with_fields_as_texts
 from launchbay.model.types import ListType, MapType, PinKind, PinType, Signature, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import services
@@ -36,12 +37,16 @@ FieldMessages = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class ServiceParameter:
-    """A parameter of the services of a type. A `secret` one is stored encrypted and never shown."""
+    """A parameter of the services of a type. A `secret` one is stored encrypted and never shown.
+
+    `texts` are the fields of an object, at any depth, whose numbers are the texts that their author wrote.
+    """
 
     type: Type
     description: str
     required: bool = False
     secret: bool = False
+    texts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +240,7 @@ async def changed_parameters(
         elif value is None:
             values.pop(name, None)
         else:
-            _take(values, problems, name, parameter.type, value)
+            _take(values, problems, name, parameter.type, with_fields_as_texts(value, parameter.texts))
     for name, parameter in kind.parameters.items():
         if parameter.required and name not in values and name not in problems and name not in set_later:
             problems[name] = ["This parameter is required."]

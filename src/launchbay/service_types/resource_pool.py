@@ -17,6 +17,7 @@ from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.limits import NAME_CHARS, POOL_RESOURCES, POOL_WAIT_LONGEST_S, POOL_WAITING
 from launchbay.model.job import StepWait
+from launchbay.model.machine import HOST_TEXTS
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import (
     CommandArgument,
@@ -61,6 +62,7 @@ class ResourcePool:
             OBJECT,
             "The resources: a map from IDs to descriptions, or a list of strings and of maps with an 'id'.",
             required=True,
+            texts=HOST_TEXTS,
         )
     }
     commands: Mapping[str, ServiceCommand] = {

@@ -326,12 +326,35 @@ TYPED = frozenset(("parameters", "submodules", "arguments", "properties"))
 
 def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:
     try:
-        return msgspec.convert(value, wanted)
+        try:
+            return msgspec.convert(value, wanted)
+        except msgspec.ValidationError as error:
+            if "got `float`" not in str(error):
+                raise
+        return msgspec.convert(_with_whole_numbers(value, [_type_info(wanted)]), wanted)
     except msgspec.ValidationError as error:
         field, message = _explained(error, wanted)
         if field_errors and field:
             raise FieldErrors({_first_name(field): [f"{message}."]}) from None
         raise BadRequest(f"{field}: {message}." if field else f"{message}.", code="WrongField") from None
+
+
+_EXACT_MAX = 2**53  # up to here every integer is a double
+
+
+def _with_whole_numbers(value: Any, types: Iterable[msgspec.inspect.Type]) -> Any:
+    """Return the value with `1e3` and `5.0` as integers where those are wanted."""
+    kinds = list(_alternatives(types))
+    if isinstance(value, float):
+        wants_integer = any(isinstance(each, msgspec.inspect.IntType) for each in kinds)
+        return int(value) if wants_integer and value.is_integer() and abs(value) <= _EXACT_MAX else value
+    if isinstance(value, dict):
+        return {
+            name: _with_whole_numbers(inner, [found for each in kinds for found in _inside(each, name, "")])
+            for name, inner in value.items()
+        }
+    inside = [found for each in kinds for found in _inside(each, None, "0")]
+    return [_with_whole_numbers(each, inside) for each in value] if isinstance(value, list) and inside else value
 
 
 def _explained(error: msgspec.ValidationError, wanted: Any) -> tuple[str, str]:
