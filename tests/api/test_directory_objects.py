@@ -74,6 +74,7 @@ async def test_puts_of_one_name_at_once_make_one_object(api: Api, kind: str, con
     ("kind", "content", "code"),
     [
         ("schedule", "cron: 5\n", "InvalidDirectory"),
+        ("git-source", "account: a\nurl: https://x.example\nintervalMs: 1\n", "InvalidDirectory"),
         ("service", "type: builtin:cobalt_secure_store\nparameters: { nope: 1 }\n", "InvalidParameters"),
     ],
 )
@@ -84,3 +85,38 @@ async def test_errors_of_contents_have_the_form_of_all_errors(api: Api, kind: st
     answer = await put(api, kind, name, content)
     assert refused(answer, 400, code)
     assert answer.json()["docs"] == f"/docs/codes/{code}"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("services/x.yaml", "type: nope\n", "services/x.yaml:1:7: Unknown service type 'nope'."),
+        (
+            "services/x.yaml",
+            "type: builtin:cloud_account\nparameters:\n  configuration.credential: { fromVault: a, vault: No }\n",
+            "services/x.yaml:3:52: Unknown service 'No'.",
+        ),
+        (
+            "schedules/x.yaml",
+            f"{YEARLY}application: shop\nlaunch: {{ revision: zz/nope }}\n",
+            "schedules/x.yaml:3:21: Unknown revision 'zz/nope'.",
+        ),
+        ("schedules/x.yaml", f"{YEARLY}application: zz\n", "schedules/x.yaml:2:14: Unknown application 'zz'."),
+        (
+            "schedules/x.yaml",
+            f"{YEARLY}bulk: {{ act: destroy, select: {{ environments: [zz] }} }}\n",
+            "schedules/x.yaml:2:48: Unknown environment 'zz'.",
+        ),
+        (
+            "git-sources/x.yaml",
+            "account: Nobody\nurl: https://git.example.org/a.git\n",
+            "git-sources/x.yaml:1:10: Unknown service account 'Nobody'.",
+        ),
+    ],
+)
+async def test_unknown_names_in_files_are_refused_by_the_plan_with_their_place(
+    api: Api, path: str, text: str, said: str
+) -> None:
+    files = {"applications/shop/manifest.yaml": GREETER, path: text}
+    answer = await api.post(f"organizations/{api.organization}/change-sets", {"act": "apply", "files": files})
+    assert refused(answer, 400, "InvalidDirectory") == said

@@ -195,6 +195,9 @@ class _Remote:
         ]
         return objects, found.omitted
 
+    def service_types(self) -> list[str]:
+        return [each.id for each in self._client.list_service_types(self._id)]
+
     def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str:
         made = self._client.put_directory_object(
             self._id, kind=kind, name=name, content=yaml_text(content, keeps_numbers=True)

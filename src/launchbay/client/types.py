@@ -139,7 +139,7 @@ class NamedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class UnexportedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object that an export leaves out. The content is empty if no file can describe it."""
+    """An object without a file. Its content may be empty."""
 
     kind: Any
     id: str

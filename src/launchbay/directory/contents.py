@@ -27,18 +27,25 @@ from urllib.parse import unquote
 
 import msgspec
 
+from launchbay.auth.gate import read_role_text
+from launchbay.egress.addresses import POLICY_CHECKS
 from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.manifest.policies import check_policies
 from launchbay.manifest.reader import read
-from launchbay.manifest.tree import is_null, written_data
+from launchbay.manifest.tree import MappingNode, Node, SequenceNode, is_null, written_data
 from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
+from launchbay.model.cron import parse as parse_cron
 from launchbay.model.directory_objects import KINDS, Noun, ObjectKind, read_object
 from launchbay.model.email_address import canonical_email
+from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.labels import read_labels
-from launchbay.model.scalars import NumberTooLarge, WrittenInt, as_texts, for_json, settled, text_of
+from launchbay.model.scalars import NumberTooLarge, WrittenInt, as_texts, decode_json, for_json, settled, text_of
+from launchbay.model.schedule import zone_of
 from launchbay.model.types import TypeSyntaxError, parse_type
 from launchbay.model.values import CoercionError, coerce
 from launchbay.model.yaml_text import yaml_text
 
+_LINE = re.compile(r"Line (\d+), column (\d+): (.*)", re.DOTALL)  # as the reader of roles gives places
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
 
 
@@ -77,6 +84,33 @@ class Contents(msgspec.Struct):
     roles: dict[str, str] | None = None
     objects: dict[Noun, dict[str, dict[str, Any]]] = {}
     omitted: list[str] = []
+    sources: dict[tuple[str, str], tuple[str, Any]] = {}  # path and document of an object's file, by kind and name
+
+    def place(self, noun: Noun, name: str, *keys: str | int) -> str:
+        """Return where a value in the file of an object is."""
+        default = (f"{KINDS[noun].folder}/{file_name(name)}.yaml", None)
+        return _place(*self.sources.get((noun, name), default), keys)
+
+
+def _place(path: str, node: Node | None, keys: Iterable[str | int]) -> str:
+    """Return where a value is, or the innermost part around it."""
+    if node is None:
+        return path
+    for key in keys:
+        inner: Node | None = None
+        if isinstance(node, MappingNode):
+            inner = node.get(str(key))
+        elif isinstance(node, SequenceNode) and isinstance(key, int) and key < len(node.children):
+            inner = node.children[key]
+        if inner is None:
+            break
+        node = inner
+    return f"{path}:{node.line}:{node.column}"
+
+
+_AT = re.compile(r" - at `(?:key in )?\$([^`]*)`")  # where msgspec found a wrong value
+_UNKNOWN_FIELD = re.compile(r"([a-z.]+): unknown field '([^']*)'")
+_KEYS = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 def file_name(name: str) -> str:
@@ -174,7 +208,7 @@ def read_directory(root: Folder) -> Contents:
         if path.name not in _KINDS:
             reader.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_KINDS)}.")
     if (root / "roles").is_dir():
-        contents.roles = dict(reader.files(root / "roles", reader.text))
+        contents.roles = dict(reader.files(root / "roles", reader.role))
     if (root / "environments").is_dir():
         contents.environments = dict(reader.files(root / "environments", reader.environment))
     if (root / "applications").is_dir():
@@ -183,8 +217,11 @@ def read_directory(root: Folder) -> Contents:
         }
     for noun, kind in KINDS.items():
         if (root / kind.folder).is_dir():
-            found = list(reader.files(root / kind.folder, partial(reader.object, kind)))
+            found = list(reader.files(root / kind.folder, partial(reader.checked_object, kind)))
             contents.objects[noun] = {reader.email(name) if noun == "user" else name: each for name, each in found}
+            for name, _ in found:
+                source = str(root / kind.folder / f"{file_name(name)}.yaml")
+                contents.sources[noun, name] = (source, reader.nodes.get(source))
             if len(contents.objects[noun]) < len(found):
                 reader.problems.append(f"{root / kind.folder}: two files are of the same person.")
     if contents == Contents() and not reader.problems:
@@ -220,6 +257,34 @@ def read_object_text(noun: Noun, text: str) -> dict[str, Any]:
 class _Reader:
     def __init__(self) -> None:
         self.problems: list[str] = []
+        self.nodes: dict[str, Node] = {}  # by path
+
+    def note(self, path: Folder, keys: Iterable[str | int], message: str) -> None:
+        """Note a problem with a value of a file."""
+        self.problems.append(f"{_place(str(path), self.nodes.get(str(path)), keys)}: {message}")
+
+    def role(self, path: Folder) -> str:
+        """Return the text of a role after noting problems with it."""
+        text = self.text(path)
+        try:
+            read_role_text(text)
+        except BadRequest as error:
+            for message in error.messages:
+                place = _LINE.match(message)
+                where, what = (f":{place[1]}:{place[2]}", place[3]) if place else ("", message)
+                self.problems.append(f"{path}{where}: {what}")
+        return text
+
+    def checked_object(self, kind: ObjectKind, path: Folder) -> dict[str, Any]:
+        """Return the object in a file after noting problems with its times."""
+        found = self.object(kind, path)
+        if kind.noun == "schedule" and found:
+            for field, check in (("cron", parse_cron), ("zone", zone_of)):
+                try:
+                    check(found.get(field, "UTC"))
+                except ValueError as error:
+                    self.note(path, (field,), f"{field}: {error}")
+        return found
 
     def files(self, folder: Folder, content: Callable[[Folder], T]) -> Iterator[tuple[str, T]]:
         for path in _visible(folder):
@@ -231,9 +296,39 @@ class _Reader:
     def environment(self, path: Folder) -> Environment:
         found = self.document(path, Environment)
         self.labels(path, found.labels or {})
+        node = self.nodes.get(str(path))
+        section = node.get("policies") if isinstance(node, MappingNode) else None
+        if found.policies is not None and section is not None:
+            for each in check_policies(section, POLICY_CHECKS):
+                self.problems.append(f"{path}:{each.line}:{each.column}: {each.message}")
+        self._markers_and_properties(path, found)
         if found.rules is not None:
             found.rules = self.rules(path, found.rules, "environment")
         return found
+
+    def _markers_and_properties(self, path: Folder, found: Environment) -> None:
+        """Note what the server would refuse."""
+        try:
+            validate_markers([Marker(each) for each in found.markers or ()])
+        except BadRequest as error:
+            self.note(path, ("markers",), " ".join(error.messages))
+        # The value as the server gets it: a number that remembers its text is JSON.
+        entries = [
+            Property(each.name, decode_json(msgspec.json.encode(each.value)), each.type)
+            for each in found.properties or ()
+        ]
+        wrong = False
+        for index, each in enumerate(entries):
+            try:
+                validate_properties([each])
+            except BadRequest as error:
+                wrong = True
+                self.note(path, ("properties", index, "value"), " ".join(error.messages))
+        if not wrong:
+            try:
+                validate_properties(entries)
+            except BadRequest as error:
+                self.note(path, ("properties",), " ".join(error.messages))
 
     def application(self, folder: Folder) -> Application:
         found = Application()
@@ -297,15 +392,22 @@ class _Reader:
         text = self.text(path)
         try:
             node = read(text.encode(), keeps_numbers=True) if text.strip() else None
+            if node is not None:
+                self.nodes[str(path)] = node
             return convert({} if node is None or is_null(node) else written_data(node))
         except InvalidManifest as error:
             for found in error.findings:
                 message = str(found["message"]).replace("The manifest", "The file")
                 self.problems.append(f"{path}:{found['line']}:{found['column']}: {message}")
-        except BadRequest as error:
-            self.problems.append(f"{path}: {' '.join(error.messages)}")
-        except msgspec.ValidationError as error:
-            self.problems.append(f"{path}: {error}.")
+        except (BadRequest, msgspec.ValidationError) as error:
+            message = " ".join(error.messages) if isinstance(error, BadRequest) else f"{error}."
+            at = _AT.search(message)
+            keys: list[str | int] = []
+            if at:
+                keys = [int(index) if index else name for name, index in _KEYS.findall(at[1])]
+            elif unknown := _UNKNOWN_FIELD.match(message):
+                keys = [*unknown[1].split("."), unknown[2]]
+            self.note(path, keys, message)
         except ValueError as error:
             self.problems.append(f"{path}: {error}")
         return None

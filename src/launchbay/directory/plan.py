@@ -1,7 +1,7 @@
 """The changes from the state of an organization to the contents of a directory, and how to make each."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
@@ -101,6 +101,7 @@ class Organization(Protocol):
     def manifest_problem(self, text: str) -> str | None: ...
     def rules(self, kind: RuleOwner, owner: str) -> Rules: ...
     def objects(self) -> tuple[Sequence[StoredObject], list[str]]: ...
+    def service_types(self) -> Sequence[str]: ...
 
     def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str: ...
     def delete_object(self, kind: Noun, number: str) -> object: ...
@@ -356,6 +357,7 @@ class Comparison:
         self._state = state
         self._organization = state.organization
         self._wanted = wanted
+        self._problems: list[str] = []
 
     def changes(self) -> list[Change]:
         """Return creations and changes. Raises BadRequest for an unknown name or an invalid manifest."""
@@ -371,7 +373,44 @@ class Comparison:
             revision = (applications[owner].revisions or {})[name]
             found += self._revision(owner, name, revision)
         found += [change for kind in LATE for change in self._objects(kind)]
+        if self._problems:
+            raise BadRequest(*self._problems, code="InvalidDirectory")
         return found
+
+    def _check_names(self, kind: Noun, name: str, present: StoredObject | None) -> None:
+        """Note names and types in an object's file that nothing has."""
+        content = self._wanted.objects[kind][name]
+        if kind == "service":
+            if present is None and content["type"] not in self._state.organization.service_types():
+                self._refuse(kind, name, ("type",), f"Unknown service type {content['type'][:80]!r}.")
+            elif present is not None and content["type"] != present.content["type"]:
+                now = present.content["type"]
+                self._refuse(kind, name, ("type",), f"The service has the type {now}, and a type can't change.")
+        for keys, noun, value in _references(kind, content):
+            if value not in self._known(noun, value):
+                self._refuse(kind, name, keys, f"Unknown {noun.replace('-', ' ')} {value[:100]!r}.")
+
+    def _refuse(self, kind: Noun, name: str, keys: tuple[str | int, ...], message: str) -> None:
+        self._problems.append(f"{self._wanted.place(kind, name, *keys)}: {message}")
+
+    def _known(self, noun: str, value: str) -> Collection[str]:
+        """Return the names that objects of a kind have, or will have."""
+        state, wanted = self._state, self._wanted
+        if noun == "application":
+            return {*state.applications, *(wanted.applications or ())}
+        if noun == "environment":
+            return {*state.environments, *(wanted.environments or ())}
+        if noun == "revision":
+            owner, _, name = value.rpartition("/")
+            application = (wanted.applications or {}).get(owner)
+            planned = () if application is None else application.revisions or ()
+            is_known = name in planned or (owner in state.applications and name in state.revisions(owner))
+            return {value} if is_known else ()
+        if noun == "service":
+            listed = {each.name for each in state.organization.list_services()}
+            return {*listed, *wanted.objects.get("service", ())}
+        kind: Noun = "service-account" if noun == "service-account" else "user"
+        return {*state.objects(kind), *wanted.objects.get(kind, ())}
 
     def superfluous(self) -> list[Change]:
         """Return deletions of objects that aren't in the directory, only of kinds that have a folder in it."""
@@ -422,8 +461,10 @@ class Comparison:
                     "Rename or delete it, or give the file another name."
                 )
             if name not in present:
+                self._check_names(kind, name, None)
                 yield Change(CREATE, f"{kind} {name}", put, after=after)
             elif not _same_object(kind, wanted[name], present[name].content):
+                self._check_names(kind, name, present[name])
                 yield Change(
                     CHANGE,
                     f"{kind} {name}",
@@ -591,6 +632,12 @@ class Comparison:
         planned = self._wanted.environments or {}
         if content.environment is not None and content.environment not in {*state.environments, *planned}:
             raise BadRequest(f"Unknown environment '{content.environment}' in revision {application}/{name}.")
+        for reference in revision_names(content.submodules):
+            if not self._known("revision", reference):
+                raise BadRequest(
+                    f"Unknown revision '{reference}' in submodules of revision {application}/{name}. "
+                    "Use APPLICATION/REVISION."
+                )
         now = state.revisions(application).get(name) if application in state.applications else None
         what, do = f"revision {application}/{name}", partial(self._put_revision, application, name, wanted)
         if now is None:
@@ -635,6 +682,44 @@ class Comparison:
             submodules=submodules,
         )
         state.revision_ids[application, name] = created
+
+
+_Reference = tuple[tuple[str | int, ...], str, str]  # where it is, the kind, and the name
+
+
+def _references(kind: Noun, content: Mapping[str, Any]) -> Iterator[_Reference]:
+    """Yield what the file of an object names.
+
+    Roles are left out: the server knows also those that the caller can't read.
+    """
+    if kind == "service":
+        for name, value in content.get("parameters", {}).items():
+            if isinstance(value, Mapping) and set(value) == {"fromVault", "vault"} and isinstance(value["vault"], str):
+                yield ("parameters", name, "vault"), "service", value["vault"]
+    elif kind == "git-source":
+        yield from _named(content, (), ("account", "service-account"), ("application", "application"))
+        yield from _named(content, (), ("vault", "service"))
+        yield from _named(content.get("previews"), ("previews",), ("environment", "environment"))
+    elif kind == "schedule":
+        yield from _named(content, (), ("application", "application"))
+        launch, bulk = content.get("launch"), content.get("bulk")
+        yield from _named(launch, ("launch",), ("environment", "environment"), ("revision", "revision"))
+        if isinstance(launch, Mapping) and isinstance(launch.get("submodules"), Mapping):
+            for revision in revision_names(launch["submodules"]):
+                yield ("launch", "submodules"), "revision", revision
+        select = bulk.get("select", {}) if isinstance(bulk, Mapping) else {}
+        for field_name in ("application", "environment"):
+            for index, each in enumerate(select.get(f"{field_name}s") or ()):
+                yield ("bulk", "select", f"{field_name}s", index), field_name, each
+        if isinstance(select.get("owner"), str):
+            yield ("bulk", "select", "owner"), "user", select["owner"].strip(" ").lower()
+
+
+def _named(content: Any, at: tuple[str | int, ...], *fields: tuple[str, str]) -> Iterator[_Reference]:
+    for name, noun in fields:
+        value = content.get(name) if isinstance(content, Mapping) else None
+        if isinstance(value, str):
+            yield (*at, name), noun, value
 
 
 def _vaults(content: Mapping[str, Any]) -> Iterator[str]:

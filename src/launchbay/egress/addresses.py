@@ -5,13 +5,14 @@ do, because their meaning changes between patch releases.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from launchbay.errors import AddressRefused, CannotStart
 from launchbay.ids import is_id
+from launchbay.model.machine import JUMP_POLICY, read_jump
 
 ALLOW_POLICY = "outgoing.allow"
 NO_POLICIES: Mapping[str, Any] = {}
@@ -162,6 +163,13 @@ def check_policy(text: str) -> None:
             raise ValueError(f"{part.strip()!r} has an @. Only the setting outgoing_allow accepts it.")
         if entry.is_plain:
             raise ValueError(f"{part.strip()!r} has a scheme. Only the setting outgoing_allow accepts it.")
+
+
+# The policies whose values have a form. A check raises ValueError.
+POLICY_CHECKS: Mapping[str, Callable[[bool | int | str], object]] = {
+    ALLOW_POLICY: lambda value: check_policy(str(value)),
+    JUMP_POLICY: read_jump,
+}
 
 
 def _own_entries(text: str) -> tuple[_Entry, ...]:

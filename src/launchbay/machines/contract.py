@@ -328,7 +328,6 @@ OpenShell = Callable[[], AbstractAsyncContextManager[Shell]]
 """Opens a connection: the first one, and again after a loss. Raises as the methods of a `Shell` do."""
 
 PORT_POLICY = "machines.ssh-port"
-JUMP_POLICY = "machines.jump"
 SUDO_POLICY = "machines.sudo-password"  # the name of a secret, not the secret
 
 

@@ -28,7 +28,6 @@ from launchbay.clock import Backoff
 from launchbay.errors import ActionFailed
 from launchbay.machines.answers import run_script, script
 from launchbay.machines.contract import (
-    JUMP_POLICY,
     SUDO_POLICY,
     OnData,
     ProviderContext,
@@ -41,7 +40,7 @@ from launchbay.machines.jump_hosts import JumpHosts
 from launchbay.machines.remote_commands import cannot_run, file_too_large
 from launchbay.machines.shell import ShellMachines
 from launchbay.machines.ssh_connection import SshHost, connect, describe, public_text
-from launchbay.model.machine import JUMP_FORM, JumpHost, Machine, SshAccess, host_and_port, read_jump
+from launchbay.model.machine import JUMP_FORM, JUMP_POLICY, JumpHost, Machine, SshAccess, host_and_port, read_jump
 
 _READ_BYTES = 64 * limits.KIB
 _CHUNK_BYTES = 32 * limits.KIB

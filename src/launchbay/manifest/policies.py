@@ -19,7 +19,7 @@ from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.limits import NAME_CHARS, POLICY_NODES
 from launchbay.manifest.reader import Bounds, read
 from launchbay.manifest.tree import MappingNode, Node, ScalarNode, children_of, is_null, kind_of, report_kind
-from launchbay.model.findings import Findings
+from launchbay.model.findings import Finding, Findings
 from launchbay.model.yaml_text import yaml_text
 
 PolicyValue: TypeAlias = bool | int | str
@@ -62,7 +62,17 @@ def _policies(document: Node, checks: Mapping[str, Check], findings: Findings) -
     if _KEY not in parts:
         findings.error("MissingKey", f"The key '{_KEY}' is missing. Put the policies under it.", document)
         return {}
-    section = parts[_KEY]
+    return _section(parts[_KEY], checks, findings)
+
+
+def check_policies(section: Node, checks: Mapping[str, Check]) -> tuple[Finding, ...]:
+    """Return what is wrong with policies that are part of another document."""
+    findings = Findings()
+    _section(section, checks, findings)
+    return findings.errors
+
+
+def _section(section: Node, checks: Mapping[str, Check], findings: Findings) -> dict[str, PolicyValue]:
     policies: dict[str, PolicyValue] = {}
     for name, node in children_of(section, f"'{_KEY}'", findings).items():
         if len(name) > NAME_CHARS or not _NAME.fullmatch(name):

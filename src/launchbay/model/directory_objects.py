@@ -5,6 +5,7 @@ They name other objects instead of giving their IDs, and contain no secrets.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -260,12 +261,28 @@ def _reference(name: str, value: Mapping[str, Any]) -> dict[str, str]:
 
 
 _TYPED_LATER = ("parameters", "submodules")
+_LAUNCH_TEXTS = ("environment", "revision", "instanceName", "labels")
+LAUNCH_BY_ID = ("version", "environmentId", "revisionId")
+LAUNCH_FIELDS = (*_TYPED_LATER, *_LAUNCH_TEXTS, "destroyInterval")
 
 
 def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a launch gets: its parameters have types that the manifest knows."""
-    texts = ("environment", "revision", "name", "instanceName", "labels")
+    """Return what a launch gets: its parameters have types that the manifest knows.
+
+    Raises ValueError for another field, which the API would take for a parameter.
+    """
+    for name in launch:
+        if name in LAUNCH_BY_ID:
+            raise ValueError(f"launch: {name} can't be in a directory. Use environment and revision, with names.")
+        if name not in LAUNCH_FIELDS:
+            near = get_close_matches(name, LAUNCH_FIELDS, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"Valid fields: {', '.join(LAUNCH_FIELDS)}."
+            raise ValueError(f"launch: unknown field {name[:80]!r}. {hint}")
     return {
-        name: for_json(value) if name in _TYPED_LATER else _texts(name, value) if name in texts else settled(value)
+        name: for_json(value)
+        if name in _TYPED_LATER
+        else _texts(name, value)
+        if name in _LAUNCH_TEXTS
+        else settled(value)
         for name, value in launch.items()
     }

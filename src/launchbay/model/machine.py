@@ -326,6 +326,9 @@ JUMP_FORM = "jump hosts such as ops@bastion.example:22=KEY-PAIR, separated by co
 _NO_JUMP = "none"
 
 
+JUMP_POLICY = "machines.jump"
+
+
 def read_jump(value: Any) -> tuple[JumpHost, ...]:
     """Return the jump hosts of a policy, a parameter or a resource.
 

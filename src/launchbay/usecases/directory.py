@@ -173,6 +173,9 @@ class StoredOrganization:
         found = self._call(directory_objects.list_directory_objects(self._ctx, self._id))
         return [StoredObject(*each) for each in (*found.objects, *found.unexported)], found.omitted
 
+    def service_types(self) -> list[str]:
+        return [each.id for each in self._ctx.app.service_types.all()]
+
     def put_object(self, kind: Noun, name: str, content: dict[str, Any]) -> str:
         """Make or change an object, and return its ID.
 

@@ -19,6 +19,8 @@ from launchbay.errors import BadRequest, FieldErrors, NotAllowed
 from launchbay.model.archive import with_revision_ids, with_revision_names
 from launchbay.model.directory_objects import (
     KINDS,
+    LAUNCH_BY_ID,
+    LAUNCH_FIELDS,
     Bulk,
     GitSource,
     Member,
@@ -495,7 +497,12 @@ async def _schedule_content(names: _Names, view: RecurringView) -> Schedule:
 async def _launch_by_name(names: _Names, launch: Mapping[str, Any]) -> dict[str, Any]:
     if launch.get("version") is not None:
         raise _Omitted("it names a version of the manifest. Let it launch a revision")
-    found = dict(launch)
+    found = {name: value for name, value in launch.items() if name in {*LAUNCH_FIELDS, *LAUNCH_BY_ID}}
+    if obsolete := {name: value for name, value in launch.items() if name not in found}:
+        # The obsolete form of a body, which has parameters beside its settings (reference §4, launch, rule 2).
+        if "labels" in found and "parameters" not in found:
+            obsolete["labels"] = found.pop("labels")
+        found["parameters"] = {**obsolete, **(found.get("parameters") or {})}
     for given, shown, kind in _LAUNCH_NAMES:
         if found.get(given) is not None:
             found[shown] = await names.name(kind, str(found.pop(given)))
@@ -525,12 +532,6 @@ def _mentions(document: Any, name: str) -> bool:
 
 async def _launch_by_id(names: _Names, launch: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(launch)
-    refused = sorted(set(found) & {"version", "environmentId", "revisionId"})
-    if refused:
-        raise BadRequest(
-            f"launch: {', '.join(refused)} can't be in a directory. Use environment and revision, with names.",
-            code="InvalidDirectory",
-        )
     for given, shown, kind in _LAUNCH_NAMES:
         if found.get(shown) is not None:
             found[given] = await names.number(kind, str(found.pop(shown)))

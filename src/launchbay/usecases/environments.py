@@ -8,15 +8,13 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
-from launchbay.egress.addresses import ALLOW_POLICY, check_policy
+from launchbay.egress.addresses import POLICY_CHECKS
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import new_id
-from launchbay.machines.contract import JUMP_POLICY
 from launchbay.manifest.policies import PolicyValue, read_policies, write_policies
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.labels import read_selector
-from launchbay.model.machine import read_jump
 from launchbay.store import environments as store
 from launchbay.store import instances, organizations, services
 from launchbay.store.database import unique_violation_as
@@ -184,7 +182,7 @@ def validate_policies(document: str) -> dict[str, PolicyValue]:
 
     Raises BadRequest with line and column of what is wrong.
     """
-    return read_policies(document, {ALLOW_POLICY: lambda value: check_policy(str(value)), JUMP_POLICY: read_jump})
+    return read_policies(document, POLICY_CHECKS)
 
 
 async def replace_policies(ctx: Context, environment_id: str, document: str) -> None:

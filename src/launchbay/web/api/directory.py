@@ -34,7 +34,7 @@ class NamedObject(msgspec.Struct):
 
 
 class UnexportedObject(NamedObject):
-    """An object that an export leaves out. The content is empty if no file can describe it."""
+    """An object without a file. Its content may be empty."""
 
     reason: str
 
