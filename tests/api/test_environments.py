@@ -206,10 +206,10 @@ async def test_properties_of_every_type_come_back_with_exactly_their_fields_in_t
         ([_property("", 1, "int")], "Invalid property name"),
         ([{"name": "n", "type": "int"}], "value: this field is required"),
         ([{"name": "n", "value": 1}], "type: this field is required"),
-        ([{"name": 5, "value": 1, "type": "int"}], "name: expected str, got int"),
-        (["n"], "expected object, got str"),
-        ({"n": 1}, "expected array, got object"),
-        (None, "expected array, got null"),
+        ([{"name": 5, "value": 1, "type": "int"}], "name: expected a string, got a whole number"),
+        (["n"], "expected an object, got a string"),
+        ({"n": 1}, "expected a list, got an object"),
+        (None, "expected a list, got null"),
     ],
 )
 async def test_properties_that_cannot_be_kept_are_400_and_change_nothing(api: Api, entries: Any, says: str) -> None:

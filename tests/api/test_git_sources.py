@@ -441,7 +441,7 @@ async def test_refusals_say_what_is_wrong_and_what_to_do(follower: Follower, api
     told = refused(await api.post(path, {**body, "accountId": me}), 400, "UnknownId")
     assert "A source acts for a service account, not for a person" in told
     told = refused(await api.post(path, {**body, "applies": "later"}), 400, "WrongField")
-    assert told == "applies: invalid enum value 'later'; expected after-approval, at-once or change-set."
+    assert told == "applies: invalid value 'later'; expected after-approval, at-once or change-set."
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ async def test_a_firing_needs_the_permission_that_its_maker_has_then(api: Api) -
         ({"cron": "0 0 31 4,JUN *"}, "There is no day '31' in April or June."),
         ({"cron": "0 0 32 2 *"}, "Bad day-of-month '32'. Use 1 to 31 or L"),
         ({"cron": "0 5 * *"}, "expected 5 fields, found 4: minute, hour"),
-        ({"whenBusy": "wait"}, "whenBusy: invalid enum value 'wait'; expected queue or skip."),
+        ({"whenBusy": "wait"}, "whenBusy: invalid value 'wait'; expected queue or skip."),
         ({"zone": "Europe/Nowhere"}, "zone: Unknown time zone"),
         ({"cron": "* * * * * ?"}, "more often than every 10 seconds"),
         ({"endsAt": 1}, "no time in the future"),

@@ -82,7 +82,7 @@ async def test_a_source_that_makes_no_sense_is_refused_and_stays_in_the_form(
         ({"url": "ftp://git.example.org/x"}, "URL: Use https://HOST/PATH"),
         ({"interval": "5"}, "Look every: Add a unit"),
         ({"credential": "deploy"}, "Secret or key pair: Name its vault too"),
-        ({"applies": "sometimes"}, "Invalid enum value"),
+        ({"applies": "sometimes"}, "expected after-approval, at-once or change-set"),
         ({"preview_environment": "5f" * 12}, "Lifetime of a preview"),
     ):
         page = await shown(visitor, base, **{**right, **wrong})

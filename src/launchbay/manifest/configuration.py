@@ -53,7 +53,7 @@ def configure(manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str,
 
 
 def query_hint(name: str) -> str:
-    """Return a sentence if a parameter of this name was meant for the query of a launch, otherwise nothing."""
+    """Return a sentence if the query of a launch has a parameter of this name."""
     return f"It is a parameter of the query: send POST …/launch?{name}=fail." if name == "ifExists" else ""
 
 

@@ -22,6 +22,7 @@ from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.findings import Hints
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.wrong_values import converted
 
 LIST_ITEMS = 20
 LOG_LINES = 50
@@ -175,10 +176,10 @@ class Tool:
     def read(self, given: Mapping[str, Any]) -> Arguments:
         """Return the arguments. Raises Refused with the field that is wrong."""
         try:
-            return msgspec.convert(given, self.arguments)
-        except msgspec.ValidationError as error:
+            return converted(given, self.arguments)
+        except ValueError as error:
             known = ", ".join(self.arguments.__struct_fields__) or "none"
-            raise Refused(f"Wrong arguments of {self.name}: {error}. Its arguments: {known}.") from None
+            raise Refused(f"Wrong arguments of {self.name}: {error} Its arguments: {known}.") from None
 
 
 @cache

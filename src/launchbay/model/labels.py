@@ -7,6 +7,7 @@ from typing import Any
 
 from launchbay.errors import BadRequest
 from launchbay.limits import LABEL_NAME_CHARS, LABEL_SELECTOR_CHARS, LABEL_VALUE_CHARS, LABELS
+from launchbay.model.wrong_values import plain_kind
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?")
 _VALUE = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._/:@+-]*[A-Za-z0-9])?)?")
@@ -27,7 +28,13 @@ def read_labels(given: Mapping[str, Any]) -> dict[str, str]:
     for name, value in given.items():
         _check_name(name)
         if not isinstance(value, str):
-            raise BadRequest(f"The value of the label {name} must be a string.", code="InvalidLabel", field="labels")
+            hint = [] if name != "labels" else ['Send the labels themselves, such as {"team": "web"}.']
+            raise BadRequest(
+                f"The value of the label {name} must be a string, not {plain_kind(value)}.",
+                *hint,
+                code="InvalidLabel",
+                field="labels",
+            )
         _check_value(name, value)
     return dict(sorted(given.items()))
 

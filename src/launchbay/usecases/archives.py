@@ -42,6 +42,7 @@ from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.redaction import Redactor
 from launchbay.model.sleep_windows import SleepRules
+from launchbay.model.wrong_values import converted
 from launchbay.model.yaml_text import yaml_text
 from launchbay.planning import off_loop_if_large
 from launchbay.quotas import Quota
@@ -302,9 +303,9 @@ def read_archive(document: Mapping[str, Any]) -> Archive:
             code="InvalidArchive",
         )
     try:
-        return msgspec.convert(document, Archive)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"The document isn't an archive of an organization: {error}.", code="InvalidArchive") from None
+        return converted(document, Archive)
+    except ValueError as error:
+        raise BadRequest(f"The document isn't an archive of an organization: {error}", code="InvalidArchive") from None
 
 
 async def import_organization(ctx: Context, document: Mapping[str, Any], name: str | None, *, plan: bool) -> Imported:

@@ -37,6 +37,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import is_stored_as
+from launchbay.model.wrong_values import converted
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import REDACTED
 from launchbay.service_types.secrets import SECRET_NAME, VAULT, is_reference, parse_reference
@@ -408,9 +409,9 @@ async def _put_git_source(names: _Names, name: str, existing: str | None, conten
     for each in ("account", "application", "paused", "previews"):
         document.pop(each, None)
     try:
-        settings = msgspec.convert(document, GitSettings)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"{error}.", code="InvalidDirectory") from None
+        settings = converted(document, GitSettings)
+    except ValueError as error:
+        raise BadRequest(str(error), code="InvalidDirectory") from None
     if settings.interval_ms is not None:
         _within("intervalMs", settings.interval_ms, limits.GIT_INTERVAL_SHORTEST_MS, limits.TIME_LATEST_MS)
     vault = None if content.vault is None else await names.number("service", content.vault)
@@ -616,7 +617,7 @@ async def _bulk_by_id(names: _Names, bulk: Bulk) -> Doing:
     )
     wanted.conditions()  # an invalid selector is refused now
     try:
-        act = msgspec.convert(
+        act = converted(
             {
                 "act": bulk.act,
                 "workflow": bulk.workflow,
@@ -626,8 +627,8 @@ async def _bulk_by_id(names: _Names, bulk: Bulk) -> Doing:
             },
             Act,
         )
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"bulk: {error}.", code="InvalidDirectory") from None
+    except ValueError as error:
+        raise BadRequest(f"bulk: {error}", code="InvalidDirectory") from None
     if bulk.stop_after_failures is not None:
         _within("stopAfterFailures", bulk.stop_after_failures, 1, limits.BULK_INSTANCES)
     return Doing(

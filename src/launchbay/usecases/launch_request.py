@@ -96,7 +96,7 @@ def _id(given: Mapping[str, Any], name: str) -> str | None:
 
 
 def _name(given: Mapping[str, Any]) -> str | None:
-    """Return the name, or None for one that is left out or has only spaces: forms send those."""
+    """Return the name, or None without one. Forms send only spaces for none."""
     name = _text(given, "instanceName")
     return validate_name(name, "instanceName") if name and name.strip(" ") else None
 
@@ -290,7 +290,7 @@ _FIELDS_SHOWN = 8
 
 
 def ignored_in_configuration(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a warning for a blank name, and each unknown field of a configuration or its submodules.
+    """Return warnings for a blank name and unknown fields of a configuration.
 
     Older clients send some, and no endpoint of the reference refuses them (conformance.md, "States").
     """

@@ -66,7 +66,7 @@ class ParameterUpdate:
     allows_holes: bool = False
 
     async def validate(self, given: Mapping[str, Any], stored: ServiceParameters | None = None) -> ServiceParameters:
-        """Return the parameters as they are to be stored; `stored` are those of an existing service.
+        """Return the parameters to store; `stored` are those of an existing service.
 
         Raises FieldErrors with everything that is wrong, by parameter, and NotAllowed for a vault that is not the
         caller's to read.

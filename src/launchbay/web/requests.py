@@ -16,6 +16,7 @@ from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedB
 from launchbay.ids import canonical_id
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
 from launchbay.model.scalars import settled
+from launchbay.model.wrong_values import alternatives, types_inside, wrong_value
 from launchbay.urlencoded import MEDIA_TYPE as FORM
 from launchbay.urlencoded import decode_fields
 from launchbay.usecases.context import AppContext, Context
@@ -132,10 +133,6 @@ def _too_large(bytes_max: int) -> TooLarge:
 
 
 _CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
-_ERROR_PATH = re.compile(r"(.*?) - at (?:key in )?`\$(.*)`", re.DOTALL)
-_PATH_PART = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
-_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
-_MISSING_FIELD = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _FIRST_NAME = re.compile(r"\.([^.\[]+)")
 # Longer bodies are read in a thread, so that they don't block other requests.
 INLINE_BYTES = 64 * KIB
@@ -205,8 +202,8 @@ def _read_query(query_string: bytes, wanted: type[msgspec.Struct]) -> Any:
     try:
         return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
-        field, message = _explained(error, wanted)
-        raise BadRequest(f"Query parameter {field}: {message}." if field else f"Query: {message}.") from None
+        found = wrong_value(error, values, wanted)
+        raise BadRequest(f"Query parameter {found}." if found.path else f"Query: {found}.") from None
 
 
 @lru_cache
@@ -281,7 +278,7 @@ def _unknown_fields(value: Any, types: Iterable[msgspec.inspect.Type], path: str
 
     `value` has one of the types.
     """
-    kinds = list(_alternatives(types))
+    kinds = list(alternatives(types))
     if not kinds:
         return  # of any shape: all of it is known
     structs = [each for each in kinds if isinstance(each, msgspec.inspect.StructType)]
@@ -292,9 +289,11 @@ def _unknown_fields(value: Any, types: Iterable[msgspec.inspect.Type], path: str
             if structs and name not in known:
                 yield shown
             else:
-                yield from _unknown_fields(inner, [found for each in kinds for found in _inside(each, name, "")], shown)
+                yield from _unknown_fields(
+                    inner, [found for each in kinds for found in types_inside(each, name, "")], shown
+                )
     elif isinstance(value, list):
-        inside = [found for each in kinds for found in _inside(each, None, "0")]
+        inside = [found for each in kinds for found in types_inside(each, None, "0")]
         for number, inner in enumerate(value if inside else ()):
             yield from _unknown_fields(inner, inside, f"{path}[{number}]")
 
@@ -331,12 +330,13 @@ def _typed(value: Any, wanted: Any, *, field_errors: bool) -> Any:
         except msgspec.ValidationError as error:
             if "got `float`" not in str(error):
                 raise
-        return msgspec.convert(_with_whole_numbers(value, [_type_info(wanted)]), wanted)
+        value = _with_whole_numbers(value, [_type_info(wanted)])
+        return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
-        field, message = _explained(error, wanted)
-        if field_errors and field:
-            raise FieldErrors({_first_name(field): [f"{message}."]}) from None
-        raise BadRequest(f"{field}: {message}." if field else f"{message}.", code="WrongField") from None
+        found = wrong_value(error, value, wanted)
+        if field_errors and found.path:
+            raise FieldErrors({_first_name(found.path): [f"{found.problem}."]}) from None
+        raise BadRequest(f"{found}.", code="WrongField") from None
 
 
 _EXACT_MAX = 2**53  # up to here every integer is a double
@@ -344,66 +344,17 @@ _EXACT_MAX = 2**53  # up to here every integer is a double
 
 def _with_whole_numbers(value: Any, types: Iterable[msgspec.inspect.Type]) -> Any:
     """Return the value with `1e3` and `5.0` as integers where those are wanted."""
-    kinds = list(_alternatives(types))
+    kinds = list(alternatives(types))
     if isinstance(value, float):
         wants_integer = any(isinstance(each, msgspec.inspect.IntType) for each in kinds)
         return int(value) if wants_integer and value.is_integer() and abs(value) <= _EXACT_MAX else value
     if isinstance(value, dict):
         return {
-            name: _with_whole_numbers(inner, [found for each in kinds for found in _inside(each, name, "")])
+            name: _with_whole_numbers(inner, [found for each in kinds for found in types_inside(each, name, "")])
             for name, inner in value.items()
         }
-    inside = [found for each in kinds for found in _inside(each, None, "0")]
+    inside = [found for each in kinds for found in types_inside(each, None, "0")]
     return [_with_whole_numbers(each, inside) for each in value] if isinstance(value, list) and inside else value
-
-
-def _explained(error: msgspec.ValidationError, wanted: Any) -> tuple[str, str]:
-    """Return the path of the invalid field ("" for the entire value) and the problem."""
-    message, path = str(error), ""
-    located = _ERROR_PATH.fullmatch(message)
-    if located is not None:
-        message, path = located.group(1), located.group(2)
-    unknown, missing = _UNKNOWN_FIELD.fullmatch(message), _MISSING_FIELD.fullmatch(message)
-    if unknown is not None:
-        path, message = f"{path}.{unknown.group(1)}", "unknown field; remove it"
-    elif missing is not None:
-        path, message = f"{path}.{missing.group(1)}", "this field is required"
-    else:
-        allowed = _allowed(wanted, path) if message.startswith("Invalid enum value") else []
-        message = message.replace("`", "")
-        message = message[:1].lower() + message[1:]
-        if allowed:
-            *others, last = allowed
-            message += f"; expected {', '.join(others)} or {last}" if others else f"; expected {last}"
-    return path.removeprefix("."), message
-
-
-def _allowed(wanted: Any, path: str) -> list[str]:
-    """Return the values that the field at a path such as `.events[2]` may have."""
-    found = [msgspec.inspect.type_info(wanted)]
-    for name, index in _PATH_PART.findall(path):
-        found = [inner for each in _alternatives(found) for inner in _inside(each, name or None, index)]
-    values = [each.values for each in _alternatives(found) if isinstance(each, msgspec.inspect.LiteralType)]
-    return [str(value) for each in values for value in each]
-
-
-def _alternatives(types: Iterable[msgspec.inspect.Type]) -> Iterator[msgspec.inspect.Type]:
-    for each in types:
-        if isinstance(each, msgspec.inspect.Metadata):
-            yield from _alternatives([each.type])
-        elif isinstance(each, msgspec.inspect.UnionType):
-            yield from _alternatives(each.types)
-        else:
-            yield each
-
-
-def _inside(outer: msgspec.inspect.Type, name: str | None, index: str) -> list[msgspec.inspect.Type]:
-    """Return the types of a field, or of the items."""
-    if isinstance(outer, msgspec.inspect.StructType):
-        return [each.type for each in outer.fields if each.encode_name == name]
-    if isinstance(outer, msgspec.inspect.ListType | msgspec.inspect.SetType):
-        return [outer.item_type] if index else []
-    return [outer.value_type] if isinstance(outer, msgspec.inspect.DictType) else []
 
 
 def _first_name(path: str) -> str:

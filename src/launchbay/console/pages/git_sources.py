@@ -13,6 +13,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS, INTERVAL_LONGEST_MS
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.lifetimes import duration
+from launchbay.model.wrong_values import converted
 from launchbay.store.access_tokens import ServiceAccountRow
 from launchbay.store.git_sources import GitSource
 from launchbay.usecases import forges, git_sources, git_syncs
@@ -267,8 +268,8 @@ async def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceReque
         **{name: form.text(name) or None for name in _OPTIONAL},
     }
     try:
-        settings = msgspec.convert(msgspec.to_builtins(msgspec.structs.replace(old, **values)), GitSettings)
-    except msgspec.ValidationError as error:
+        settings = converted(msgspec.to_builtins(msgspec.structs.replace(old, **values)), GitSettings)
+    except ValueError as error:
         raise BadRequest(str(error), code="InvalidGitSource") from error
     return GitSourceRequest(
         name=form.text("name"),
