@@ -277,17 +277,17 @@ def test_whatever_takes_parameters_prints_what_was_ignored(cli: Shell, tmp_path:
 
 
 def test_a_launch_returns_the_instance_that_has_its_name(cli: Shell, tmp_path: Path) -> None:
-    uploaded(cli, tmp_path, "named", "launch: {steps: []}\n")
-    first = cli.good("launch", "named", "--name", "one", "--wait", "-o", "json")
+    uploaded(cli, tmp_path, "unrepeated", "launch: {steps: []}\n")
+    first = cli.good("launch", "unrepeated", "--name", "one", "--wait", "-o", "json")
     for more in ((), ("--wait",)):
-        told = cli.run("launch", "named", "--name", "one", "--if-exists", "return", *more)
+        told = cli.run("launch", "unrepeated", "--name", "one", "--if-exists", "return", *more)
         assert told.exit_code == 0, told.stderr
         assert "Warning: 'one' is a living instance already:" in told.stderr
         assert "has started" not in told.stderr
         assert told.stdout.strip() == json.loads(first)["id"]
 
     for way in ("fail", "return"):
-        nameless = cli.run("launch", "named", "--if-exists", way)
+        nameless = cli.run("launch", "unrepeated", "--if-exists", way)
         assert (nameless.exit_code, "Add --name, or leave --if-exists out." in nameless.stderr) == (2, True)
 
 

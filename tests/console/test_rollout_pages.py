@@ -75,7 +75,7 @@ async def test_the_page_of_a_version_shows_which_instances_it_would_change(
     page = await get(visitor, f"/console/applications/{application}/versions/3")
     text = " ".join(page.text.split())
     assert "2 instances change" in text
-    assert "version 2 Show difference Starts –Changes tables input.release 1 → 2Stops –Runs tables#update" in text
+    assert "version 2 Show difference Starts –Changes tables input.release 1 → 2Stops –Runs now tables#update" in text
     assert f"/console/applications/{application}/versions/3?against=2#h-d" in page.links
     for instance in instances:
         assert f"/console/instances/{instance}" in page.links

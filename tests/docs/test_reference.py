@@ -18,7 +18,12 @@ ACTIONS = sorted((DOCS / "reference" / "actions").glob("*.md"))
 _SETTING = re.compile(r"^\| `([a-z_]+)` \| (\S+) \|", re.MULTILINE)
 _PARAMETER = re.compile(r"^\| `([^`]+)` \| (\S+) \| (yes)? ?\|", re.MULTILINE)
 _OUTPUT = re.compile(r"^\| `([^`]+)` \| [A-Z][^|]*\|$", re.MULTILINE)
-STEPS = [block for page in ACTIONS for block in blocks(page) if block.language == "yaml"]
+STEPS = [
+    block
+    for page in ACTIONS
+    for block in blocks(page)
+    if block.language == "yaml" and not block.text.startswith("policies:")
+]
 
 
 def action_sections() -> dict[str, str]:
