@@ -201,7 +201,7 @@ async def test_requests_of_organizations_that_one_person_created_count_together(
     async with bounded(databases, quota_requests_per_s=20, organization_creators="user-managers") as api:
         outsider, _, _ = await api.outsider()
         branches = [accepted(await outsider.post("organizations", {"name": fresh_name()}))["id"] for _ in range(5)]
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # what made them counts no more within this second
         people = [await api.member("Read: [/*]", organization=branch) for branch in branches]
         for person, branch in zip(people, branches, strict=True):
             await person.get(f"organizations/{branch}")  # so that the process knows whose requests these are

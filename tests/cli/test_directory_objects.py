@@ -104,6 +104,17 @@ def test_a_directory_holds_services_accounts_sources_and_schedules(cli: Shell, t
     assert exported(cli, tmp_path / "third") == first
 
 
+def test_a_reference_that_a_file_leaves_out_is_kept_and_is_no_difference(cli: Shell, tmp_path: Path) -> None:
+    new_organization(cli)
+    names = ("services/Cloud.yaml", "services/Other secrets.yaml")
+    applied(cli, written(tmp_path / "given", {name: FILES[name] for name in names}))
+    shorter, mark, _ = FILES["services/Cloud.yaml"].partition("  configuration.credential")
+    assert mark
+    without = written(tmp_path / "without", {names[0]: shorter, names[1]: FILES[names[1]]})
+    assert "No changes." in applied(cli, without)
+    assert b"fromVault: '1.10'" in exported(cli, tmp_path / "exported")[names[0]]
+
+
 def test_an_export_names_what_it_lacks(cli: Shell, tmp_path: Path) -> None:
     new_organization(cli)
     files = {

@@ -297,7 +297,7 @@ _WANTED_CONSUMER = api.ConsumerConfig(
 
 
 def is_ours(found: api.StreamConfig, wanted: api.StreamConfig) -> bool:
-    """Tell whether a stream may be changed: it is Launchbay's, or like it."""
+    """Return whether a stream may be changed: it is Launchbay's, or like it."""
     is_alike = found.description == _DESCRIPTION or found.subjects == wanted.subjects
     return is_alike and found.retention == wanted.retention
 

@@ -4,7 +4,7 @@ Reading leaves out what can't be in a file and says so in a sentence. Making an 
 kind, with their permissions. Secrets stay where they are; a new object may lack them until somebody sets them.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -166,10 +166,10 @@ def _ambiguous(kind: str, name: str) -> BadRequest:
     )
 
 
-async def list_directory_objects(ctx: Context, organization_id: str, kinds: Iterable[Noun] = tuple(KINDS)) -> Listing:
+async def list_directory_objects(ctx: Context, organization_id: str) -> Listing:
     """Return the objects that the caller may read."""
     names, found = _Names(ctx, organization_id), Listing([], [])
-    for kind in kinds:
+    for kind in KINDS:
         await _READERS[kind](names, found)
     await _webhooks(ctx, organization_id, found)
     return Listing(
