@@ -140,7 +140,7 @@ application:
 
 @pytest.mark.slow
 def test_a_name_that_turns_the_direction_of_text_leaves_its_neighbors_in_place(page: Page, site: Site) -> None:
-    name = f"{fresh_name('Ketch')}\u202efdp.exe"
+    name = f"{fresh_name('Ketch')} \u05e1\u05e4\u05d9\u05e0\u05d4"  # Hebrew
     instance = site.launch(
         site.application("launch: {steps: []}\n" + FAILING_LATE.replace("launch", "break")), instanceName=name
     )
