@@ -350,7 +350,7 @@ def test_a_directory_that_is_not_empty_is_not_written_into(organization: Shell, 
         ({"applications/a/manifest.yaml": "", "applications/a/source.yaml": "url: http://x"}, "Delete one of them"),
         ({"applications/a/source.yaml": "uri: x"}, "source.yaml"),
         ({"applications/a/labels.yaml": "a b: x"}, "labels.yaml: 'a b' can't be the name of a label"),
-        ({"applications/a/labels.yaml": "tier: 1"}, "Expected `str`, got `int`"),
+        ({"applications/a/labels.yaml": "tier: true"}, "Expected `str`, got `bool`"),
         ({"environments/a.yaml": "labels: {team: '-'}"}, "The label team can't have the value '-'"),
         ({"applications/a/revisions/r/other.yaml": ""}, "Valid names: revision.yaml"),
     ],
@@ -384,11 +384,12 @@ def test_what_cannot_be_done_is_told_before_anything_is_done(
 
 
 def test_what_fails_on_the_way_tells_what_is_done(organization: Shell, tmp_path: Path) -> None:
-    files = {"roles/A.yaml": "- Read: [/*]\n", "roles/B.yaml": "- Nothing: [/*]\n"}
+    wrong = "type: builtin:cloud_account\nparameters: { configuration.nothing: 1 }\n"  # the server alone knows it
+    files = {"roles/A.yaml": "- Read: [/*]\n", "services/B.yaml": wrong}
     told = organization.bad(1, "apply", str(written(tmp_path / "half", files)), "--yes")
     assert "1 applied, 1 left" in told
-    written(tmp_path / "half", {"roles/B.yaml": "- Read: [/roles/*]\n"})
-    assert signs(organization.good("apply", str(tmp_path / "half"), "--yes")) == ["+ role B"]
+    written(tmp_path / "half", {"services/B.yaml": "type: builtin:cobalt_secure_store\n"})
+    assert signs(organization.good("apply", str(tmp_path / "half"), "--yes")) == ["+ service B"]
 
 
 TEXTS = st.text(st.characters(blacklist_categories=["Cs", "Cc"], whitelist_characters="\n\t"), max_size=12)
