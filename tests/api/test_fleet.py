@@ -240,7 +240,7 @@ async def test_labels_are_changed_by_who_may_edit_and_are_checked(own: Api) -> N
         refused(await own.put(f"{path}/labels", {"a": "x,y"}), 400, "InvalidLabel")
         refused(await own.put(f"{path}/labels", {f"l{number}": "" for number in range(33)}), 400, "InvalidLabel")
         told = refused(await own.put(f"{path}/labels", {"size": 1}), 400, "InvalidLabel")
-        assert told == "The value of the label size must be a string."
+        assert told == "The value of the label size must be a string, not a whole number."
         told = refused(await own.put(f"{path}/labels", {"good": "1", "team": "a b"}), 400, "InvalidLabel")
         assert told.startswith("The label team can't have the value 'a b'. Use at most ")
 

@@ -219,7 +219,7 @@ async def test_what_the_list_shows_is_exported_and_no_cell_is_a_formula(
     monkeypatch.setattr(instances, "_EXPORTED_AT_ONCE", 2)
     word = fresh_name("brig").replace(" ", "-")
     application = await api.application("launch: {steps: []}\n")
-    names = [f"=1+{word}", f'@{word}, "x"', f"-{word}", f"plain {word}\nline", f"{word}"]
+    names = [f"=1+{word}", f'@{word}, "x"', f"-{word}", f"plain {word} line", f"{word}"]
     ids = [await api.launch(application, instanceName=each) for each in names]
     accepted(await api.put(f"instances/{ids[4]}/labels", {"team": "quay", "alone": ""}))
     await api.settled(ids[4])

@@ -940,6 +940,7 @@ _COMPILE_CHAR_NS = 1_500
 _COMPILE_CLASS_NS = 5_000
 _STATE_NS = 12.0  # for each instruction of a regular expression and each byte of the text
 _STATE_GROUP_NS = 1.0
+ROUND_COST = Cost(2_500)  # a number close to 0 has hundreds of digits
 JSON_COST = Cost(500, char_ns=6, char_bytes=8, item_ns=1_500, item_bytes=ITEM_BYTES, is_deep=True)
 _YAML_COST = Cost(200_000, char_ns=3_000, char_bytes=12, item_ns=30_000, item_bytes=1_000, is_deep=True)
 _READ_JSON_COST = Cost(3_000, char_ns=100, char_bytes=5)
@@ -965,9 +966,9 @@ FUNCTIONS: Mapping[str, _Function] = {
     "keys": _Function(_keys, 1, 1),
     "values": _Function(_values, 1, 1),
     "range": _Function(_range, 1, 1),
-    "round": _Function(_rounded(ROUND_HALF_UP), 1, 1),
-    "floor": _Function(_rounded(ROUND_FLOOR), 1, 1),
-    "ceil": _Function(_rounded(ROUND_CEILING), 1, 1),
+    "round": _Function(_rounded(ROUND_HALF_UP), 1, 1, ROUND_COST),
+    "floor": _Function(_rounded(ROUND_FLOOR), 1, 1, ROUND_COST),
+    "ceil": _Function(_rounded(ROUND_CEILING), 1, 1, ROUND_COST),
     "sort": _Function(_sorted, 1, 1, Cost(item_ns=300, item_bytes=8)),
     "min": _Function(_extreme("min", min), 1, 1, Cost(item_ns=300)),
     "max": _Function(_extreme("max", max), 1, 1, Cost(item_ns=300)),

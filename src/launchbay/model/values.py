@@ -179,13 +179,14 @@ def coerced_if_possible(type_: Type | None, value: Any) -> Any:
 def coerce_text(type_: Type, value: Any) -> Any:
     """Return a workflow parameter of the API as the type: a string, containing JSON if the type has structure.
 
-    For `object`, a string that isn't a JSON object or array is the value itself. Other values are coerced directly.
-    Raises `CoercionError` (conformance.md, "States").
+    For `object`, a string is a JSON object or array, or a number, boolean or null exactly as JSON writes it (reference
+    §4: every value is sent as a string), and else the value itself. Other values are coerced directly. Raises
+    `CoercionError` (conformance.md, "States").
     """
     if not isinstance(value, str):
         return coerce(type_, value)
     if type_ == OBJECT and value.lstrip(_JSON_SPACE)[:1] not in ("{", "["):
-        return coerce(type_, value)
+        return coerce(type_, _written_scalar(value))
     if isinstance(type_, Primitive) and type_ != OBJECT:
         return None if type_ == UNIT and value.strip() == "null" else coerce(type_, value)
     try:
@@ -197,6 +198,15 @@ def coerce_text(type_: Type, value: Any) -> Any:
             raise CoercionError(type_, f"a string that is {error}") from None
         return value
     return coerce(type_, parsed)
+
+
+def _written_scalar(text: str) -> Any:
+    """Return the number, boolean or null whose only JSON text this is, or the text: `1.10` and `1e3` lose nothing."""
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return text
+    return value if not isinstance(value, str) and json.dumps(value) == text else text
 
 
 def _coerce(type_: Type, value: Any, depth: int) -> Any:
