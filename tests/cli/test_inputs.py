@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.cli.inputs import document, mapping, parse_duration_ms, parse_past_ms, parse_time_ms, text_or_file
+from launchbay.cli.inputs import (
+    document,
+    file_text,
+    inputs,
+    mapping,
+    parse_duration_ms,
+    parse_past_ms,
+    parse_time_ms,
+    text_or_file,
+)
+from launchbay.cli.verbs import all_operations
 from tests.support.shell import Shell
 
 SCRIPT = "from launchbay.cli.main import main; main(prog_name='launchbay')"
@@ -146,3 +156,47 @@ def test_documents_are_json_or_yaml_and_texts_may_stand_in_files() -> None:
         document("{", "x")
     assert text_or_file("plain") == "plain"
     assert text_or_file("@") == "@"
+
+
+def _takes_file() -> list[tuple[str, str]]:
+    """Return operation and argument of each value that is the text of a file, or can be."""
+    return [
+        (operation.name, each.name)
+        for operation in all_operations().values()
+        for each in inputs(operation)
+        if each.parameter is not None and each.parameter.metavar in {"FILE", "YAML"}
+    ]
+
+
+@pytest.mark.parametrize(("operation", "argument"), _takes_file())
+def test_each_argument_that_takes_a_file_takes_it_as_at_file(tmp_path: Path, operation: str, argument: str) -> None:
+    file = tmp_path / "given"
+    file.write_text('{"a.b": "1.10"}', "utf-8")
+    entry = next(each for each in inputs(all_operations()[operation]) if each.name == argument)
+    assert entry.read(f"@{file}", None, {}) in ('{"a.b": "1.10"}', {"a.b": "1.10"})  # type: ignore[arg-type] # asks no server
+
+
+def test_the_arguments_that_take_files_are_known() -> None:
+    assert {
+        ("replace_policies", "text"),
+        ("replace_manifest", "text"),
+        ("preview_impact", "text"),
+        ("preview_environment_impact", "policies"),
+        ("put_directory_object", "content"),
+        ("import_organization", "archive"),
+        ("check_role", "permissions"),
+    } <= set(_takes_file())
+
+
+def test_a_file_whose_name_begins_with_an_at_sign_has_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("@x").write_text("of @x", "utf-8")
+    Path("x").write_text("of x", "utf-8")
+    assert (file_text("@x"), file_text("x"), file_text("./@x"), file_text("@@x")) == ("of x", "of x", "of @x", "of @x")
+
+
+def test_standard_input_is_a_file_with_and_without_an_at_sign(shell: Shell) -> None:
+    for name in ("-", "@-"):
+        told = shell.run("validate", name, stdin="nonsense: 1\n")
+        assert "Can't read" not in told.stderr, told
+        assert "nonsense" in told.stdout, told

@@ -176,11 +176,16 @@ def parse_past_ms(text: str) -> int:
 
 def text_or_file(text: str) -> str:
     """Return the string, or for `@FILE` the content of the file; `@-` is standard input."""
-    return file_text(text[1:]) if text.startswith("@") and len(text) > 1 else text
+    return file_text(text) if text.startswith("@") and len(text) > 1 else text
 
 
 def file_text(name: str) -> str:
-    """Return the text of a file; `-` is standard input. Raises UsageError if it can't be read."""
+    """Return the text of a file, also if named as `@FILE`; `-` is standard input.
+
+    Raises UsageError if it can't be read.
+    """
+    if len(name) > 1:
+        name = name.removeprefix("@")
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -324,6 +329,8 @@ _FORMS = {
     "interval": _Form(_parse_length_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),
     "destroy_at": _Form(_parse_future_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
+    "policies": _Form(text_or_file, "Policies of the environment in YAML, or @FILE.", "YAML"),
+    "content": _Form(text_or_file, "Content of the object's file in YAML, or @FILE.", "YAML"),
 }
 
 
