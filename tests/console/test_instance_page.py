@@ -119,7 +119,7 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     assert isinstance(await post(visitor, f"{path}/undo-destroy"), httpx.Response)
     page = await get(visitor, path)
     assert "take this back" not in page.text
-    assert "The instance is destroyed." in page.text, "its end by its lifetime, in the section on it"
+    assert "Launchbay destroys the instance." in page.text, "its end by its lifetime, in the section on it"
     again = await post(visitor, f"{path}/undo-destroy")
     assert isinstance(again, Page)
     assert again.status == 409

@@ -298,7 +298,7 @@ def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -
     if document and "destroyAt" in document:
         at = from_ms(document["destroyAt"]).isoformat(timespec="seconds")
         advice = f"Take it back: launchbay instance undo-destroy {call.path[0]}"
-        click.echo(f"The instance is destroyed at {at}. {advice}", err=True)
+        click.echo(f"Launchbay destroys the instance at {at}. {advice}", err=True)
     if options["wait"] and job:
         follow(connection, call.path[0], job, options["timeout"])
     else:

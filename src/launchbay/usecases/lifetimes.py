@@ -118,9 +118,9 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
         waiting = await schedules.get_waiting_destroy(work.connection, instance_id=record.id)
         idle_ends_at = await _idle_end(work, record, rules)
     now, destroy_at = ctx.app.clock.now(), record.destroy_at
-    end, what = destroy_at, "The instance is destroyed."
+    end, what = destroy_at, "Launchbay destroys the instance."
     if idle_ends_at is not None and (end is None or idle_ends_at < end):
-        end, what = idle_ends_at, "The instance is destroyed if nothing runs until then."
+        end, what = idle_ends_at, "Launchbay destroys the instance if nothing runs until then."
     coming = []
     if end is not None and record.status is not InstanceStatus.DESTROYED:
         by_mail = ", and its owner by email," if rules.mail else ""
@@ -133,7 +133,7 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
     if waiting is not None:
         coming = [event for event in coming if event[1] < waiting.due_at]
         if end is None or waiting.due_at <= end:
-            coming.append(("destroy", waiting.due_at, "The instance is destroyed, unless somebody takes it back."))
+            coming.append(("destroy", waiting.due_at, "Launchbay destroys the instance, unless somebody takes it back."))
     last = timedelta(seconds=min(WARNINGS_S))
     return Lifetime(
         record.created_at,

@@ -76,7 +76,7 @@ class BulkBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
-    preview: Annotated[bool, msgspec.Meta(description="Only show for which instances it would be.")] = False
+    preview: Annotated[bool, msgspec.Meta(description="Only show which instances the bulk run would include.")] = False
 
     def request(self) -> BulkRequest:
         """Return what is asked for. Raises BadRequest."""
@@ -167,7 +167,7 @@ _EXAMPLE = {"act": "resume", "select": {"lastStatus": "Failed", "labels": "team=
     idempotency_key=True,
 )
 async def create_bulk(request: Request[BulkBody, None]) -> Response:
-    """Begin an act on many instances."""
+    """Start a bulk run: one act on many instances."""
     organization_id, wanted = request.path["orgId"], request.body.request()
     if request.body.preview:
         chosen = await bulk.preview_bulk(request.ctx, organization_id, wanted)
