@@ -9,10 +9,14 @@ import httpx
 import pytest
 
 from launchbay import documentation
-from launchbay.console.pages.documentation import _kept, rendered
+from launchbay.console.assets import NAMES, content
+from launchbay.console.pages.documentation import _stored, rendered
 from launchbay.documentation import pages, search
+from launchbay.web.endpoints import ENDPOINTS
 from tests.support.pages import browser
 from tests.support.service import Api
+
+PAGE_BYTES = 60 * 1024
 
 
 @pytest.fixture
@@ -41,11 +45,17 @@ def test_every_link_of_a_page_leads_to_a_page_and_a_heading(path: str) -> None:
 
 async def test_the_menu_of_a_page_leads_to_the_documentation_about_it(visitor: httpx.AsyncClient, api: Api) -> None:
     schedules = await visitor.get(f"/console/organizations/{api.organization}/schedules")
-    assert schedules.text.count('href="/docs/howto/recurring-schedules"') >= 2, "in the menu and the bar"
+    assert 'href="/docs/howto/recurring-schedules" aria-label="Help: Recurring schedules"' in schedules.text
     changes = await visitor.get(f"/console/organizations/{api.organization}/changes")
     assert 'href="/docs/howto/change-safely" aria-label="Help: Change safely"' in changes.text
     services = await visitor.get(f"/console/organizations/{api.organization}/services")
     assert 'href="/docs/reference/services"' in services.text
+
+
+async def test_the_book_opens_the_home_of_the_documentation(visitor: httpx.AsyncClient, api: Api) -> None:
+    for path in ("", "/schedules", "/users"):
+        page = (await visitor.get(f"/console/organizations/{api.organization}{path}")).text
+        assert set(re.findall(r'<a [^>]*href="([^"]*)"[^>]*><svg[^>]*><use href="[^"]*#i-book"', page)) == {"/docs/index"}
 
 
 async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.AsyncClient) -> None:
@@ -117,8 +127,64 @@ async def test_what_does_not_exist_is_a_page_that_says_so(guest: httpx.AsyncClie
     assert (await guest.get(f"/docs/{path}")).status_code == 404
 
 
-async def test_the_page_of_the_api_stays_and_leads_to_the_documentation(guest: httpx.AsyncClient) -> None:
-    assert 'href="/docs/index"' in (await guest.get("/docs")).text
+async def sent_bytes(guest: httpx.AsyncClient, path: str, encoding: str) -> int:
+    """Ask for a page, and return the bytes of its body on the wire."""
+    async with guest.stream("GET", path, headers={"Accept-Encoding": encoding}) as answer:
+        assert answer.status_code == 200, path
+        assert answer.headers.get("content-encoding", "identity") == ("gzip" if encoding == "gzip" else "identity"), (
+            path
+        )
+        return len(b"".join([part async for part in answer.aiter_raw()]))
+
+
+@pytest.mark.slow  # it renders all pages
+async def test_every_page_is_sent_compressed_in_at_most_60_kilobytes(guest: httpx.AsyncClient) -> None:
+    operations = [f"api/{endpoint.operation_id}" for endpoint in ENDPOINTS]
+    sizes = {path: await sent_bytes(guest, f"/docs/{path}", "gzip") for path in (*pages(), *operations)}
+    sizes[""] = await sent_bytes(guest, "/docs", "gzip")
+    assert {path: size for path, size in sizes.items() if size > PAGE_BYTES} == {}
+    whole = {path: await sent_bytes(guest, f"/docs/{path}".rstrip("/"), "identity") for path in ("", *operations)}
+    assert {path: size for path, size in whole.items() if size > PAGE_BYTES} == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/docs/howto/secrets", "/docs/api/launch_application", "/docs/images/concepts.svg"]
+)
+async def test_the_tag_of_a_page_is_that_of_its_encoding(guest: httpx.AsyncClient, path: str) -> None:
+    tags = []
+    for encoding in ("gzip, br", "identity", "gzip;q=0"):
+        answer = await guest.get(path, headers={"Accept-Encoding": encoding})
+        assert "Accept-Encoding" in answer.headers["vary"]
+        asked_again = {"Accept-Encoding": encoding, "If-None-Match": answer.headers["etag"]}
+        again = await guest.get(path, headers=asked_again)
+        assert (again.status_code, again.content) == (304, b"")
+        tags.append(answer.headers["etag"])
+    assert tags[0] != tags[1] == tags[2]
+
+
+async def test_files_of_pages_are_compressed_except_the_font(guest: httpx.AsyncClient) -> None:
+    for name in NAMES:
+        answer = await guest.get(f"/console/static/{name}", headers={"Accept-Encoding": "gzip"})
+        assert answer.content == content(name), name
+        assert (answer.headers.get("content-encoding") == "gzip") is (not name.endswith(".woff2")), name
+
+
+async def test_the_api_has_the_frame_of_the_documentation(guest: httpx.AsyncClient) -> None:
+    answer = await guest.get("/docs")
+    for endpoint in ENDPOINTS:
+        assert f'id="{endpoint.operation_id}"><span class="verb' in answer.text, "where links to it led before"
+        assert f'href="/docs/api/{endpoint.operation_id}"' in answer.text
+    one = await guest.get("/docs/api/launch_application", headers={"Cookie": "launchbay_theme=dark"})
+    for page in (answer, one):
+        assert 'href="/docs/index"' in page.text
+        assert 'action="/docs/search"' in page.text
+        assert '<body class="docs">' in page.text
+        assert "unsafe" not in page.headers["content-security-policy"]
+    assert 'data-theme="dark"' in one.text
+    command = unescape(re.findall(r'data-copy="([^"]*)"', one.text)[0])
+    assert "-X POST -H 'Content-Type: application/json'" in command
+    assert '"$LAUNCHBAY/api/1/applications/{appId}/launch"' in command
+    assert (await guest.get("/docs/api/no_such_operation")).status_code == 404
 
 
 async def test_a_page_is_sent_again_only_after_a_change(guest: httpx.AsyncClient) -> None:
@@ -133,14 +199,14 @@ async def test_a_page_is_sent_again_only_after_a_change(guest: httpx.AsyncClient
     dark = await guest.get("/docs/howto/secrets", headers={"Cookie": "launchbay_theme=dark"})
     assert 'data-theme="dark"' in dark.text
     assert dark.headers["etag"] != tag
-    assert dark.headers["vary"] == "Cookie"
+    assert dark.headers["vary"] == "Cookie, Accept-Encoding"
 
 
 async def test_no_cookie_makes_the_server_keep_more_pages(guest: httpx.AsyncClient) -> None:
     for number in range(20):
         answer = await guest.get("/docs/howto/secrets", headers={"Cookie": f"launchbay_theme=made-up-{number}"})
         assert "made-up" not in answer.text
-    assert len([path for path, _ in _kept if path == "howto/secrets"]) <= 3
+    assert len([path for path, _ in _stored if path == "howto/secrets"]) <= 3
 
 
 async def test_searches_of_one_address_take_turns(guest: httpx.AsyncClient, api: Api) -> None:

@@ -1,5 +1,6 @@
 """Below a path: what comes in loses it, and every address that goes out has it."""
 
+import gzip
 import json
 from typing import Any
 
@@ -96,6 +97,14 @@ async def test_the_length_is_that_of_the_changed_page() -> None:
     answer = await asked(Echo(page, headers=headers))
     assert int(answer.headers["content-length"]) == len(answer.content) == len(page) + len(PREFIX)
     assert "content-length" not in (await asked(Echo(b"", headers=headers), method="HEAD")).headers
+
+
+async def test_a_compressed_page_is_changed_and_compressed_again() -> None:
+    headers = {"content-type": "text/html", "content-encoding": "gzip"}
+    page = b'<a href="/docs/index">Documentation</a>'
+    answer = await asked(Echo(gzip.compress(page), headers=headers))
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.content == b'<a href="/tools/bay/docs/index">Documentation</a>'
 
 
 async def test_lines_of_a_stream_go_on_at_once() -> None:

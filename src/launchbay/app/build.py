@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -112,6 +112,7 @@ from launchbay.web.app import Mount, create_app
 from launchbay.web.connections import bounds
 from launchbay.web.endpoints import ENDPOINTS, MONITORING
 from launchbay.web.mcp import Mcp
+from launchbay.web.openapi import calls_by_tag
 from launchbay.web.problems import log_failure, status_of
 from launchbay.web.proxies import ClientAddress, TrustedProxies
 from launchbay.web.requests import ApiDeps
@@ -134,6 +135,7 @@ def console_pages(settings: Settings, api: ApiDeps, actions: Registry, limits: R
             known_types=tuple(sorted(context.runnable_types)),
             status_of=status_of,
             log_failure=log_failure,
+            api_calls=cache(partial(calls_by_tag, ENDPOINTS)),
             limits=limits,
             sign_in_links=() if api.openid is None else (SignInLink(settings.oidc_name, START_FOR_CONSOLE),),
         )

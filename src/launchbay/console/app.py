@@ -105,7 +105,7 @@ _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your 
 
 
 def create_console(deps: ConsoleDeps) -> ASGIApp:
-    """Return the application that serves `/` and everything below `/console` and `/docs/`."""
+    """Return the application that serves `/` and everything below `/console` and `/docs`."""
     declared = (*ROUTES, *documentation.routes)
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in declared]
     # The address of a form, as a page. It comes last, so that a page at the same address wins.
@@ -122,7 +122,7 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
 
 
 def is_of_console(path: str) -> bool:
-    return path in {"/", HOME} or path.startswith((f"{HOME}/", f"{documentation.PATH}/"))
+    return path in {"/", HOME, documentation.PATH} or path.startswith((f"{HOME}/", f"{documentation.PATH}/"))
 
 
 async def _form_only(_: PageRequest) -> Response:
@@ -134,7 +134,7 @@ async def _to_home(_: Request) -> Response:
 
 
 async def _asset(request: Request) -> Response:
-    return assets.asset(request.path_params["name"]) or Response("File not found.", 404)
+    return assets.asset(request.path_params["name"], request.headers) or Response("File not found.", 404)
 
 
 def _not_found(deps: ConsoleDeps) -> ASGIApp:

@@ -1,9 +1,13 @@
 """The files that pages load, and the icons and status glyphs among them."""
 
+import gzip
+import re
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
 from hashlib import sha256
 from importlib import resources
+from typing import NamedTuple, Self
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -38,18 +42,58 @@ def content(name: str) -> bytes:
     return (_FOLDER / name).read_bytes()
 
 
+class Stored(NamedTuple):
+    """What stays the same while the server runs, as it is sent: plain, and compressed if that is smaller."""
+
+    plain: bytes
+    packed: bytes
+    digest: str
+
+    @classmethod
+    def of(cls, data: bytes) -> Self:
+        packed = gzip.compress(data, mtime=0)
+        return cls(data, packed if len(packed) < len(data) else b"", sha256(data).hexdigest()[:32])
+
+    def answer(self, asked: Mapping[str, str], headers: Mapping[str, str]) -> Response:
+        """Return it in an encoding that the client accepts, or 304 if the client has it (RFC 9110 §8.8.3, §12.5.3)."""
+        is_packed = bool(self.packed) and _accepts_gzip(asked.get("accept-encoding", ""))
+        tag = f'"{self.digest}{"-gzip" if is_packed else ""}"'
+        varies = ", ".join(filter(None, (headers.get("Vary"), "Accept-Encoding")))
+        sent = {**headers, "ETag": tag, "Vary": varies}
+        known = {each.strip().removeprefix("W/") for each in asked.get("if-none-match", "").split(",")}
+        if known & {tag, "*"}:
+            return Response(status_code=304, headers=sent)
+        return Response(
+            self.packed if is_packed else self.plain,
+            headers={**sent, **({"Content-Encoding": "gzip"} if is_packed else {})},
+        )
+
+
+def _accepts_gzip(header: str) -> bool:
+    for part in header.split(","):
+        name, _, weight = part.partition(";")
+        if name.strip().lower() == "gzip":
+            return re.fullmatch(r"q=0(\.0*)?", weight.strip().lower()) is None
+    return False
+
+
 @cache
 def address(name: str) -> str:
     """Return the URL of a file, which changes with its content."""
     return f"{PATH}/{name}?{sha256(content(name)).hexdigest()[:12]}"
 
 
-def asset(name: str) -> Response | None:
-    """Return a file of the package, or None if it is unknown."""
+def asset(name: str, asked: Mapping[str, str]) -> Response | None:
+    """Return a file of the package for the headers of a request, or None if it is unknown."""
     if name not in NAMES:
         return None
     kind = _TYPES[name[name.rindex(".") :]]
-    return Response(content(name), headers={"Content-Type": kind, "Cache-Control": _FOREVER})
+    return _stored(name).answer(asked, {"Content-Type": kind, "Cache-Control": _FOREVER})
+
+
+@cache
+def _stored(name: str) -> Stored:
+    return Stored.of(content(name))
 
 
 class Glyph(StrEnum):

@@ -76,6 +76,7 @@ class ConsoleDeps:
     known_types: tuple[str, ...]
     status_of: Callable[[Exception], int]
     log_failure: Callable[[str, Exception, str], None]
+    api_calls: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]  # operations by tag, as web/openapi.py has them
     limits: RateLimits | None = None
     sign_in_links: tuple[SignInLink, ...] = ()
     is_secure: bool = False  # browsers reach this server only through TLS

@@ -133,7 +133,8 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
     if waiting is not None:
         coming = [event for event in coming if event[1] < waiting.due_at]
         if end is None or waiting.due_at <= end:
-            coming.append(("destroy", waiting.due_at, "Launchbay destroys the instance, unless somebody takes it back."))
+            what = "Launchbay destroys the instance, unless somebody takes it back."
+            coming.append(("destroy", waiting.due_at, what))
     last = timedelta(seconds=min(WARNINGS_S))
     return Lifetime(
         record.created_at,

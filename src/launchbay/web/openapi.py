@@ -8,20 +8,19 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from launchbay import __version__
+from launchbay.errors import NotFound
 from launchbay.web.conditions import ITEM_TAGS, Conditions, has_tag
-from launchbay.web.html import page
 from launchbay.web.path_prefix import path_prefix
 from launchbay.web.problems import ErrorBody
 from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
-from launchbay.web.responses import EVENTS, HTML, NDJSON, HTMLResponse, IncludeQuery, RawJSONResponse, Response
+from launchbay.web.responses import EVENTS, HTML, NDJSON, IncludeQuery, RawJSONResponse, Response
 from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
-# Decision 0031 explains why the page at `/docs` needs no scripts.
 
-
-def api_page(described: dict[str, Any]) -> HTMLResponse:
-    families: dict[str, list[dict[str, Any]]] = {}  # by tag
-    for path, methods in described["paths"].items():
+def calls_by_tag(endpoints: Sequence[Endpoint]) -> dict[str, list[dict[str, Any]]]:
+    """Return the operations of the document by tag: method, path, operation, and a curl command."""
+    families: dict[str, list[dict[str, Any]]] = {}
+    for path, methods in document(endpoints)["paths"].items():
         for method, operation in methods.items():
             call = {
                 "method": method.upper(),
@@ -30,7 +29,7 @@ def api_page(described: dict[str, Any]) -> HTMLResponse:
                 "curl": _curl(method.upper(), path, operation),
             }
             families.setdefault(operation["tags"][0], []).append(call)
-    return page("api.html", described=described, families=families)
+    return families
 
 
 def _curl(method: str, path: str, operation: dict[str, Any]) -> str:
@@ -374,10 +373,6 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     def encoded(root: str) -> bytes:
         return msgspec.json.encode({**described_now(), "servers": [{"url": root}]})
 
-    @cache
-    def shown() -> HTMLResponse:
-        return api_page(described_now())
-
     @routes.get(
         "/api/1/openapi.json", public=True, returns=Returns("The document.", type=dict[str, Any]), extension=True
     )
@@ -388,6 +383,7 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     @routes.get("/docs", public=True, returns=Returns("The page.", media_type=HTML, type=str), extension=True)
     async def browse_api(_: Request[None, None]) -> Response:
         """Show this API as a page: calls by resource, parameters, responses, and commands to try."""
-        return shown()
+        # The console answers this address (console/pages/documentation.py); the row describes it.
+        raise NotFound("This server has no pages.", "Read /api/1/openapi.json.")
 
     return tuple(routes)

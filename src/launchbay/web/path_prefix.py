@@ -5,8 +5,10 @@ in, unless the proxy has done so, and puts it in front of every address that goe
 error (decision 0142).
 """
 
+import gzip
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from urllib.parse import urlsplit
 
@@ -151,6 +153,10 @@ def _is_own(address: bytes) -> bool:
     return address.startswith(b"/") and not address.startswith(b"//")
 
 
+def _in_gzip(change: Callable[[bytes], bytes], body: bytes) -> bytes:
+    return gzip.compress(change(gzip.decompress(body)), mtime=0) if body else body
+
+
 class _Answer:
     """Sends the answer of a request, with the path in front of its addresses."""
 
@@ -173,6 +179,8 @@ class _Answer:
         headers = self._frame.sent(message["headers"])
         kind = next((value for name, value in headers if name == b"content-type"), b"")
         self._change = self._frame.change_of(kind, message["status"])
+        if self._change is not None and (b"content-encoding", b"gzip") in headers:
+            self._change = partial(_in_gzip, self._change)  # such pages come whole
         if self._change is not None:
             headers = [header for header in headers if header[0] != b"content-length"]
         started = {**message, "headers": headers}

@@ -1,9 +1,9 @@
-"""The documentation at `/docs/…`: pages, pictures, entries by name, a search; all public."""
+"""The documentation at `/docs`: the API, pages, pictures, entries by name, a search; all public."""
 
 import asyncio
 import re
+from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from markupsafe import Markup, escape
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from markupsafe import Markup
+from starlette.responses import RedirectResponse, Response
 
 from launchbay import documentation
 from launchbay.auth.throttle import address_block
-from launchbay.console.assets import icon
+from launchbay.console.assets import Stored, icon
 from launchbay.console.rendering import HEADERS, render
 from launchbay.console.request import PageRequest, PageRoute
 from launchbay.console.shell import Appearance, read_appearance
@@ -29,14 +29,8 @@ _START = "index"
 _OF_THE_API = ("api", "openapi")
 _PICTURE = ".svg"
 _DEEPEST_IN_CONTENTS = 3
+_HTML = "text/html; charset=utf-8"
 _COMMAND = re.compile(r"^\$ (.*(?:(?<=\\)\n.*)*)", re.MULTILINE)  # with the lines that continue it
-
-
-class _Kept(NamedTuple):
-    """A page as it is sent, and its entity tag."""
-
-    body: bytes
-    tag: str
 
 
 class _Neighbors(NamedTuple):
@@ -60,9 +54,13 @@ def _code(token: Token) -> str:
     copied = "\n".join(line.removeprefix("$ ") for line in token.content.splitlines())
     if token.info.startswith("console"):  # without what the commands print
         copied = "\n".join(_COMMAND.findall(token.content)) or copied
+    return _code_box(token.content, copied)
+
+
+def _code_box(text: str, copied: str) -> Markup:
     button = Markup('<button type="button" class="copy" data-copy="{}" aria-label="Copy">{}</button>')
     template = Markup('<div class="code-box">{}<pre tabindex="0"><code>{}</code></pre></div>\n')
-    return str(template.format(button.format(copied, icon("copy")), escape(token.content)))
+    return template.format(button.format(copied, icon("copy")), text)
 
 
 @cache
@@ -146,34 +144,62 @@ async def show(request: PageRequest) -> Response:
         picture = _picture(path)
         if picture is None:
             raise NotFound("Picture not found.")
-        return Response(picture, headers={**HEADERS, "Content-Type": "image/svg+xml", "Cache-Control": "max-age=3600"})
+        headers = {**HEADERS, "Content-Type": "image/svg+xml", "Cache-Control": "max-age=3600"}
+        return Stored.of(picture).answer(request.http.headers, headers)
     page = documentation.pages().get(path)
     if page is None:
         raise NotFound("Page not found.", f"Search for it at {PATH}/search.")
+    return await _answer(request, path, lambda: _shown(page))
+
+
+async def show_api(request: PageRequest) -> Response:
+    """List the operations of the API."""
+    families = request.deps.api_calls
+    return await _answer(request, "", lambda: _values("API", families=families()))
+
+
+async def show_operation(request: PageRequest) -> Response:
+    """Show an operation of the API with its parameters, responses, and a command to try."""
+    name = request.path("operation")
+    family, call = next(
+        (
+            (family, call)
+            for family, calls in request.deps.api_calls().items()
+            for call in calls
+            if call["operation"]["operationId"] == name
+        ),
+        (None, None),
+    )
+    if call is None:
+        raise NotFound("Page not found.", f"The operations of the API are at {PATH}.")
+    values = {"families": request.deps.api_calls(), "family": family, "call": call}
+    code = _code_box(call["curl"], call["curl"])
+    return await _answer(request, f"api/{name}", lambda: _values(name, code=code, **values))
+
+
+# Themes are few, so what is stored is bounded by the pages of the package and the operations.
+_stored: dict[tuple[str, str], Stored] = {}
+
+
+async def _answer(request: PageRequest, path: str, values: Callable[[], dict[str, Any]]) -> Response:
+    """Return a page, which is the same for everybody who chose this theme."""
     theme = read_appearance(request.http.headers.get("cookie", ""), secure=request.is_secure).theme
-    kept = _kept.get((path, theme))
-    if kept is None:
-        kept = await asyncio.to_thread(_keep, page, theme)  # which takes up to a second
-    headers = {**HEADERS, "Cache-Control": "private, no-cache", "ETag": kept.tag, "Vary": "Cookie"}
-    known = {tag.strip().removeprefix("W/") for tag in request.http.headers.get("if-none-match", "").split(",")}
-    if known & {kept.tag, "*"}:
-        return Response(status_code=304, headers=headers)
-    return HTMLResponse(kept.body, headers=headers)
+    found = _stored.get((path, theme))
+    if found is None:
+        found = await asyncio.to_thread(_store, path, theme, values)  # which takes up to a second
+    headers = {**HEADERS, "Content-Type": _HTML, "Cache-Control": "private, no-cache", "Vary": "Cookie"}
+    return found.answer(request.http.headers, headers)
 
 
-# Themes are few, so what is kept is bounded by the pages of the package.
-_kept: dict[tuple[str, str], _Kept] = {}
+def _store(path: str, theme: str, values: Callable[[], dict[str, Any]]) -> Stored:
+    text = render("documentation.html", {"appearance": Appearance(theme=theme), "problems": (), **values()})
+    found = _stored[path, theme] = Stored.of(text.encode())
+    return found
 
 
-def _keep(page: Page, theme: str) -> _Kept:
-    """Make a page, which is the same for everybody who chose this theme."""
+def _shown(page: Page) -> dict[str, Any]:
     contents = [section for section in page.sections[1:] if section.level <= _DEEPEST_IN_CONTENTS]
-    text = rendered(page.path)
-    values = _values(page.title, page=page, text=text, contents=contents, place=_neighbors(page.path))
-    body = render("documentation.html", {"appearance": Appearance(theme=theme), "problems": (), **values}).encode()
-    kept = _Kept(body, f'"{sha256(body).hexdigest()[:32]}"')
-    _kept[page.path, theme] = kept
-    return kept
+    return _values(page.title, page=page, text=rendered(page.path), contents=contents, place=_neighbors(page.path))
 
 
 async def find(request: PageRequest) -> Response:
@@ -198,12 +224,15 @@ async def explain(request: PageRequest) -> Response:
 
 
 def _values(title: str, **values: Any) -> dict[str, Any]:
-    shown = {"page": None, "words": "", "hits": (), "text": "", "contents": (), "place": None, **values}
+    shown = {"page": None, "words": "", "hits": (), "text": "", "contents": (), "place": None}
+    shown |= {"families": {}, "family": None, "call": None, **values}
     return {"title": documentation.plain(title), "menu": documentation.menu(), **shown}
 
 
 # The same for everybody, so they are no pages of the console: they need no session and have no menu of an organization.
 routes = (
+    PageRoute("GET", PATH, show_api, public=True),
+    PageRoute("GET", f"{PATH}/api/{{operation}}", show_operation, public=True),
     PageRoute("GET", f"{PATH}/search", find, public=True),
     PageRoute("GET", f"{PATH}/codes/{{name}}", explain, public=True),
     PageRoute("GET", f"{PATH}/{{path:path}}", show, public=True),
