@@ -74,6 +74,7 @@ WORST: dict[str, Worst] = {
     "GET /metrics": Worst("/metrics"),
     "GET /api/1/openapi.json": Worst("/api/1/openapi.json"),
     "GET /docs": Worst("/docs"),
+    "GET /docs/api/{operation}": Worst("/docs/api/launch_application"),
     "GET /docs/search": Worst("/docs/search", {"params": {"q": _WORDS}}),
     "GET /docs/codes/{name}": Worst(f"/docs/codes/{_LONG}"),
     "GET /docs/{path:path}": Worst("/docs/reference/manifest/index"),
