@@ -1595,13 +1595,13 @@ class Operations:
         preview: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.BulkDocument]:
-        """Begin an act on many instances. Permission: What the act needs on each instance.
+        """Start a bulk run: one act on many instances. Permission: What the act needs on each instance.
 
         `workflow`: The workflow that `run` runs.
         `version`: The manifest version of `reconfigure`.
         `max_parallel`: Jobs at the same time.
         `stop_after_failures`: Begin no more after so many failures and refusals.
-        `preview`: Only show for which instances it would be.
+        `preview`: Only show which instances the bulk run would include.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/bulk"))
