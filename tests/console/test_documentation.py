@@ -55,7 +55,8 @@ async def test_the_menu_of_a_page_leads_to_the_documentation_about_it(visitor: h
 async def test_the_book_opens_the_home_of_the_documentation(visitor: httpx.AsyncClient, api: Api) -> None:
     for path in ("", "/schedules", "/users"):
         page = (await visitor.get(f"/console/organizations/{api.organization}{path}")).text
-        assert set(re.findall(r'<a [^>]*href="([^"]*)"[^>]*><svg[^>]*><use href="[^"]*#i-book"', page)) == {"/docs/index"}
+        books = re.findall(r'<a [^>]*href="([^"]*)"[^>]*><svg[^>]*><use href="[^"]*#i-book"', page)
+        assert set(books) == {"/docs/index"}, path
 
 
 async def test_a_page_has_its_menu_its_contents_and_its_neighbors(guest: httpx.AsyncClient) -> None:
