@@ -43,7 +43,7 @@ def content(name: str) -> bytes:
 
 
 class Stored(NamedTuple):
-    """What stays the same while the server runs, as it is sent: plain, and compressed if that is smaller."""
+    """What stays the same while the server runs: plain, and compressed if smaller."""
 
     plain: bytes
     packed: bytes
@@ -55,7 +55,10 @@ class Stored(NamedTuple):
         return cls(data, packed if len(packed) < len(data) else b"", sha256(data).hexdigest()[:32])
 
     def answer(self, asked: Mapping[str, str], headers: Mapping[str, str]) -> Response:
-        """Return it in an encoding that the client accepts, or 304 if the client has it (RFC 9110 §8.8.3, §12.5.3)."""
+        """Return it in an encoding that the client accepts.
+
+        304 if the client has it (RFC 9110 §8.8.3, §12.5.3).
+        """
         is_packed = bool(self.packed) and _accepts_gzip(asked.get("accept-encoding", ""))
         tag = f'"{self.digest}{"-gzip" if is_packed else ""}"'
         varies = ", ".join(filter(None, (headers.get("Vary"), "Accept-Encoding")))
@@ -84,7 +87,7 @@ def address(name: str) -> str:
 
 
 def asset(name: str, asked: Mapping[str, str]) -> Response | None:
-    """Return a file of the package for the headers of a request, or None if it is unknown."""
+    """Return a file for a request with these headers, None if it is unknown."""
     if name not in NAMES:
         return None
     kind = _TYPES[name[name.rindex(".") :]]

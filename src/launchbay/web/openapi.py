@@ -18,7 +18,7 @@ from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
 
 def calls_by_tag(endpoints: Sequence[Endpoint]) -> dict[str, list[dict[str, Any]]]:
-    """Return the operations of the document by tag: method, path, operation, and a curl command."""
+    """Return operations by tag, each with method, path and a curl command."""
     families: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document(endpoints)["paths"].items():
         for method, operation in methods.items():

@@ -159,7 +159,7 @@ async def show_api(request: PageRequest) -> Response:
 
 
 async def show_operation(request: PageRequest) -> Response:
-    """Show an operation of the API with its parameters, responses, and a command to try."""
+    """Show an operation: parameters, responses, a command to try."""
     name = request.path("operation")
     family, call = next(
         (
@@ -224,7 +224,7 @@ async def explain(request: PageRequest) -> Response:
 
 
 def _values(title: str, **values: Any) -> dict[str, Any]:
-    shown = {"page": None, "words": "", "hits": (), "text": "", "contents": (), "place": None}
+    shown: dict[str, Any] = {"page": None, "words": "", "hits": (), "text": "", "contents": (), "place": None}
     shown |= {"families": {}, "family": None, "call": None, **values}
     return {"title": documentation.plain(title), "menu": documentation.menu(), **shown}
 
