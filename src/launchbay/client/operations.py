@@ -1595,7 +1595,7 @@ class Operations:
         preview: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.BulkDocument]:
-        """Start a bulk run: one act on many instances. Permission: What the act needs on each instance.
+        """Run an act on many instances. Permission: What the act needs on each instance.
 
         `workflow`: The workflow that `run` runs.
         `version`: The manifest version of `reconfigure`.

@@ -167,7 +167,7 @@ _EXAMPLE = {"act": "resume", "select": {"lastStatus": "Failed", "labels": "team=
     idempotency_key=True,
 )
 async def create_bulk(request: Request[BulkBody, None]) -> Response:
-    """Start a bulk run: one act on many instances."""
+    """Run an act on many instances."""
     organization_id, wanted = request.path["orgId"], request.body.request()
     if request.body.preview:
         chosen = await bulk.preview_bulk(request.ctx, organization_id, wanted)
