@@ -3,9 +3,12 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class Clock(Protocol):
@@ -33,8 +36,8 @@ class SystemClock:
 
 
 def to_ms(value: datetime) -> int:
-    """Return milliseconds since the Unix epoch, the unit of every time in the API."""
-    return round(value.timestamp() * 1000)
+    """Return whole milliseconds since the Unix epoch, as queries count them: the unit of the API."""
+    return (value - _EPOCH) // _MILLISECOND
 
 
 def iso_time(value: datetime) -> str:

@@ -1,0 +1,266 @@
+"""What is so, from the tables alone: plain SQL, Python, and words of its own. It imports nothing of the product."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+Row = dict[str, Any]
+TABLES = {
+    "organizations": "*",
+    "environments": "*",
+    "applications": "*",
+    "manifests": "application_id, version",
+    "users": "id, email, name",
+    "instances": "*",
+    "jobs": "id, instance_id, organization_id, number, name, owner_id, status, error_message, created_at, started_at,"
+    " finished_at, parent_job_id",
+    "steps": "job_id, path, name, status, error_message, started_at, finished_at",
+    "approvals": "*",
+    "schedules": "id, instance_id, kind, workflow, owner_id, due_at, component, cancelled_at",
+    "instance_sleeps": "instance_id, is_asleep, since",
+    "bulk_runs": "*",
+    "bulk_instances": "bulk_id, place, instance_id, instance_name, status, job_id, message, started_at, finished_at",
+    "rollouts": "*",
+    "rollout_instances": "rollout_id, place, wave, instance_id, instance_name, former_version, generation, status,"
+    " job_id, message, started_at, finished_at",
+    "change_sets": "id, organization_id, owner_id, act, kind, comment, status, needed, created_at, expires_at",
+    "change_set_instances": "*",
+    "recurring_schedules": "id, organization_id, name, owner_id, kind, application_id, instance_id, is_paused",
+    "concurrency_places": "job_id, title, most, is_held, is_outrun",
+    "step_waits": "job_id, path, wait::json AS wait",
+    "generations": "instance_id, number, version, created_at",
+}
+BUSY = {"Requested", "Executing", "Destroying"}
+DAY = timedelta(days=1)
+# What people read, and the kind of the glyph before it.
+INSTANCE_WORDS = {
+    "Requested": ("queued", "Queued"),
+    "Executing": ("busy", "In progress"),
+    "Running": ("ok", "Running"),
+    "Failed": ("fail", "Failed"),
+    "Destroying": ("busy", "Destroying"),
+    "Destroyed": ("gone", "Destroyed"),
+    "degraded": ("wait", "Degraded"),
+    "asking": ("wait", "Needs approval"),
+}
+RUN_WORDS = {
+    "Requested": ("queued", "Queued"),
+    "Executing": ("busy", "In progress"),
+    "Succeeded": ("ok", "Succeeded"),
+    "Failed": ("fail", "Failed"),
+    "cancelled": ("stop", "Cancelled"),
+    "asking": ("wait", "Needs approval"),
+}
+CANCELLED = "Cancelled by "
+
+
+def read_tables(url: str) -> dict[str, list[Row]]:
+    """Return the rows of all tables, as they were at one moment."""
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        return {
+            table: connection.execute(f"SELECT {columns} FROM {table}").fetchall() for table, columns in TABLES.items()
+        }
+
+
+def ms(at: datetime | None) -> int | None:
+    """Return a time in whole milliseconds since the Unix epoch, as all surfaces have it."""
+    return None if at is None else (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def ago(at: datetime | None, now: datetime) -> str:
+    """Return how people say how far off a time is."""
+    if at is None:
+        return ""
+    seconds = int((at - now).total_seconds())
+    if not seconds:
+        return "now" if at > now else "just now"
+    left = abs(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)) if left >= 60 else (("s", 1),):
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return f"in {' '.join(parts)}" if seconds > 0 else f"{' '.join(parts)} ago"
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What somebody may see of an organization; None are all environments."""
+
+    tables: dict[str, list[Row]]
+    now: datetime
+    organization: str
+    only: str | None = None
+
+    def _named(self, table: str) -> dict[str, Row]:
+        return {
+            row["id"]: row
+            for row in self.tables[table]
+            if row.get("organization_id", self.organization) == self.organization
+        }
+
+    @cached_property
+    def applications(self) -> dict[str, Row]:
+        return self._named("applications")
+
+    @cached_property
+    def environments(self) -> dict[str, Row]:
+        return self._named("environments")
+
+    @cached_property
+    def users(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.tables["users"]}
+
+    @cached_property
+    def instances(self) -> dict[str, Row]:
+        return {
+            row["id"]: row
+            for row in self.tables["instances"]
+            if row["organization_id"] == self.organization and self.only in (None, row["environment_id"])
+        }
+
+    @cached_property
+    def living(self) -> dict[str, Row]:
+        return {each: row for each, row in self.instances.items() if row["status"] != "Destroyed"}
+
+    @cached_property
+    def jobs(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.tables["jobs"] if row["instance_id"] in self.instances}
+
+    @cached_property
+    def history(self) -> dict[str, list[Row]]:
+        """The jobs of each instance, the newest first."""
+        rows = sorted(
+            self.jobs.values(), key=lambda row: (row["instance_id"], row["created_at"], row["id"]), reverse=True
+        )
+        return {each: list(of_one) for each, of_one in groupby(rows, key=lambda row: row["instance_id"])}
+
+    @cached_property
+    def steps(self) -> dict[str, list[Row]]:
+        rows = sorted(self.tables["steps"], key=lambda row: (row["job_id"], row["path"]))
+        return {each: list(of_one) for each, of_one in groupby(rows, key=lambda row: row["job_id"])}
+
+    @cached_property
+    def approvals(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.tables["approvals"] if row["instance_id"] in self.instances}
+
+    @cached_property
+    def asking_jobs(self) -> set[str]:
+        """Jobs that wait for an approval."""
+        return {row["job_id"] for row in self.approvals.values() if row["status"] == "pending"}
+
+    @cached_property
+    def asleep(self) -> set[str]:
+        return {
+            row["instance_id"] for row in self.tables["instance_sleeps"] if row["is_asleep"]
+        } & self.instances.keys()
+
+    def last_job(self, instance: str) -> Row | None:
+        """Return the job that ended last."""
+        over = [row for row in self.history.get(instance, ()) if row["finished_at"] is not None]
+        return max(over, key=lambda row: row["finished_at"], default=None)
+
+    def last_status(self, instance: str) -> str | None:
+        job = self.last_job(instance)
+        return None if job is None else str(job["status"])
+
+    def is_degraded(self, instance: str) -> bool:
+        return self.instances[instance]["status"] == "Running" and self.last_status(instance) == "Failed"
+
+    def instance_words(self, instance: str) -> tuple[str, str]:
+        """Return the kind and the words of an instance's status."""
+        row = self.instances[instance]
+        if row["job_id"] in self.asking_jobs:
+            return INSTANCE_WORDS["asking"]
+        return INSTANCE_WORDS["degraded" if self.is_degraded(instance) else row["status"]]
+
+    def run_words(self, job: Row) -> tuple[str, str]:
+        """Return the kind and the words of a run's status."""
+        status = job["status"]
+        if status == "Executing" and job["id"] in self.asking_jobs:
+            return RUN_WORDS["asking"]
+        if status == "Executing" and job["started_at"] is None:
+            return RUN_WORDS["Requested"]
+        if status == "Failed" and job["error_message"].startswith(CANCELLED):
+            return RUN_WORDS["cancelled"]
+        return RUN_WORDS[status]
+
+    def current_step(self, job: str) -> str | None:
+        """Return the path of the step that began last and still runs."""
+        running = [row for row in self.steps.get(job, ()) if row["status"] == "Executing" and "/" in row["path"]]
+        return max(running, key=lambda row: row["started_at"], default={"path": None})["path"]
+
+    def run_title(self, job: Row) -> str:
+        return f"{job['name']} #{job['number']}"
+
+    def expires_today(self) -> list[Row]:
+        """Return what ends within a day, the next one first."""
+        rows = [row for row in self.living.values() if row["destroy_at"] and row["destroy_at"] < self.now + DAY]
+        return sorted(rows, key=lambda row: (row["destroy_at"], row["id"]))
+
+    def health(self, instances: Iterable[Row] | None = None) -> Counter[str]:
+        """Count living instances by what people call them."""
+        found: Counter[str] = Counter()
+        for row in self.living.values() if instances is None else instances:
+            if row["status"] == "Running":
+                found["degraded" if self.is_degraded(row["id"]) else "well"] += 1
+            elif row["status"] != "Destroyed":
+                found["failed" if row["status"] == "Failed" else "busy"] += 1
+        return found
+
+    def health_words(self, instances: Iterable[Row]) -> str:
+        """Return what most needs somebody."""
+        found = self.health(instances)
+        for kind, words in (("failed", "failed"), ("degraded", "degraded"), ("busy", "in progress")):
+            if found[kind]:
+                return f"{found[kind]} {words}"
+        return "all healthy"
+
+    def waits_of(self, instance: str) -> list[str]:
+        """Return what an explanation of an instance's wait has to contain; empty for one that doesn't wait."""
+        row, found = self.instances[instance], []
+        job = row["job_id"]
+        found += [
+            each["text"] for each in self.approvals.values() if each["job_id"] == job and each["status"] == "pending"
+        ]
+        found += [
+            f"{each['title']}"
+            for each in self.tables["concurrency_places"]
+            if each["job_id"] == job and not each["is_held"]
+        ]
+        found += [
+            each["wait"]["text"] for each in self.tables["step_waits"] if job is not None and each["job_id"] == job
+        ]
+        children = [
+            each
+            for each in self.jobs.values()
+            if job is not None and each["parent_job_id"] == job and each["finished_at"] is None
+        ]
+        found += [each["instance_id"] for each in children]
+        for each in self.tables["schedules"]:
+            due = each["instance_id"] == instance and job is not None and each["cancelled_at"] is None
+            if due and each["due_at"] < self.now - timedelta(minutes=5):
+                found.append(f"{each['workflow']!r}")
+        return found
+
+    def matching(self, **wanted: Any) -> set[str]:
+        """Return the IDs of instances with these columns; a collection is a choice."""
+        return {
+            each
+            for each, row in self.instances.items()
+            if all(
+                row[name] in value
+                if isinstance(value, Collection) and not isinstance(value, str)
+                else row[name] == value
+                for name, value in wanted.items()
+            )
+        }

@@ -1,0 +1,406 @@
+"""Instances in every state that the product has, made as users make them: by requests to the application."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import psycopg
+
+from launchbay.clock import SystemClock
+from tests.support.databases import Databases
+from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
+
+T = TypeVar("T")
+AT_ONCE = 12  # requests
+HOUR_MS = 3_600_000
+# Never within minutes of a day, which lists ask for.
+LIFETIMES_MS = (-1, 2 * HOUR_MS, 20 * HOUR_MS, 30 * HOUR_MS, 80 * HOUR_MS)
+WINDOW_AHEAD = timedelta(minutes=3)
+
+CRANE = """
+launch: {steps: [{settle: {action: wait, parameters: {delay: 0}}}]}
+turn: {steps: [{look: {action: getInstanceContext}}]}
+hold: {steps: [{rest: {action: wait, parameters: {delay: 36000}}}]}
+poll: {steps: [{see: {action: wait, until: "{$= false}", delay: 36000, parameters: {delay: 0}}}]}
+break:
+  steps:
+    - before: {action: wait, parameters: {delay: 0}}
+    - call: {action: restcall, precedingPhases: [before], parameters: {command: "no address <at> all"}}
+ask: {steps: [{sign: {action: approval, parameters: {text: "Lift the container?"}}}]}
+stop: {steps: []}
+start: {steps: []}
+destroy: {steps: []}
+"""
+HAUL = """
+header: {concurrency: [{key: "lock:quay", limit: 1}]}
+launch: {steps: [{haul: {action: wait, parameters: {delay: 36000}}}]}
+destroy: {steps: []}
+"""
+LEAK = """
+launch: {steps: [{fill: {action: serialize, parameters: {input: 1, format: WATER}}}]}
+destroy: {steps: []}
+"""
+DRAIN = """
+launch: {steps: []}
+destroy: {steps: [{drain: {action: wait, parameters: {delay: 36000}}}]}
+"""
+FERRY = """
+application:
+  components:
+    hull: {type: reference.Submodule, configuration: {__locator.application-id: "%s"}}
+launch: {steps: []}
+"""
+TIDES = """
+application:
+  configuration: {input.release: %d}
+  interfaces:
+    input: {release: bind(tables#input.release), pace: bind(tables#input.pace)}
+  components:
+    tables:
+      type: workflow.Instance
+      interfaces: {input: {release: configuration(int), pace: configuration(int)}}
+      configuration:
+        input.pace: 0
+        configuration.triggers: {input.release: update, input.pace: update}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: {steps: []}
+          update: {steps: [{compute: {action: wait, parameters: {delay: "{$.pace}"}}}]}
+          destroy: {steps: []}
+"""
+BAD_PACE = -1
+
+
+class StoppableClock(SystemClock):
+    """Goes ahead by what it is told to, and stands still when pages are read.
+
+    Then words such as `3 min ago` are exact.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+        self.stopped: datetime | None = None
+
+    def now(self) -> datetime:
+        """Return the time at which it was stopped, or the real one and what it is ahead."""
+        return self.stopped or super().now() + self.ahead
+
+    def stop(self) -> None:
+        self.stopped = self.now()
+
+
+@dataclass
+class Population:
+    """Who and what there is. Everything else is in the tables."""
+
+    api: Api
+    clock: StoppableClock
+    url: str
+    administrator: Caller
+    member: Person
+    other: Caller
+    organization: str
+    other_organization: str
+    environments: dict[str, str] = field(default_factory=dict)
+    applications: dict[str, str] = field(default_factory=dict)
+
+
+@asynccontextmanager
+async def populated(databases: Databases, *, seed: int, cranes: int) -> AsyncIterator[Population]:
+    """Make a population of which so many instances are cranes, some of all other kinds besides, and stop the clock."""
+    url = databases.create()
+    clock = StoppableClock()
+    async with (
+        running_api(url, clock) as api,
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+    ):
+        yield await _Maker(api, clock, url, random.Random(seed), connection).made(cranes)
+    databases.drop(url)
+
+
+class _Maker:
+    def __init__(self, api: Api, clock: StoppableClock, url: str, chance: random.Random, connection: Any) -> None:
+        self.connection = connection
+        self.asking = asyncio.Lock()
+        self.api = api
+        self.clock = clock
+        self.url = url
+        self.chance = chance
+        self.turns = asyncio.Semaphore(AT_ONCE)
+        self.root = f"organizations/{api.organization}"
+        self.environments = {"default": api.environment}
+        self.applications: dict[str, str] = {}
+
+    async def made(self, cranes: int) -> Population:
+        other, other_organization = await self._other()
+        for name in ("production", "staging"):
+            self.environments[name] = await self._created(f"{self.root}/environments", name=name)
+        text = f"- Read: [/applications/*, /environments/{self.environments['staging']}]\n"
+        accepted(await self.api.post(f"{self.root}/roles", {"name": "Stagehand", "permissions": text}))
+        member = await person(self.api, "Stagehand")
+        await self._applications()
+        living = await self._cranes(cranes)
+        await asyncio.gather(self._acts(living), self._others(), self._tides())
+        await self._family()
+        await self._sleepers()
+        await self._rest()
+        self.clock.stop()
+        return Population(
+            api=self.api,
+            clock=self.clock,
+            url=self.url,
+            administrator=self.api,
+            member=member,
+            other=other,
+            organization=self.api.organization,
+            other_organization=other_organization,
+            environments=self.environments,
+            applications=self.applications,
+        )
+
+    # Requests
+
+    async def _created(self, path: str, **body: Any) -> str:
+        async with self.turns:
+            return str(accepted(await self.api.post(path, body))["id"])
+
+    async def _post(self, path: str, body: Any = None) -> Any:
+        async with self.turns:
+            return accepted(await self.api.post(path, {} if body is None else body))
+
+    async def _put(self, path: str, body: Any) -> Any:
+        async with self.turns:
+            return accepted(await self.api.put(path, body))
+
+    async def _launch(self, application: str, name: str, **body: Any) -> str:
+        given = {"instanceName": name, "destroyInterval": -1, **body}
+        return await self._created(f"applications/{self.applications[application]}/launch", **given)
+
+    async def _settled(self, instances: Iterable[str]) -> None:
+        """Wait for the end of what these instances do."""
+        ids = list(instances)
+        query = "SELECT count(*) FROM instances WHERE id = ANY (%s) AND (status = ANY (%s) OR job_id IS NOT NULL)"
+        await self._until(query, [ids, list(BUSY)], 0)
+
+    async def _until(self, query: str, values: list[Any], wanted: int) -> None:
+        async with asyncio.timeout(90):
+            while (await self._row(query, values))[0] != wanted:
+                await asyncio.sleep(0.05)
+
+    async def _row(self, query: str, values: list[Any] | None = None) -> Any:
+        """Ask PostgreSQL itself: requests that wait are many, and the pool of the service is its own."""
+        async with self.asking:
+            return await (await self.connection.execute(query, values)).fetchone()
+
+    # What there is
+
+    async def _other(self) -> tuple[Caller, str]:
+        """Another organization with the same names, which nobody here may see."""
+        caller, organization, _ = await self.api.outsider()
+        made = accepted(await caller.post(f"organizations/{organization}/applications", {"name": "Crane"}))["id"]
+        accepted(await caller.put_yaml(f"applications/{made}/manifest", CRANE))
+        for number in range(5):
+            body = {"instanceName": f"foreign {number}", "destroyInterval": HOUR_MS, "labels": {"team": "abroad"}}
+            instance = accepted(await caller.post(f"applications/{made}/launch", body))["id"]
+            await self._settled([instance])
+            workflow = ("break", "hold", "ask", "turn", "destroy")[number]
+            accepted(await caller.post(f"instances/{instance}/{workflow}", {}))
+        return caller, organization
+
+    async def _applications(self) -> None:
+        for name, manifest in (
+            ("Crane", CRANE),
+            ("Haul", HAUL),
+            ("Leak", LEAK),
+            ("Drain", DRAIN),
+            ("Tides", TIDES % 1),
+            ("Owl", CRANE),
+            ("Never launched", LEAK),
+        ):
+            self.applications[name] = await self.api.application(manifest, name)
+        self.applications["Ferry"] = await self.api.application(FERRY % self.applications["Haul"], "Ferry")
+
+    async def _cranes(self, count: int) -> list[str]:
+        """Launch cranes of three versions in three environments, and return their IDs."""
+        found: list[str] = []
+        for version in range(3):
+            if version:
+                text = f"# Version {version}\n{CRANE}"
+                accepted(await self.api.put_yaml(f"applications/{self.applications['Crane']}/manifest", text))
+            launches = []
+            for number in range(version, count, 3):
+                body: dict[str, Any] = {
+                    "environmentId": self.environments[self.chance.choice(("default", "production", "staging"))],
+                    "destroyInterval": self.chance.choice(LIFETIMES_MS),
+                }
+                if self.chance.random() < 0.5:
+                    body["labels"] = {"team": self.chance.choice(("quay", "dock")), "tier": str(number % 3)}
+                launches.append(self._launch("Crane", f"crane {number:03}", **body))
+            found += await asyncio.gather(*launches)
+        await self._settled(found)
+        return found
+
+    async def _acts(self, cranes: list[str]) -> None:
+        """Let cranes do all that they can. The first ones do each thing at least once."""
+        one_step = (
+            "turn",
+            "break",
+            "break",
+            "hold",
+            "ask",
+            "poll",
+            "destroy",
+            "cancel",
+            "expire",
+            "schedule",
+            "behind",
+        )
+        chosen = list(
+            zip(cranes, [*one_step, *self.chance.choices((*one_step, None, None, None), k=len(cranes))], strict=False)
+        )
+        await asyncio.gather(*(getattr(self, f"_{act}")(instance) for instance, act in chosen[: len(cranes)] if act))
+        still = [instance for instance, act in chosen if act in {None, "turn"}]
+        bulk = {"act": "run", "workflow": "break", "ids": still[: max(2, len(still) // 4)]}
+        await self._ended_bulk(await self._created(f"{self.root}/bulk", **bulk))
+        relabel = {"act": "label", "labels": {"berth": "7"}, "ids": still[-max(2, len(still) // 4) :]}
+        await self._ended_bulk(await self._created(f"{self.root}/bulk", **relabel))
+        broken = {"act": "resume", "ids": still[:2]}
+        await self._ended_bulk(await self._created(f"{self.root}/bulk", **broken))
+        accepted(await self.api.put(f"environments/{self.environments['production']}/changePolicy", {"approvals": 2}))
+        acts: list[dict[str, Any]] = [{"act": "destroy"}, {"act": "reconfigure", "configuration": {"parameters": {}}}]
+        for act in acts:
+            body = {"ids": still[-2:], "comment": "After the season", **act}
+            await self._created(f"{self.root}/change-sets", **body)
+        common = {"zone": "UTC", "instanceId": still[-1], "workflow": "turn"}
+        await self._created(f"{self.root}/recurring-schedules", name="Nightly", cron="30 2 * * *", **common)
+        paused = await self._created(f"{self.root}/recurring-schedules", name="Paused", cron="0 5 * * *", **common)
+        await self._post(f"recurring-schedules/{paused}/pause")
+
+    async def _run(self, instance: str, workflow: str) -> str:
+        async with self.turns:
+            answer = await self.api.post(f"instances/{instance}/{workflow}", {})
+            accepted(answer)
+            return answer.headers["Launchbay-Job"]
+
+    async def _turn(self, instance: str) -> None:
+        await self._run(instance, "turn")
+        await self._settled([instance])
+
+    async def _break(self, instance: str) -> None:
+        await self._run(instance, "break")
+        await self._settled([instance])
+
+    async def _hold(self, instance: str) -> None:
+        await self._run(instance, "hold")
+
+    async def _poll(self, instance: str) -> None:
+        await self._run(instance, "poll")
+
+    async def _ask(self, instance: str) -> None:
+        await self._run(instance, "ask")
+        await self._until("SELECT count(*) FROM approvals WHERE instance_id = %s", [instance], 1)
+        decision = self.chance.choice(("approve", "reject", None, None))
+        if decision:
+            [approval] = accepted(await self.api.get(f"instances/{instance}/approvals"))
+            await self._post(f"approvals/{approval['id']}/{decision}")
+            await self._settled([instance])
+
+    async def _destroy(self, instance: str) -> None:
+        await self._run(instance, "destroy")
+        await self._settled([instance])
+
+    async def _cancel(self, instance: str) -> None:
+        job = await self._run(instance, "hold")
+        await self._until("SELECT count(*) FROM steps WHERE job_id = %s AND status = 'Executing'", [job], 1)
+        async with self.turns:
+            accepted(await self.api.delete(f"instances/{instance}/jobs/{job}"))
+        await self._settled([instance])
+
+    async def _expire(self, instance: str) -> None:
+        again = await self._launch("Crane", f"expired after {instance[-6:]}", destroyInterval=200)
+        await self._until("SELECT count(*) FROM instances WHERE id = %s AND status = 'Destroyed'", [again], 1)
+
+    async def _schedule(self, instance: str) -> None:
+        await self._post(f"instances/{instance}/turn/schedule", {"interval": 5 * HOUR_MS, "parameters": {}})
+
+    async def _behind(self, instance: str) -> None:
+        """Let a due run wait for the end of another."""
+        await self._run(instance, "hold")
+        await self._post(f"instances/{instance}/turn/schedule", {"interval": 1, "parameters": {}})
+
+    async def _others(self) -> None:
+        failed = [self._launch("Leak", f"leak {number}") for number in range(6)]
+        await self._settled(await asyncio.gather(*failed))
+        drains = await asyncio.gather(*(self._launch("Drain", f"drain {number}") for number in range(3)))
+        await self._settled(drains)
+        for instance in drains[1:]:
+            await self._run(instance, "destroy")
+        staging = self.environments["staging"]
+        hauls = [await self._launch("Haul", f"haul {number}", environmentId=staging) for number in range(3)]
+        [job] = [each["id"] for each in accepted(await self.api.get(f"instances/{hauls[2]}"))["workflowHistory"]]
+        accepted(await self.api.delete(f"instances/{hauls[2]}/jobs/{job}"))
+        await self._settled(hauls[2:])
+
+    async def _tides(self) -> None:
+        """Roll out a version that one instance fails on; let another one roll back by itself."""
+        application = self.applications["Tides"]
+        paces = (0, 0, BAD_PACE, 0, 0)
+        made = [
+            await self._launch("Tides", f"tide {number}", parameters={"input.pace": pace})
+            for number, pace in enumerate(paces)
+        ]
+        await self._settled(made)
+        accepted(await self.api.put_yaml(f"applications/{application}/manifest", TIDES % 2))
+        for ids, status in ((made[:2], "Finished"), (made[2:4], "Stopped")):
+            body = {"applicationId": application, "version": 3, "ids": ids, "waves": [1]}
+            rollout = await self._created(f"{self.root}/rollouts", **body)
+            await self._until("SELECT count(*) FROM rollouts WHERE id = %s AND status = %s", [rollout, status], 1)
+        accepted(await self.api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+        await self._put(f"instances/{made[4]}/configuration", {"parameters": {"input.pace": BAD_PACE}})
+        query = "SELECT count(*) FROM jobs WHERE instance_id = %s AND finished_at IS NOT NULL"
+        await self._until(query, [made[4]], 3)
+
+    async def _sleepers(self) -> None:
+        made = [await self._launch("Owl", f"owl {number}") for number in range(3)]
+        await self._settled(made)
+        begin = self.clock.now() + WINDOW_AHEAD / 2
+        window = {"sleepAt": begin.strftime("%H:%M"), "wakeAt": (begin + timedelta(hours=9)).strftime("%H:%M")}
+        days = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"]
+        rules = {"windows": [{**window, "days": days, "zone": "UTC"}]}
+        accepted(await self.api.put(f"applications/{self.applications['Owl']}/sleep", rules))
+        await self.api.round_of("sleep windows")
+        self.clock.ahead = WINDOW_AHEAD
+        query = "SELECT count(*) FROM instance_sleeps WHERE is_asleep"
+        async with asyncio.timeout(30):
+            while (await self._row(query))[0] < len(made):
+                await self.api.round_of("sleep windows")
+                await asyncio.sleep(0.05)
+        await self._settled(made)
+
+    async def _family(self) -> None:
+        """Launch ferries, whose hulls wait for a place."""
+        for number in range(2):
+            await self._launch("Ferry", f"ferry {number}")
+
+    async def _ended_bulk(self, bulk: str) -> None:
+        await self._until("SELECT count(*) FROM bulk_runs WHERE id = %s AND finished_at IS NOT NULL", [bulk], 1)
+
+    async def _rest(self) -> None:
+        """Wait until nothing changes any more."""
+        async with asyncio.timeout(60):
+            before = None
+            while (row := await self._row(_MOVES)) != before:
+                before = row
+                await asyncio.sleep(0.7)
+
+
+_MOVES = """
+SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM jobs WHERE started_at IS NULL),
+       (SELECT count(*) FROM jobs WHERE finished_at IS NULL), (SELECT count(*) FROM instances WHERE job_id IS NULL),
+       (SELECT count(*) FROM steps), (SELECT count(*) FROM steps WHERE status = 'Executing'),
+       (SELECT count(*) FROM log_lines), (SELECT count(*) FROM step_waits), (SELECT count(*) FROM parked)
+"""

@@ -1,0 +1,35 @@
+"""Who looks at a population: somebody who may see everything of an organization, and somebody who may see little."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tests.support.pages import browser
+from tests.support.service import EMAIL, PASSWORD, Caller
+from tests.support.truth.comparisons import View
+from tests.support.truth.oracle import Oracle, read_tables
+from tests.support.truth.population import Population
+from tests.support.truth.surfaces import Console
+
+
+@asynccontextmanager
+async def viewers(population: Population) -> AsyncIterator[list[View]]:
+    """Give an administrator, and a member who may see one environment."""
+    tables = read_tables(population.url)
+    now, member = population.clock.now(), population.member
+    people: list[tuple[str, Caller, tuple[str, str], Oracle]] = [
+        ("administrator", population.administrator, (EMAIL, PASSWORD), Oracle(tables, now, population.organization)),
+        (
+            "member",
+            member,
+            (member.email, member.password),
+            Oracle(tables, now, population.organization, population.environments["staging"]),
+        ),
+    ]
+    async with AsyncExitStack() as stack:
+        found = []
+        for name, caller, (email, password), oracle in people:
+            client = await stack.enter_async_context(browser(population.api))
+            answer = await client.post("/console/signIn", data={"email": email, "password": password})
+            assert answer.status_code == 303, answer.text
+            found.append(View(name, caller, Console(client), oracle))
+        yield found
