@@ -4,7 +4,8 @@ LaunchbayError
 ├── BadRequest               the request is invalid in form or meaning
 │   ├── MalformedBody        unreadable: content type, encoding, syntax, limits
 │   ├── InvalidManifest      contains the findings, each with line and column
-│   └── FieldErrors          field name → messages (service update and service command)
+│   ├── FieldErrors          field name → messages (service update and service command)
+│   └── WrongRules           (model/archive.py) rules of a directory or archive can't be; has `keys`
 ├── NotAuthenticated         credentials are missing or wrong
 ├── NotAllowed               the caller is known but has no permission
 ├── NotFound                 the object doesn't exist
@@ -45,7 +46,7 @@ A function that reads a string raises ValueError, such as `due_times`. ClientErr
 which people use without the server.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -63,6 +64,11 @@ class LaunchbayError(Exception):
         self.field = field
         if code is not None:
             self.code = code
+
+    def reword(self, change: Callable[[str], str]) -> None:
+        """Change the messages in place, so that `raise` keeps where the error comes from."""
+        self.messages = tuple(map(change, self.messages))
+        self.args = (" ".join(self.messages),)
 
 
 class BadRequest(LaunchbayError):

@@ -5,9 +5,11 @@ import os
 import re
 import threading
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _ID = re.compile(r"[0-9a-f]{24}")
+IN_TEXT = re.compile(r"(?<![0-9a-f])[0-9a-f]{24}(?![0-9a-f])")
 PATTERN = "^[0-9a-fA-F]{24}$"  # of an ID that comes in; it is kept in lower case
 
 
@@ -57,6 +59,11 @@ def seconds_of(id_: str) -> int:
 def is_id(text: str) -> bool:
     """Return whether the text has the form of an ID; anything else addresses no object (404)."""
     return _ID.fullmatch(text) is not None
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with names in the place of IDs that have one."""
+    return IN_TEXT.sub(lambda found: names.get(found[0], found[0]), text)
 
 
 def canonical_id(text: str) -> str:

@@ -120,3 +120,21 @@ async def test_unknown_names_in_files_are_refused_by_the_plan_with_their_place(
     files = {"applications/shop/manifest.yaml": GREETER, path: text}
     answer = await api.post(f"organizations/{api.organization}/change-sets", {"act": "apply", "files": files})
     assert refused(answer, 400, "InvalidDirectory") == said
+
+
+async def test_what_an_account_lacks_is_named_as_the_file_names_it(api: Api) -> None:
+    app, account, vault = fresh_name("app"), fresh_name("robot"), fresh_name("vault")
+    await api.application(GREETER, app)
+    accepted(await put(api, "service-account", account, ""))
+    accepted(await put(api, "service", vault, "type: builtin:cobalt_secure_store\n"))
+    base = f"account: {account}\nurl: https://git.example.org/a.git\n"
+    for more, permission, path_of in (
+        (f"application: {app}\npath: m.yaml\n", "EditApplication", f"/applications/{app}"),
+        (f"vault: {vault}\ncredential: key\n", "RunServiceCommand", f"/services/{vault}"),
+    ):
+        said = f"You need the permission {permission} for {path_of}."
+        put_answer = await put(api, "git-source", fresh_name("source"), base + more)
+        assert said in refused(put_answer, 400, "AccountNotAllowed")
+        files = {"git-sources/x.yaml": base + more}
+        planned = await api.post(f"organizations/{api.organization}/change-sets", {"act": "apply", "files": files})
+        assert said in refused(planned, 400)

@@ -407,9 +407,9 @@ def _print_lines(changed: Sequence[str], *, err: bool = False) -> None:
 def _do(changes: list[Change]) -> None:
     for number, change in enumerate(changes, 1):
         try:
-            change.do()
+            change.make()
         except ClientError as error:
-            click.echo("\n".join(lines(error)), err=True)
+            click.echo("\n".join(map(change.named, lines(error))), err=True)
             left = len(changes) - number + 1
             message = f"{change.what} failed; {number - 1} applied, {left} left. Fix the cause and apply again."
             raise CommandFailed(message, ExitCode.FAILED) from error

@@ -30,10 +30,11 @@ import msgspec
 from launchbay.auth.gate import read_role_text
 from launchbay.egress.addresses import POLICY_CHECKS
 from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.limits import LABELS
 from launchbay.manifest.policies import check_policies
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import MappingNode, Node, SequenceNode, is_null, written_data
-from launchbay.model.archive import Environment, Revision, RuleOwner, Rules
+from launchbay.model.archive import Environment, Revision, RuleOwner, Rules, WrongRules
 from launchbay.model.cron import parse as parse_cron
 from launchbay.model.directory_objects import KINDS, Noun, ObjectKind, read_object
 from launchbay.model.email_address import canonical_email
@@ -43,9 +44,10 @@ from launchbay.model.scalars import NumberTooLarge, WrittenInt, as_texts, decode
 from launchbay.model.schedule import zone_of
 from launchbay.model.types import TypeSyntaxError, parse_type
 from launchbay.model.values import CoercionError, coerce
+from launchbay.model.wrong_values import WrongDocument, converted
 from launchbay.model.yaml_text import yaml_text
 
-_LINE = re.compile(r"Line (\d+), column (\d+): (.*)", re.DOTALL)  # as the reader of roles gives places
+_LINE = re.compile(r"\b[Ll]ine (\d+), column (\d+): ")  # as readers of YAML give places
 _ODD = re.compile(r'[/\\:*?"<>|%\x00-\x1f]|^[. ]|[. ]$')
 
 
@@ -106,11 +108,6 @@ def _place(path: str, node: Node | None, keys: Iterable[str | int]) -> str:
             break
         node = inner
     return f"{path}:{node.line}:{node.column}"
-
-
-_AT = re.compile(r" - at `(?:key in )?\$([^`]*)`")  # where msgspec found a wrong value
-_UNKNOWN_FIELD = re.compile(r"([a-z.]+): unknown field '([^']*)'")
-_KEYS = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 def file_name(name: str) -> str:
@@ -260,8 +257,12 @@ class _Reader:
         self.nodes: dict[str, Node] = {}  # by path
 
     def note(self, path: Folder, keys: Iterable[str | int], message: str) -> None:
-        """Note a problem with a value of a file."""
-        self.problems.append(f"{_place(str(path), self.nodes.get(str(path)), keys)}: {message}")
+        """Note a problem with a value, at the place that the message has or keys lead to."""
+        place = _LINE.search(message)
+        if place:
+            self.problems.append(f"{path}:{place[1]}:{place[2]}: {message[: place.start()]}{message[place.end() :]}")
+        else:
+            self.problems.append(f"{_place(str(path), self.nodes.get(str(path)), keys)}: {message}")
 
     def role(self, path: Folder) -> str:
         """Return the text of a role after noting problems with it."""
@@ -270,9 +271,7 @@ class _Reader:
             read_role_text(text)
         except BadRequest as error:
             for message in error.messages:
-                place = _LINE.match(message)
-                where, what = (f":{place[1]}:{place[2]}", place[3]) if place else ("", message)
-                self.problems.append(f"{path}{where}: {what}")
+                self.note(path, (), message)
         return text
 
     def checked_object(self, kind: ObjectKind, path: Folder) -> dict[str, Any]:
@@ -295,7 +294,7 @@ class _Reader:
 
     def environment(self, path: Folder) -> Environment:
         found = self.document(path, Environment)
-        self.labels(path, found.labels or {})
+        self.labels(path, found.labels or {}, "labels")
         node = self.nodes.get(str(path))
         section = node.get("policies") if isinstance(node, MappingNode) else None
         if found.policies is not None and section is not None:
@@ -303,7 +302,7 @@ class _Reader:
                 self.problems.append(f"{path}:{each.line}:{each.column}: {each.message}")
         self._markers_and_properties(path, found)
         if found.rules is not None:
-            found.rules = self.rules(path, found.rules, "environment")
+            found.rules = self.rules(path, found.rules, "environment", "rules")
         return found
 
     def _markers_and_properties(self, path: Folder, found: Environment) -> None:
@@ -370,7 +369,7 @@ class _Reader:
 
     def document(self, path: Folder, kind: type[T]) -> T:
         """Return the document in a file, or an empty one after noting a problem."""
-        found = self._read(path, lambda value: msgspec.convert(_in_types_of(kind, value), kind))
+        found = self._read(path, lambda value: converted(_in_types_of(kind, value), kind))
         if found is not None:
             return found
         return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
@@ -399,33 +398,28 @@ class _Reader:
             for found in error.findings:
                 message = str(found["message"]).replace("The manifest", "The file")
                 self.problems.append(f"{path}:{found['line']}:{found['column']}: {message}")
-        except (BadRequest, msgspec.ValidationError) as error:
-            message = " ".join(error.messages) if isinstance(error, BadRequest) else f"{error}."
-            at = _AT.search(message)
-            keys: list[str | int] = []
-            if at:
-                keys = [int(index) if index else name for name, index in _KEYS.findall(at[1])]
-            elif unknown := _UNKNOWN_FIELD.match(message):
-                keys = [*unknown[1].split("."), unknown[2]]
-            self.note(path, keys, message)
-        except ValueError as error:
-            self.problems.append(f"{path}: {error}")
+        except WrongDocument as error:
+            self.note(path, error.keys, str(error))
         return None
 
-    def labels(self, path: Folder, found: dict[str, str]) -> dict[str, str]:
-        """Return the labels in a file after noting a problem with them."""
-        try:
-            read_labels(found)
-        except BadRequest as error:
-            self.problems.append(f"{path}: {' '.join(error.messages)}")
+    def labels(self, path: Folder, found: dict[str, str], *keys: str | int) -> dict[str, str]:
+        """Return the labels at `keys` of a file after noting problems with them."""
+        if len(found) > LABELS:
+            self.note(path, keys, f"There are {len(found)} labels; at most {LABELS} are allowed.")
+            return found
+        for name, value in found.items():
+            try:
+                read_labels({name: value})
+            except BadRequest as error:
+                self.note(path, (*keys, name), " ".join(error.messages))
         return found
 
-    def rules(self, path: Folder, found: Rules, kind: RuleOwner) -> Rules:
-        """Return the rules in a file after noting a problem with them."""
+    def rules(self, path: Folder, found: Rules, kind: RuleOwner, *keys: str | int) -> Rules:
+        """Return the rules at `keys` of a file after noting a problem with them."""
         try:
             return found.canonical(kind)
-        except BadRequest as error:
-            self.problems.append(f"{path}: {' '.join(error.messages)}")
+        except WrongRules as error:
+            self.note(path, (*keys, *error.keys), " ".join(error.messages))
             return Rules()
 
     def name(self, path: Folder, stem: str) -> str:
@@ -440,14 +434,32 @@ class _Reader:
 def _in_types_of(kind: Any, value: Any) -> Any:
     """Return a document with its numbers in the form of each part.
 
-    Texts where those are wanted; JSON with the same text where the API knows the type. Raises ValueError for a
+    Texts where those are wanted; JSON with the same text where the API knows the type. Raises WrongDocument for a
     number that JSON doesn't have.
     """
     if not isinstance(value, dict):
         return value
-    if kind not in (Environment, Revision):
-        return as_texts(value) if kind == dict[str, str] else settled(value)
-    return {name: _IN_TYPES.get(name, settled)(each) for name, each in value.items()}
+    of_all = as_texts if kind in (dict[str, str], Source) else settled
+    return {
+        name: _changed(_IN_TYPES.get(name, settled) if kind in (Environment, Revision) else of_all, each, name)
+        for name, each in value.items()
+    }
+
+
+def _changed(change: Callable[[Any], Any], value: Any, key: str | int) -> Any:
+    """Return a changed part of a document. Raises WrongDocument with its key."""
+    try:
+        return change(value)
+    except WrongDocument as error:
+        raise error.inside(key) from None
+    except ValueError as error:
+        raise WrongDocument(str(error), (key,)) from None
+
+
+def _each_for_json(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return for_json(value)
+    return {name: _changed(for_json, each, name) for name, each in value.items()}
 
 
 _KEPT_AS_TEXT = (float, WrittenInt, NumberTooLarge)
@@ -462,7 +474,9 @@ def _policies(value: Any) -> Any:
 
 def _properties(value: Any) -> Any:
     """Return properties as the server takes them."""
-    return [_property(each) for each in value] if isinstance(value, list) else settled(value)
+    if not isinstance(value, list):
+        return settled(value)
+    return [_changed(_property, each, index) for index, each in enumerate(value)]
 
 
 def _property(entry: Any) -> Any:
@@ -476,16 +490,19 @@ def _property(entry: Any) -> Any:
     try:
         found = coerce(parse_type(str(entry.get("type"))), value)
     except (CoercionError, TypeSyntaxError):
-        found = for_json(value)
-    return {**settled({**entry, "value": None}), "value": found}
+        found = _changed(for_json, value, "value")
+    return {**as_texts({**entry, "value": None}), "value": found}
 
 
 _IN_TYPES: Mapping[str, Callable[[Any], Any]] = {
     "policies": _policies,
     "properties": _properties,
-    "parameters": for_json,
-    "submodules": for_json,
+    "parameters": _each_for_json,
+    "submodules": _each_for_json,
     "labels": as_texts,
+    "environment": as_texts,
+    "markers": as_texts,
+    "services": as_texts,
 }
 
 

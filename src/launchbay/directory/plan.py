@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from launchbay.directory.contents import Application, Contents, NamedRevision, Source
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.ids import with_names
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.archive import (
@@ -212,6 +213,14 @@ class State:
                 found[each.name] = each
         return found
 
+    def named(self, text: str) -> str:
+        """Return a text with names instead of the IDs that were read so far."""
+        read = vars(self)
+        parts = [read.get(part, {}) for part in ("roles", "environments", "applications", "services")]
+        names = {number: name for part in parts for name, number in part.items()}
+        names |= {each.id: each.name for each in read.get("_listed_objects", ((), ()))[0]}
+        return with_names(text, names | {number: "/".join(key) for key, number in self.revision_ids.items()})
+
     def shared_names(self, kind: Noun) -> set[str]:
         """Return the names that several objects have, exported or not."""
         counts = Counter(each.name for each in self._listed_objects[0] if each.kind == kind)
@@ -334,6 +343,15 @@ class Change:
     detail: str = ""
     before: str = ""
     after: str = ""
+    named: Callable[[str], str] = str  # gives a text names instead of IDs
+
+    def make(self) -> None:
+        """Make the change. Errors of the use cases name objects as the files do."""
+        try:
+            self.do()
+        except LaunchbayError as error:
+            error.reword(self.named)
+            raise
 
     def subject(self) -> tuple[str, str]:
         """Return the kind and name of the object, such as role or environment."""
@@ -375,7 +393,7 @@ class Comparison:
         found += [change for kind in LATE for change in self._objects(kind)]
         if self._problems:
             raise BadRequest(*self._problems, code="InvalidDirectory")
-        return found
+        return [replace(each, named=self._state.named) for each in found]
 
     def _check_names(self, kind: Noun, name: str, present: StoredObject | None) -> None:
         """Note names and types in an object's file that nothing has."""
@@ -428,7 +446,8 @@ class Comparison:
         )
         found += self._superfluous_of(kinds)
         found += [change for kind in reversed(EARLY) for change in self._superfluous_objects(kind)]
-        return [*found, *self._superfluous_of((("role", wanted.roles, state.roles, organization.delete_role),))]
+        found += self._superfluous_of((("role", wanted.roles, state.roles, organization.delete_role),))
+        return [replace(each, named=state.named) for each in found]
 
     def _superfluous_of(self, kinds: _Kinds) -> Iterator[Change]:
         for kind, names, present, delete_one in kinds:

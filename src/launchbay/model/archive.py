@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
@@ -12,10 +13,19 @@ from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.directory_objects import Noun
 from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.sleep_windows import SleepRules, SleepWindow
+from launchbay.model.wrong_values import Key, wrong_value
 
 ARCHIVE_VERSION = 2  # 1 had no `objects`
 T = TypeVar("T", bound=msgspec.Struct)
 RuleOwner = Literal["application", "environment"]
+
+
+class WrongRules(BadRequest):
+    """Rules can't be. `keys` lead to the wrong part of their document."""
+
+    def __init__(self, error: BadRequest, *keys: Key) -> None:
+        super().__init__(*error.messages, code=error.code)
+        self.keys = keys
 
 
 class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -38,35 +48,73 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         )
 
     def read(self, kind: RuleOwner) -> tuple[LifetimeRules, SleepRules | None, list[ConcurrencyLimit]]:
-        """Return the rules. Raises BadRequest for one that can't be."""
+        """Return the rules. Raises WrongRules for one that can't be."""
         lifetime = _read("lifetime", self.lifetime or {}, LifetimeRules)
-        lifetime.check()
+        with _at("lifetime", document=self.lifetime):
+            lifetime.check()
         sleep = None
         if self.sleep is not None:
+            for index, each in enumerate(_windows(self.sleep)):
+                _read("sleep: windows", each, SleepWindow, "sleep", "windows", index)
             sleep = _read("sleep", self.sleep, SleepRules)
-            for each in self.sleep.get("windows") or ():
-                _read("sleep: windows", each, SleepWindow)
-            sleep.check(datetime.now(UTC))
-        try:
-            limits = list(read_limits(self.concurrency or [], kind))
-        except ValueError as error:
-            raise BadRequest(f"concurrency: {error}.", code="InvalidConcurrency") from error
-        return lifetime, sleep, limits
+            with _at("sleep", document=self.sleep):
+                sleep.check_count()
+            for index, window in enumerate(sleep.windows):
+                with _at("sleep", "windows", index, document=_windows(self.sleep)[index]):
+                    window.check(datetime.now(UTC))
+            with _at("sleep", document=self.sleep):
+                sleep.check(datetime.now(UTC))
+        for index, limit in enumerate(self.concurrency or ()):
+            _limits([limit], kind, index)
+        return lifetime, sleep, _limits(self.concurrency or [], kind)
 
     def canonical(self, kind: RuleOwner) -> "Rules":
-        """Return equal rules in the form that `of` gives. Raises BadRequest."""
+        """Return equal rules in the form that `of` gives. Raises WrongRules."""
         return Rules.of(*self.read(kind))
 
 
-def _read(what: str, document: Any, kind: type[T]) -> T:
+def _read(what: str, document: Any, kind: type[T], *keys: Key) -> T:
+    """Return rules of a document, which is at `keys`. Raises WrongRules."""
+    keys = keys or (what,)
     fields = _with_names(_snake, document)
     unknown = sorted(set(fields) - set(kind.__struct_fields__)) if isinstance(fields, dict) else []
     if unknown:
-        raise BadRequest(f"{what}: unknown field {_camel(unknown[0])[:80]!r}.", code="InvalidDirectory")
+        name = _camel(unknown[0])
+        raise WrongRules(_invalid(f"{what}: unknown field {name[:80]!r}."), *keys, name)
     try:
         return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"{what}: {error}.", code="InvalidDirectory") from error
+        found = wrong_value(error, fields, kind, shown=_camel)
+        inside = [_camel(each) if isinstance(each, str) else each for each in found.keys]
+        raise WrongRules(_invalid(f"{what}: {found}."), *keys, *inside) from None
+
+
+def _invalid(message: str) -> BadRequest:
+    return BadRequest(message, code="InvalidDirectory")
+
+
+def _windows(sleep: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the windows. What isn't a list is refused later."""
+    found = sleep.get("windows")
+    return found if isinstance(found, list) else ()
+
+
+@contextmanager
+def _at(*keys: Key, document: Mapping[str, Any] | None) -> Iterator[None]:
+    """Say where a refused rule is: the message may begin with its field."""
+    try:
+        yield
+    except BadRequest as error:
+        field = re.split(r"[ :]", error.messages[0], maxsplit=1)[0]
+        raise WrongRules(error, *keys, *([field] if field in (document or ()) else [])) from None
+
+
+def _limits(documents: list[Any], kind: RuleOwner, *keys: Key) -> list[ConcurrencyLimit]:
+    try:
+        return list(read_limits(documents, kind))
+    except ValueError as error:
+        refused = BadRequest(f"concurrency: {error}.", code="InvalidConcurrency")
+        raise WrongRules(refused, "concurrency", *keys) from None
 
 
 def _with_names(change: Callable[[str], str], value: Any) -> Any:

@@ -10,10 +10,11 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from launchbay.errors import BadRequest
+from launchbay.model.forge import ForgeName
 from launchbay.model.scalars import as_texts, for_json, name_of, settled
 from launchbay.model.types import INT
 from launchbay.model.values import CoercionError, coerce
+from launchbay.model.wrong_values import WrongDocument, converted
 
 
 class Service(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,6 +47,11 @@ class Previews(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, r
     parameters: dict[str, Any] = {}
 
 
+GitApplies = Literal["at-once", "after-approval", "change-set"]
+GitInstances = Literal["keep", "change-set", "at-once"]
+ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
+
+
 class GitSource(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """A source in Git, in the form of the API, with names instead of IDs."""
 
@@ -59,10 +65,10 @@ class GitSource(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, 
     credential: str | None = None
     host_keys: list[str] = []
     interval_ms: int | None = None
-    applies: str = "at-once"
-    instances: str = "keep"
+    applies: GitApplies = "at-once"
+    instances: GitInstances = "keep"
     prune: bool = False
-    forge: str | None = None
+    forge: ForgeName | None = None
     api: str | None = None
     webhook_secret: str | None = None
     status_token: str | None = None
@@ -92,7 +98,7 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, ren
 class Bulk(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """A bulk run, whose instances a filter chooses."""
 
-    act: str
+    act: ActName
     workflow: str | None = None
     parameters: dict[str, Any] = {}
     expires_in: int | None = None
@@ -152,19 +158,11 @@ assert {*EARLY, *LATE} == set(get_args(Noun)), "each kind has its turn"
 def read_object(kind: ObjectKind, document: Any) -> dict[str, Any]:
     """Return the content of an object in its one form, as values.
 
-    Numbers of parameters remember their text. Raises BadRequest for another form.
+    Numbers of parameters remember their text. Raises WrongDocument for another form.
     """
-    try:
-        found = msgspec.convert(_in_types_of(kind.content, document), kind.content)
-    except msgspec.ValidationError as error:
-        raise BadRequest(f"{error}.", code="InvalidDirectory") from None
-    except ValueError as error:
-        raise BadRequest(str(error), code="InvalidDirectory") from None
+    found = converted(_in_types_of(kind.content, document), kind.content)
     if isinstance(found, Schedule) and (found.application is None) == (found.bulk is None):
-        raise BadRequest(
-            "Give either application or bulk. A schedule of one instance can't be in a directory.",
-            code="InvalidDirectory",
-        )
+        raise WrongDocument("Give either application or bulk. A schedule of one instance can't be in a directory.")
     return as_values(found)
 
 
@@ -202,30 +200,39 @@ def _in_types_of(kind: type[msgspec.Struct], document: Any) -> Any:
     types = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
     found = {}
     for name, value in document.items():
-        wanted = types.get(name)
-        if name in _INNER:
-            found[name] = _in_types_of(_INNER[name], value)
-        elif name == "launch" and isinstance(value, Mapping):
-            found[name] = _launch(value)
-        elif name == "parameters":
-            found[name] = _parameters(value)
-        elif wanted in _TEXTS:
-            found[name] = _texts(name, value)
-        elif wanted in _WHOLE:
-            found[name] = _whole(name, value)
-        else:
-            found[name] = settled(value)
+        try:
+            found[name] = _in_type_of(types.get(name), name, value)
+        except WrongDocument as error:
+            raise error.inside(name) from None
+        except ValueError as error:
+            raise WrongDocument(str(error), (name,)) from None
     return found
+
+
+def _in_type_of(wanted: Any, name: str, value: Any) -> Any:
+    """Return a field with its numbers in their form there. Raises ValueError."""
+    if name in _INNER:
+        return _in_types_of(_INNER[name], value)
+    if name == "launch" and isinstance(value, Mapping):
+        return _launch(value)
+    if name == "parameters":
+        return _parameters(value)
+    if wanted in _TEXTS:
+        return _texts(name, value)
+    return _whole(name, value) if wanted in _WHOLE else settled(value)
 
 
 _WHOLE = (int, int | None)
 
 
 def _texts(name: str, value: Any) -> Any:
-    """Return a field of texts, with numbers as written. Raises `ValueError` for a boolean."""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else (value,)
-    if any(isinstance(each, bool) for each in parts):
-        raise ValueError(f"{name} must be a string. Put it in quotes.")
+    """Return a field of texts, with numbers as written. Raises WrongDocument for a boolean."""
+    if isinstance(value, bool):
+        raise WrongDocument(f"{name} must be a string. Put it in quotes.")
+    parts = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in parts:
+        if isinstance(each, bool):
+            raise WrongDocument(f"{name} must consist of strings. Put it in quotes.", (key,))
     return as_texts(value)
 
 
@@ -246,7 +253,13 @@ def _parameters(value: Any) -> Any:
     """Return parameters with their numbers as written; references to secrets consist of texts."""
     if not isinstance(value, Mapping):
         return for_json(value)
-    return {name: _reference(name, each) if _refers(each) else for_json(each) for name, each in value.items()}
+    found = {}
+    for name, each in value.items():
+        try:
+            found[name] = _reference(name, each) if _refers(each) else for_json(each)
+        except ValueError as error:
+            raise WrongDocument(str(error), (name,)) from None
+    return found
 
 
 def _refers(value: Any) -> bool:
@@ -269,20 +282,27 @@ LAUNCH_FIELDS = (*_TYPED_LATER, *_LAUNCH_TEXTS, "destroyInterval")
 def _launch(launch: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a launch gets: its parameters have types that the manifest knows.
 
-    Raises ValueError for another field, which the API would take for a parameter.
+    Raises WrongDocument for another field, which the API would take for a parameter.
     """
-    for name in launch:
+    found = {}
+    for name, value in launch.items():
         if name in LAUNCH_BY_ID:
-            raise ValueError(f"launch: {name} can't be in a directory. Use environment and revision, with names.")
+            message = f"launch: {name} can't be in a directory. Use environment and revision, with names."
+            raise WrongDocument(message, (name,))
         if name not in LAUNCH_FIELDS:
             near = get_close_matches(name, LAUNCH_FIELDS, 1)
             hint = f"Did you mean {near[0]}?" if near else f"Valid fields: {', '.join(LAUNCH_FIELDS)}."
-            raise ValueError(f"launch: unknown field {name[:80]!r}. {hint}")
-    return {
-        name: for_json(value)
-        if name in _TYPED_LATER
-        else _texts(name, value)
-        if name in _LAUNCH_TEXTS
-        else settled(value)
-        for name, value in launch.items()
-    }
+            raise WrongDocument(f"launch: unknown field {name[:80]!r}. {hint}", (name,))
+        try:
+            found[name] = _in_launch(name, value)
+        except WrongDocument as error:
+            raise error.inside(name) from None
+        except ValueError as error:
+            raise WrongDocument(f"launch: {error}", (name,)) from None
+    return found
+
+
+def _in_launch(name: str, value: Any) -> Any:
+    if name in _TYPED_LATER:
+        return for_json(value)
+    return _texts(name, value) if name in _LAUNCH_TEXTS else settled(value)

@@ -101,10 +101,14 @@ class SleepRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     start: str = ""
     when_busy: Literal["queue", "skip"] = "queue"
 
-    def check(self, now: datetime) -> None:
-        """Raise BadRequest for rules that no instance can follow."""
+    def check_count(self) -> None:
+        """Raise BadRequest for more windows than rules may have."""
         if len(self.windows) > MOST_WINDOWS:
             raise _wrong(f"There are {len(self.windows)} windows; give {MOST_WINDOWS} at most.")
+
+    def check(self, now: datetime) -> None:
+        """Raise BadRequest for rules that no instance can follow."""
+        self.check_count()
         if (self.stop == "") != (self.start == "") or (self.stop and self.stop == self.start):
             raise _wrong("Name both workflows, stop and start, or none of them.")
         if {"launch", "destroy"} & {self.stop, self.start}:

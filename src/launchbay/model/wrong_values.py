@@ -1,7 +1,8 @@
 """What is wrong with a value of a wrong type, in plain words."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import EllipsisType
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -27,25 +28,43 @@ _KEYS_SEARCHED = 10_000
 T = TypeVar("T")
 
 
+Key = str | int  # of an object, or the index in a list
+Part = Key | EllipsisType  # `...` is a key that msgspec does not say
+
+
 class WrongValue(NamedTuple):
     """Which field is wrong, and the problem.
 
-    `path` is such as `events[2]`, or "" for the entire value.
+    `path` is such as `events[2]`, or "" for the entire value. `keys` lead there, as far as they are known.
     """
 
     path: str
     problem: str
+    keys: tuple[Key, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
 
+class WrongDocument(ValueError):
+    """A document has a wrong value, to which `keys` lead."""
+
+    def __init__(self, message: str, keys: Iterable[Key] = ()) -> None:
+        super().__init__(message)
+        self.keys = tuple(keys)
+
+    def inside(self, key: Key) -> "WrongDocument":
+        """Return the same error as seen from the object or list around the document."""
+        return WrongDocument(str(self), (key, *self.keys))
+
+
 def converted(value: Any, wanted: type[T]) -> T:
-    """Return a value as a type. Raises ValueError that says in plain words what is wrong."""
+    """Return a value as a type. Raises WrongDocument, in plain words."""
     try:
         return msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{wrong_value(error, value, wanted)}.") from None
+        found = wrong_value(error, value, wanted)
+        raise WrongDocument(f"{found}.", found.keys) from None
 
 
 def wrong_value(
@@ -59,18 +78,27 @@ def wrong_value(
     located = _PLACE.fullmatch(message)
     if located is not None:
         message, path = located.group(1), located.group(2)
+    parts = [name or (int(index) if index.isdecimal() else ...) for name, index in _PATH_PART.findall(path)]
     unknown, missing = _UNKNOWN_FIELD.fullmatch(message), _MISSING_FIELD.fullmatch(message)
     allowed: list[str] = []
     if unknown is not None:
-        path, message = f"{path}.{unknown.group(1)}", "unknown field; remove it"
+        parts, message = [*parts, unknown.group(1)], "unknown field; remove it"
     elif missing is not None:
-        path, message = f"{path}.{missing.group(1)}", "this field is required"
+        parts, message = [*parts, missing.group(1)], "this field is required"
     else:
-        allowed = _allowed(wanted, path) if message.startswith("Invalid enum value") else []
+        allowed = _allowed(wanted, parts) if message.startswith("Invalid enum value") else []
         message = _in_plain_words(message)
     if allowed:
         message += f"; expected {_listed(allowed)}"
-    return WrongValue(shown(_with_keys(str(error), path, value, wanted).removeprefix(".")), message)
+    parts = _with_keys(str(error), parts, value, wanted)
+    keys = tuple(each for each in parts[: parts.index(...) if ... in parts else None] if each is not ...)
+    return WrongValue(shown("".join(map(_step, parts)).removeprefix(".")), message, keys)
+
+
+def _step(part: Part) -> str:
+    if part is ...:
+        return "[…]"
+    return f".{part[:_NAME_SHOWN]}" if isinstance(part, str) else f"[{part}]"
 
 
 def plain_kind(value: Any) -> str:
@@ -92,11 +120,12 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _allowed(wanted: Any, path: str) -> list[str]:
-    """Return the values that the field at a path such as `.events[2]` may have."""
+def _allowed(wanted: Any, parts: Sequence[Part]) -> list[str]:
+    """Return the values that the field at a place may have."""
     found = [msgspec.inspect.type_info(wanted)]
-    for name, index in _PATH_PART.findall(path):
-        found = [inner for each in alternatives(found) for inner in types_inside(each, name or None, index)]
+    for part in parts:
+        name, index = (part, "") if isinstance(part, str) else (None, "0")
+        found = [inner for each in alternatives(found) for inner in types_inside(each, name, index)]
     values = [each.values for each in alternatives(found) if isinstance(each, msgspec.inspect.LiteralType)]
     return [str(value) for each in values for value in each]
 
@@ -121,35 +150,34 @@ def types_inside(outer: msgspec.inspect.Type, name: str | None, index: str) -> l
     return [outer.value_type] if isinstance(outer, msgspec.inspect.DictType) else []
 
 
-def _with_keys(error: str, path: str, document: Any, wanted: Any) -> str:
-    """Return the path with the keys of maps, for which msgspec writes `[...]`."""
-    while "[...]" in path:
-        before, _, after = path.partition("[...]")
-        key = _wrong_key(error, before, document, wanted)
-        if key is None:
-            return path.replace("[...]", "[…]")
-        document = _replaced(document, before, {key: _at(document, before)[key]})
-        path = f"{before}.{key[:_NAME_SHOWN]}{after}"
-        if "[...]" in after:
-            return path.replace("[...]", "[…]")  # a map in a map: the outer key is enough to find it
-    return path
+def _with_keys(error: str, parts: list[Part], document: Any, wanted: Any) -> list[Part]:
+    """Return the parts with the key of the outermost map, for msgspec's `[...]`.
+
+    In a map in a map, the outer key is enough to find the value.
+    """
+    if ... not in parts:
+        return parts
+    place = parts.index(...)
+    outside = [each for each in parts[:place] if each is not ...]
+    key = _wrong_key(error, outside, document, wanted)
+    return parts if key is None else [*outside, key, *parts[place + 1 :]]
 
 
-def _wrong_key(error: str, path: str, document: Any, wanted: Any) -> str | None:
-    """Return the first key of the map at the path whose value is wrong."""
-    entries = _at(document, path)
+def _wrong_key(error: str, keys: Sequence[Key], document: Any, wanted: Any) -> str | None:
+    """Return the first key of the map at a place whose value is wrong."""
+    entries = _at(document, keys)
     if not isinstance(entries, Mapping) or not 0 < len(entries) <= _KEYS_SEARCHED:
         return None
-    keys = list(entries)
-    low, high = 0, len(keys) - 1  # halved: one conversion for each entry would hold up others
+    names = list(entries)
+    low, high = 0, len(names) - 1  # halved: one conversion for each entry would hold up others
     while low < high:
         middle = (low + high) // 2
-        part = {key: entries[key] for key in keys[: middle + 1]}
-        if _fails(error, _replaced(document, path, part), wanted):
+        part = {name: entries[name] for name in names[: middle + 1]}
+        if _fails(error, _replaced(document, keys, part), wanted):
             high = middle
         else:
             low = middle + 1
-    return str(keys[low])
+    return str(names[low])
 
 
 def _fails(error: str, document: Any, wanted: Any) -> bool:
@@ -160,22 +188,20 @@ def _fails(error: str, document: Any, wanted: Any) -> bool:
     return False
 
 
-def _at(document: Any, path: str) -> Any:
-    for name, index in _PATH_PART.findall(path):
+def _at(document: Any, keys: Iterable[Key]) -> Any:
+    for key in keys:
         try:
-            document = document[name or int(index)]
-        except (KeyError, IndexError, TypeError, ValueError):
+            document = document[key]
+        except (KeyError, IndexError, TypeError):
             return None
     return document
 
 
-def _replaced(document: Any, path: str, value: Any) -> Any:
-    """Return a copy of the document with another value at the path."""
-    part = _PATH_PART.match(path)
-    if part is None:
+def _replaced(document: Any, keys: Sequence[Key], value: Any) -> Any:
+    """Return a copy of the document with another value at a place."""
+    if not keys:
         return value
-    rest = path[part.end() :]
-    if part[1]:
-        return {**document, part[1]: _replaced(document[part[1]], rest, value)}
-    index = int(part[2])
-    return [*document[:index], _replaced(document[index], rest, value), *document[index + 1 :]]
+    inner = _replaced(document[keys[0]], keys[1:], value)
+    if isinstance(keys[0], str):
+        return {**document, keys[0]: inner}
+    return [*document[: keys[0]], inner, *document[keys[0] + 1 :]]

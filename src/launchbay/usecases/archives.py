@@ -17,7 +17,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.directory.contents import read_object_text
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotFound
-from launchbay.ids import is_id, new_id
+from launchbay.ids import IN_TEXT, is_id, new_id
 from launchbay.manifest.policies import write_policies
 from launchbay.model.archive import (
     ARCHIVE_VERSION,
@@ -70,8 +70,6 @@ from launchbay.usecases.organizations import require_creation
 from launchbay.usecases.revisions import create_revision
 from launchbay.usecases.sealing import open_source_url, redact_source_url, seal_source_url
 from launchbay.usecases.sign_in import Invitation
-
-_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{24}(?![0-9a-f])")
 
 
 async def export_organization(ctx: Context, organization_id: str) -> Archive:
@@ -251,7 +249,7 @@ class _Exporter:
             **{number: ("service", name) for number, name in self._services.items()},
             **{each.id: ("user", each.email) for each in stored.users},
         }
-        for number in sorted({found for text in texts for found in _ID.findall(text)}):
+        for number in sorted({found for text in texts for found in IN_TEXT.findall(text)}):
             if number in known:
                 yield number, known[number]
 
@@ -575,7 +573,7 @@ class _Importer:
             kind, name = self._archive.mentions.get(found[0], ("", ""))
             return self._ids.get(kind, {}).get(name, found[0])
 
-        return _ID.sub(replaced, text)
+        return IN_TEXT.sub(replaced, text)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from launchbay.errors import (
     Unavailable,
 )
 from launchbay.ids import new_id
+from launchbay.model.directory_objects import ActName
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
@@ -60,7 +61,6 @@ _VERSIONS_READ = 50
 # Codes of refusals that another attempt may not meet.
 PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit"}
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
-ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
 
 
 SELECTED_ID_CHARS = 8  # a shorter word begins the IDs of all instances of a day, since IDs begin with the time

@@ -4,6 +4,7 @@ Reading leaves out what can't be in a file and says so in a sentence. Making an 
 kind, with their permissions. Secrets stay where they are; a new object may lack them until somebody sets them.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +16,8 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import from_ms, to_ms
-from launchbay.errors import BadRequest, FieldErrors, NotAllowed
+from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotAllowed
+from launchbay.ids import with_names
 from launchbay.model.archive import with_revision_ids, with_revision_names
 from launchbay.model.directory_objects import (
     KINDS,
@@ -156,6 +158,14 @@ class _Names:
         if len(found) > 1:
             raise _ambiguous(kind, name)
         return found[0]
+
+    def reword(self, text: str) -> str:
+        """Return a message about IDs as one about the names that the author wrote."""
+        names = {number: name for listed in self._found.values() for number, name in listed.items()}
+        return _ID_FIELD.sub(r"\1:", with_names(text, names))
+
+
+_ID_FIELD = re.compile(r"^(account|application|previews\.environment|environment|revision)Id:")
 
 
 def _ambiguous(kind: str, name: str) -> BadRequest:
@@ -701,8 +711,12 @@ async def put_directory_object(
         # One after the other: of two that make the same name, the second changes what the first made.
         await organizations.lock(work.connection, organization_id=organization.id)
         with ctx.app.database.joined(work.connection):
-            existing = await _existing(names, kind, name)
-            made = await _WRITERS[kind](names, name, existing, wanted)
+            try:
+                existing = await _existing(names, kind, name)
+                made = await _WRITERS[kind](names, name, existing, wanted)
+            except LaunchbayError as error:
+                error.reword(names.reword)
+                raise
     return made if isinstance(made, CreatedObject) else CreatedObject(made)
 
 

@@ -288,7 +288,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         trials.append(organization)
         found = _look(organization, contents, prune)
         for change in found.changes:
-            change.do()
+            change.make()
         after = _look(organization, contents, prune)
         state = State(organization)
         names = {name for kind, name in found.subjects() if kind == "application" and name in state.applications}
@@ -500,7 +500,7 @@ async def make_directory(
         if changed := _stale(ctx, plan, found):
             raise stale(changed)
         for change in found.changes:
-            change.do()
+            change.make()
         state = State(organization)
         differences = [
             f"The {each.shown.what} has version {state.application(name).version} instead of {each.shown.to_version}."

@@ -1,7 +1,7 @@
 """Sources in Git: what applications and directories follow (docs/howto/git.md). `git_syncs` looks at the branches."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -17,6 +17,7 @@ from launchbay.errors import (
     NotAllowed,
 )
 from launchbay.ids import new_id
+from launchbay.model.directory_objects import GitApplies, GitInstances
 from launchbay.model.forge import ForgeName
 from launchbay.model.redaction import REDACTED, Redactor
 from launchbay.model.scalars import json_real
@@ -51,8 +52,8 @@ class GitSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     credential: str | None = None
     host_keys: list[str] = []
     interval_ms: int | None = None
-    applies: Literal["at-once", "after-approval", "change-set"] = "at-once"
-    instances: Literal["keep", "change-set", "at-once"] = "keep"
+    applies: GitApplies = "at-once"
+    instances: GitInstances = "keep"
     prune: bool = False
     forge: ForgeName | None = None
     api: str | None = None

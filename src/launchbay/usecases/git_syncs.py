@@ -259,7 +259,7 @@ class GitRunner:
             changes = _plan(organization, wanted, settings.prune)
             if not waits:
                 for change in changes:
-                    change.do()
+                    change.make()
             return _notes(changes), organization.changed
 
         notes, changed = await in_thread(ctx, row.organization_id, work)
