@@ -175,12 +175,12 @@ def parse_past_ms(text: str) -> int:
 
 
 def text_or_file(text: str) -> str:
-    """Return the string, or for `@FILE` the content of the file; `@-` is standard input."""
+    """Return the string, or for `@FILE` and `@-` the content of the file."""
     return file_text(text) if text.startswith("@") and len(text) > 1 else text
 
 
 def file_text(name: str) -> str:
-    """Return the text of a file, also if named as `@FILE`; `-` is standard input.
+    """Return the text of `FILE` or `@FILE`; `-` is standard input.
 
     Raises UsageError if it can't be read.
     """
@@ -202,7 +202,7 @@ def json_file(name: str) -> Any:
 
 
 def document(text: str, what: str) -> Any:
-    """Return the value of a JSON or YAML string. `what` names it in the error message."""
+    """Return the value of a JSON or YAML string, named `what` in errors."""
     try:
         return for_json(written_data(read(text.encode())))
     except InvalidManifest as error:

@@ -257,7 +257,7 @@ class _Reader:
         self.nodes: dict[str, Node] = {}  # by path
 
     def note(self, path: Folder, keys: Iterable[str | int], message: str) -> None:
-        """Note a problem with a value, at the place that the message has or keys lead to."""
+        """Note a problem at the place that its message has, or at `keys`."""
         place = _LINE.search(message)
         if place:
             self.problems.append(f"{path}:{place[1]}:{place[2]}: {message[: place.start()]}{message[place.end() :]}")
@@ -375,7 +375,7 @@ class _Reader:
         return kind() if kind is not Source else kind(url="")  # type: ignore[call-arg] # after a problem, no one reads it
 
     def email(self, name: str) -> str:
-        """Return an email address as the server stores it, after noting a problem with it."""
+        """Return the stored form of an email address after noting a problem with it."""
         try:
             return canonical_email(name)
         except BadRequest as error:
