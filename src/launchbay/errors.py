@@ -224,7 +224,10 @@ class ActionFailed(LaunchbayError):
 
 
 class Fenced(LaunchbayError):
-    """Another worker took over the job; this one must not write anything more."""
+    """Another worker took over the job, or it was cancelled.
+
+    This claim of it must not begin or end anything more.
+    """
 
     code = "Fenced"
 

@@ -108,7 +108,7 @@ async def test_a_claim_waits_for_a_write_under_way_and_then_nothing_comes_after_
         values = {**journal(bay, job)._batch().columns(), "paths": ["p/a"], "names": ["a"], "statuses": ["Executing"]}
         values |= {"percents": [0], "are_records": [True], "attempts": [1], "outputs": [None], "errors": [None]}
         values |= {"started": [AT], "finished": [None]}
-        assert await jobs.write_journal(connection, job_id=job, fence=3, **values) is not None
+        assert await jobs.write_journal(connection, job_id=job, fence=3, begins=True, **values) is not None
         claiming = asyncio.create_task(bay.change("UPDATE jobs SET fence = fence + 1 WHERE id = %s", job))
         await asyncio.sleep(0.1)
         assert not claiming.done()

@@ -432,8 +432,14 @@ async def held_job(bay: Bay) -> str:
     return job
 
 
-def journal(bay: Bay, job: str, fence: int = 3, records: dict[str, StepRecord] | None = None) -> PostgresJournal:
-    return PostgresJournal(bay.database, SystemClock(), job, fence, records or {}, on_fenced=lambda: None)
+def journal(
+    bay: Bay,
+    job: str,
+    fence: int = 3,
+    records: dict[str, StepRecord] | None = None,
+    on_fenced: Callable[[], None] = lambda: None,
+) -> PostgresJournal:
+    return PostgresJournal(bay.database, SystemClock(), job, fence, records or {}, on_fenced=on_fenced)
 
 
 COMMANDS = """

@@ -1352,7 +1352,7 @@ class Operations:
 
     @operation(OperationSpec("DELETE", "/api/1/instances/{id}/jobs/{jobId}"))
     def cancel_job(self, instance_id: str, job_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Cancel a running job. Interrupts its steps; the job ends as failed. Permission: RunInstanceWorkflow;
+        """Cancel a running job, which ends as failed; its steps are interrupted. Permission: RunInstanceWorkflow;
         EditInstance for destroy.
         """
 

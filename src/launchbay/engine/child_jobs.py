@@ -322,7 +322,8 @@ class ChildJobs:
 
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
         """Ask a job to end; return False if it was asked before or has ended."""
-        return await run_until_available(self._database, jobs.cancel_child, job_id=job_id, reason=reason) > 0
+        decided = await run_until_available(self._database, jobs.cancel, job_id=job_id, reason=reason)
+        return decided is not None and decided.asked
 
     async def cancel_orphans(self) -> None:
         """Cancel and end child jobs whose parent job ended without them; no other task would run them.

@@ -16,7 +16,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.journal import NOTHING_TO_WRITE, PostgresJournal, duration_text, retry_while_unavailable
+from launchbay.engine.journal import NOTHING_TO_WRITE, REFUSED, PostgresJournal, duration_text, retry_while_unavailable
 from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
@@ -201,15 +201,17 @@ class JobCompletion:
             self.journal.interrupt_open_steps()
             took = duration_text(self._duration_s())
             how = "succeeded" if outcome.error is None else "failed"
-            self.journal.log(None, "info", f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}.")
+            last = f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}."
             text = await self.journal.secrets.sealed_json(state.to_text())
-            await self._end(outcome, text, await self.journal.drain())
+            await self._end(outcome, text, await self.journal.drain(last))
         except Fenced:
+            await self.journal.keep_drained()  # if the job was only cancelled, what its steps have done stays recorded
             raise
         except Exception:
             # PostgreSQL rejects some of it, and would again. The job must end, so write only the minimum.
             log.exception("job.end_refused", job=self.job_id, instance=self.claim.instance_id)
-            outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=self.job_id))
+            failure = INTERNAL_ERROR.format(job_id=self.job_id)
+            outcome = JobOutcome(error=f"{self.claim.cancellation} {failure}" if self.claim.cancellation else failure)
             await self._end(outcome, None, NOTHING_TO_WRITE)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
         metrics.jobs_of(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
@@ -227,7 +229,7 @@ class JobCompletion:
         if not self.plan.deletes_instance:
             write = partial(self._write, outcome, state, journal)
         if not await retry_while_unavailable(write):
-            raise Fenced("Another worker has taken the job over.")
+            raise Fenced(REFUSED)
 
     async def _write(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> bool:
         succeeded = outcome.error is None
@@ -248,6 +250,7 @@ class JobCompletion:
         columns = {
             "job_id": self.job_id,
             "fence": self.claim.fence,
+            "is_cancelled": self.claim.cancel_requested,
             "parent_job_id": self.claim.parent_job_id,
             "job_status": JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
             "steps": steps,
@@ -283,7 +286,9 @@ class JobCompletion:
             if needs_transaction or locks_others:
                 ended = await jobs.end(connection, **columns)
             if ended is None:
-                return await self._was_written(connection)
+                if await self._was_written(connection):
+                    return True
+                raise Fenced(REFUSED)  # which also takes back what this transaction has changed
             if ended.work_waiting:
                 await schedules.unblock(connection, instance_id=self.claim.instance_id)
             if may_follow_up and outcome.manifest is not None and status is not InstanceStatus.DESTROYED:

@@ -7,7 +7,7 @@ A write waits for an unavailable database and never gives up: the job's effects 
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -46,6 +46,7 @@ _LINES_RESERVED = 100  # errors beyond the limit: the reason for a failure is wo
 ORGANIZATION_FULL = "The logs of the organization have reached their quota. Launchbay drops further lines."
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CUT = " … (cut)"
+REFUSED = "Another worker has taken the job over, or it was cancelled."
 LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
 OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to share its write
 # So many turns of the event loop follow for the steps that the outcome lets begin: in a busy process, the loop is late.
@@ -163,6 +164,8 @@ class _Batch:
     failed: dict[str, list[list[Any]]] = field(default_factory=dict)
     lines: list[_Line] = field(default_factory=list)
     waits: dict[str, str] = field(default_factory=dict)  # path → JSON, empty if the wait is over
+    starts: set[str] = field(default_factory=set)  # of attempts, by path
+    is_cut: bool = False  # whether its starts were refused because the job was cancelled
     positions: dict[tuple[str, int, str], str] = field(default_factory=dict)  # path, attempt, source
     sent_at_s: float = 0.0
     written: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -208,7 +211,9 @@ class PostgresJournal:
     """Implements `runtime.contract.Journal` for one claim of one job.
 
     `on_fenced` is called when another worker holds the job. After that, or if PostgreSQL rejects a write, nothing more
-    is written, and `start` and `drain` raise the reason. `secrets` masks secrets in texts (guarantee 10), because
+    is written, and `start` and `drain` raise the reason. It is also called when the job was cancelled: then no step
+    begins, but what running ones still do is written (decision 0161). `is_cancelled`: this claim is there to end a
+    cancelled job. `secrets` masks secrets in texts (guarantee 10), because
     actions and the systems that they call may repeat them, and encrypts them in outputs.
     """
 
@@ -223,13 +228,20 @@ class PostgresJournal:
         secrets: Secrets | None = None,
         organization_id: str = "",
         stored: StoredBytes | None = None,
+        *,
+        is_cancelled: bool = False,
     ) -> None:
+        self._is_cancelled = is_cancelled
+        self.was_cancelled = False  # since this claim, as far as a write has found out
         self._database = database
         self._clock = clock
         self._organization_id = organization_id
         self._stored = stored
         self._key = {"job_id": job_id, "fence": fence}
         self._records = dict(records)
+        self._attempts = {path: record.attempt for path, record in records.items()}  # as they are written
+        self._cut: set[str] = set()  # steps that don't begin anymore
+        self._drained: _Batch | None = None
         self._noted: dict[tuple[str, int, str], str] = {}  # by this claim
         self._positions: dict[tuple[str, int, str], str] | None = None  # by earlier ones
         self._reading_positions = asyncio.Lock()
@@ -267,11 +279,12 @@ class PostgresJournal:
         if not durable:
             if self._lost is not None:
                 raise self._lost
-            self._put(path, row)
+            self._put(path, row).starts.add(path)
             self._write_within(LAZY_S)
             return
         for _ in range(_STARTS_WRITTEN):
             batch = self._put(path, row)
+            batch.starts.add(path)
             self._write_now()
             await asyncio.shield(batch.written)
             # A process that was suspended since the write may have lost the job: it must not start the effect.
@@ -366,16 +379,20 @@ class PostgresJournal:
 
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
         """Add a line to the instance's log within LAZY_S, up to the limits of step and job."""
+        if self._log_into(self._batch(), path, level, text, stream):
+            self._write_within(LAZY_S)
+
+    def _log_into(self, batch: _Batch, path: str | None, level: str, text: str, stream: str = SYSTEM) -> bool:
         is_full = self._stored is not None and self._stored.are_logs_full(self._organization_id)
         admitted = self._log_quota.admit(path, level, self.redact(text, limits.LOG_LINE_CHARS), is_full=is_full)
         if admitted is None:
-            return
+            return False
         level, text = admitted
         row = None if path is None else self._steps.get(path)
         attempt = None if row is None else row.attempt
         line = _Line(path, postgres_text(level, _LEVEL_CHARS), text, self._clock.now(), attempt, stream)
-        self._batch().lines.append(line)
-        self._write_within(LAZY_S)
+        batch.lines.append(line)
+        return True
 
     def note_log_position(self, path: str, attempt: int, source: str, position: str) -> None:
         """Record the position in the batch that has the last line."""
@@ -436,19 +453,35 @@ class PostgresJournal:
                 now.append([path, name, status, percent])
         return msgspec.json.encode(now).decode()
 
-    async def drain(self) -> dict[str, Any]:
+    async def drain(self, last: str | None = None) -> dict[str, Any]:
         """Wait for the running write and return what is unwritten, for the statement that ends the job.
 
-        Raises the reason if an earlier write failed.
+        `last` is a line of the log about the end. Raises the reason if an earlier write failed.
         """
-        batch = self._unwritten.pop() if self._unwritten else _Batch()
+        batch = self._drained = self._unwritten.pop() if self._unwritten else _Batch()
         await self.flush()
         if batch.waits:
             async with self._database.connection() as connection:
                 await self._write_waits(connection, batch.waits)
-        columns = await self._columns(batch)
+        await self._seal(batch)
+        self._leave_out_cut(batch)
         self._count(batch)
-        return columns
+        if last is None:
+            return batch.columns()
+        ending = _Batch(batch.steps, batch.failed, list(batch.lines))
+        self._log_into(ending, None, "info", last)
+        return ending.columns()
+
+    async def keep_drained(self) -> None:
+        """Write what `drain` has returned, because the job hasn't ended by this claim.
+
+        The line about the end isn't written.
+        """
+        if self._drained is not None and self._lost is None:
+            self._unwritten.append(self._drained)
+            with suppress(Fenced):
+                await self.flush()
+                self.was_cancelled = True  # else this claim could write nothing
 
     async def flush(self) -> None:
         """Write what is unwritten.
@@ -556,10 +589,13 @@ class PostgresJournal:
             except Exception as error:  # whatever it is, the callers that wait for the write must get it
                 log.exception("journal.refused", job=self._key["job_id"])
                 self._lost = error
-            if self._lost is None:
+            reason = self._lost or (Fenced(REFUSED) if batch.is_cut else None)
+            if reason is None:
                 batch.written.set_result(None)
             else:
-                batch.written.set_exception(self._lost)
+                batch.written.set_exception(reason)
+            if batch.is_cut:
+                self._on_fenced()
 
     async def _write_when_available(self, batch: _Batch) -> None:
         """Write a batch; log how long the database was away."""
@@ -568,7 +604,8 @@ class PostgresJournal:
         async def attempt() -> None:
             nonlocal away_since_s
             try:
-                await self._write(batch, await self._columns(batch))
+                await self._seal(batch)
+                await self._write(batch)
             except Unavailable:
                 away_since_s = self._clock.monotonic_s() if away_since_s is None else away_since_s
                 raise
@@ -578,32 +615,54 @@ class PostgresJournal:
             took = duration_text(self._clock.monotonic_s() - away_since_s)
             self.log(None, "warning", f"The database was unavailable for {took}; the job waited for it.")
 
-    async def _columns(self, batch: _Batch) -> dict[str, Any]:
-        """Return the parameters that write a batch; threads encode large outputs."""
+    async def _seal(self, batch: _Batch) -> None:
+        """Turn the outputs of a batch into texts; threads encode large ones."""
         for row in list(batch.steps.values()):
             if (outputs := row.unsealed) is not None:
                 text = await self.secrets.stored(outputs)  # it may be cancelled
                 if row.unsealed is outputs:
                     row.outputs, row.unsealed = text, None
-        return batch.columns()
 
-    async def _write(self, batch: _Batch, columns: dict[str, Any]) -> None:
+    async def _write(self, batch: _Batch) -> None:
         async with self._database.connection() as connection:
             batch.sent_at_s = self._clock.monotonic_s()
             if not batch.positions:
-                await self._write_rows(connection, columns)
+                await self._write_rows(connection, batch)
             else:
                 # With its lines or not at all: the next process would write lines again, or leave some out.
                 async with connection.transaction():
-                    await self._write_rows(connection, columns)
+                    await self._write_rows(connection, batch)
                     await self._write_positions(connection, batch.positions)
             if batch.waits:
                 await self._write_waits(connection, batch.waits)
         self._count(batch)
 
-    async def _write_rows(self, connection: Connection, columns: dict[str, Any]) -> None:
-        if await jobs.write_journal(connection, **self._key, **columns) is None:
-            raise Fenced("Another worker has taken the job over.")
+    async def _write_rows(self, connection: Connection, batch: _Batch) -> None:
+        """Write steps and lines; of a cancelled job, only those of steps that have begun."""
+        self._leave_out_cut(batch)
+        begins = not self._is_cancelled and bool(batch.starts or batch.steps.keys() - self._attempts.keys())
+        written = await jobs.write_journal(connection, **self._key, begins=begins, **batch.columns())
+        if written is None and begins:
+            self._cut_starts(batch)
+            written = await jobs.write_journal(connection, **self._key, begins=False, **batch.columns())
+            self.was_cancelled = batch.is_cut = written is not None
+        if written is None:
+            raise Fenced(REFUSED)
+        self._attempts.update((path, row.attempt) for path, row in batch.steps.items())
+
+    def _cut_starts(self, batch: _Batch) -> None:
+        """Take back from a batch what begins in it."""
+        for path in batch.starts & self._attempts.keys():
+            batch.steps[path].attempt = self._attempts[path]
+        self._cut |= batch.steps.keys() - self._attempts.keys()
+        batch.starts.clear()
+        self._leave_out_cut(batch)
+
+    def _leave_out_cut(self, batch: _Batch) -> None:
+        if self._cut:
+            for path in self._cut & batch.steps.keys():
+                del batch.steps[path]
+            batch.lines = [line for line in batch.lines if line.step not in self._cut]
 
     async def _write_positions(self, connection: Connection, positions: Mapping[tuple[str, int, str], str]) -> None:
         paths, attempts, sources = zip(*positions, strict=True)
@@ -701,7 +760,7 @@ class PostgresDocuments:
                 **_claim(job),
             )
             if version is None and not await store.has_documents(connection, **_claim(job)):
-                raise Fenced("Another worker has taken the job over.")
+                raise Fenced(REFUSED)
             return version
 
 

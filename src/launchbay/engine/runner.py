@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -86,6 +86,13 @@ def parse_links(stored: str | None) -> dict[str, Link]:
     return {component: read_link(*link) for component, link in links.items()}
 
 
+class _HeldClaim(NamedTuple):
+    """A claim that this process runs. `is_cancelled`: it ends a cancelled job."""
+
+    lost: asyncio.Future[None]  # done when this worker has lost the job
+    is_cancelled: bool
+
+
 class Runner:
     """Runs jobs; one object serves all jobs of the process."""
 
@@ -113,7 +120,7 @@ class Runner:
         self._destroy_timeout_s = destroy_timeout_s
         self._named_jobs = named_jobs
         self._lookups = lookups
-        self._held: dict[tuple[str, int], asyncio.Future[None]] = {}  # done when this worker has lost the job
+        self._held: dict[tuple[str, int], _HeldClaim] = {}
         self._dispatcher = dispatcher
         self._child_jobs = ChildJobs(database, manifests, services, self.run_child)
 
@@ -158,8 +165,9 @@ class Runner:
             secrets=secrets,
             organization_id=claim.organization_id,
             stored=self._stored,
+            is_cancelled=claim.cancel_requested,
         )
-        self._held[job_id, claim.fence] = lost
+        self._held[job_id, claim.fence] = _HeldClaim(lost, claim.cancel_requested)
         try:
             with (
                 metrics.jobs_running.track_inprogress(),
@@ -170,7 +178,10 @@ class Runner:
                     self._run_claimed(job_id, claim, journal, cancellation, handed_over), lost, handed_over
                 )
         except Fenced:
-            log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)
+            if journal.was_cancelled:
+                log.info("job.cancelled", job=job_id, instance=claim.instance_id, fence=claim.fence)
+            else:
+                log.warning("job.lost", job=job_id, instance=claim.instance_id, fence=claim.fence)
             return False
         finally:
             del self._held[job_id, claim.fence]
@@ -178,17 +189,25 @@ class Runner:
         return not lost.done()
 
     async def drop_lost_jobs(self) -> None:
-        """Stop jobs that this process runs but no longer holds. Called every second."""
+        """Stop jobs that this process no longer holds, or that were cancelled.
+
+        Called every second.
+        """
         held = dict(self._held)
         if not held:
             return
         ids, fences = zip(*held, strict=True)
         async with self._database.connection() as connection:
-            pairs = await jobs.list_held(connection, job_ids=list(ids), fences=list(fences)) or []
-        still_held = {(job_id, int(fence)) for job_id, fence in pairs}
-        for claimed, lost in held.items():
+            pairs = await jobs.list_held(
+                connection,
+                job_ids=list(ids),
+                fences=list(fences),
+                are_cancelled=[each.is_cancelled for each in held.values()],
+            )
+        still_held = {(job_id, int(fence)) for job_id, fence in pairs or []}
+        for claimed, each in held.items():
             if claimed not in still_held:
-                _set(lost)
+                _set(each.lost)
 
     async def cancel_orphans(self) -> None:
         """End child jobs whose parent job ended without them. Called every few seconds."""
@@ -259,7 +278,7 @@ class Runner:
         return None if lost is None else f"Cancelled while it was queued: {lost[0].lower()}{lost[1:]}"
 
     async def _cancel_child(self, reason: str, job_id: str) -> None:
-        await run_until_available(self._database, jobs.cancel_child, job_id=job_id, reason=reason)
+        await run_until_available(self._database, jobs.cancel, job_id=job_id, reason=reason)
 
     async def _run_claimed(
         self,
@@ -289,11 +308,11 @@ class Runner:
             except Fenced:
                 raise
             except LaunchbayError as failure:
-                outcome = JobOutcome(error=str(failure))
+                outcome = JobOutcome(error=_with_reason(cancellation, str(failure)))
             except Exception:
                 # A defect of ours. A retry would fail the same way forever, and guarantee 2 requires an end.
                 log.exception("job.crashed", job=job_id, instance=claim.instance_id)
-                outcome = JobOutcome(error=INTERNAL_ERROR.format(job_id=job_id))
+                outcome = JobOutcome(error=_with_reason(cancellation, INTERNAL_ERROR.format(job_id=job_id)))
             await completion.write(state, outcome)
             self._dispatcher.ended(claim.instance_id)
 
@@ -421,6 +440,14 @@ class Runner:
             failures += await release_all(job)
         failures += await release_descendants(self._database, job)
         return JobOutcome(error=" ".join(failures) or None)
+
+
+def _with_reason(cancellation: str | None, failure: str) -> str:
+    """Return the error of a job.
+
+    A cancelled one stays cancelled, whatever goes wrong at its end.
+    """
+    return failure if cancellation is None else f"{cancellation} {failure}"
 
 
 def _set(lost: asyncio.Future[None]) -> None:

@@ -168,9 +168,18 @@ class ControlRow(NamedTuple):
     name: str
     status: str
     plan: str
-    cancel_requested: bool
     is_inner: bool
     is_newest: bool
+
+
+class CancelRow(NamedTuple):
+    """Whether a call has cancelled a job, or in which status it found it.
+
+    `Executing` without `asked`: it was cancelled before. None: it doesn't exist.
+    """
+
+    asked: bool
+    status: str | None
 
 
 class LockedInstance(NamedTuple):
@@ -192,8 +201,7 @@ class DescendantRow(NamedTuple):
 
 get_control = _sql.row("get_control", ControlRow)
 lock_instance = _sql.row("lock_instance", LockedInstance)
-cancel = _sql.value("cancel", bool)
-cancel_child = _sql.change("cancel_child")
+cancel = _sql.row("cancel", CancelRow)
 get_plan = _sql.value("get_plan", str)
 list_descendants = _sql.rows("list_descendants", DescendantRow)
 take_over = _sql.value("take_over", int)

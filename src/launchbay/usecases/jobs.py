@@ -151,21 +151,23 @@ async def list_resumptions(ctx: Context, instance_id: str, job: JobView) -> list
 
 
 async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
-    """Have a job under way end as failed; its running steps are interrupted, soon after this returns.
+    """Have a job under way end as failed.
 
-    Who may run the workflow may cancel it. Raises Conflict when the job has ended, or is a forced deletion.
+    No step begins after this returns (decision 0161). Its running steps are interrupted soon after. Who may run the
+    workflow may cancel it. Raises Conflict when the job has ended, or is a forced deletion.
     """
     async with ctx.begin() as work:
         record, job = await _find_job(work, instance_id, job_id)
         if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
             raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
-        reason = f"{CANCELLED}{ctx.actor.email}."
-        asked = await store.cancel(work.connection, job_id=job.id, reason=reason)
-        if asked is None and job.cancel_requested and job.status == JobStatus.EXECUTING:
+        decided = await store.cancel(work.connection, job_id=job.id, reason=f"{CANCELLED}{ctx.actor.email}.")
+        if decided is None or decided.status is None:
+            raise await _not_found(work, instance_id, job_id)  # deleted since it was read
+        if not decided.asked and decided.status == JobStatus.EXECUTING:
             return  # somebody has asked for it already
-        if asked is None:
+        if not decided.asked:
             raise Conflict(
-                f"The job has ended: it is {job.status}. Only a job under way can be cancelled.", code="JobEnded"
+                f"The job has ended: it is {decided.status}. Only a job under way can be cancelled.", code="JobEnded"
             )
         at = permissions.workflow(record.application_id, record.id, job.name)
         await work.audit("cancel_job", record, before={"job": job.id}, at=at)

@@ -1,8 +1,9 @@
 -- name: insert
 -- A new approval, once for each step of a job, while the asking worker holds the job. The id of the one that there is, or no row:
--- another worker holds the job.
+-- another worker holds the job, or it was cancelled.
 WITH RECURSIVE asking AS (
-    SELECT id, instance_id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' FOR NO KEY UPDATE
+    SELECT id, instance_id FROM jobs
+    WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' AND NOT cancel_requested FOR NO KEY UPDATE
 ), outer_jobs AS (
     SELECT jobs.id, jobs.parent_job_id, jobs.owner_id, jobs.plan FROM jobs JOIN asking ON asking.id = jobs.id
     UNION ALL

@@ -111,10 +111,11 @@ SELECT path, status, percent, attempt, coalesce(started_at, now()) AS started_at
 FROM steps WHERE job_id = %(job_id)s AND path > %(after)s ORDER BY path LIMIT %(count)s;
 
 -- name: write_journal
--- Steps and log lines of one flush. No row: another worker holds the job. The share lock makes a raise of the fence wait
--- for this statement's commit, so nothing is written after it.
+-- Steps and log lines of one flush. No row: another worker holds the job, or it was cancelled and steps are to begin. The share lock
+-- makes a raise of the fence, and a cancellation, wait for this statement's commit, so nothing is written or begins after it.
 WITH held AS (
-    SELECT id, instance_id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' FOR SHARE
+    SELECT id, instance_id FROM jobs
+    WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' AND NOT (cancel_requested AND %(begins)s::boolean) FOR SHARE
 )
 SELECT id, launchbay_write_journal(id, instance_id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
@@ -123,7 +124,7 @@ FROM held;
 
 -- name: end
 -- The job's end: the last of its journal, its status, the instance's status, state and return values. No row: another
--- worker holds the job.
+-- worker holds the job, or it was cancelled since this claim.
 -- The instance is locked before its job, as every request does it: in turn, the two would wait for each other for ever.
 WITH held AS (
     SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id WHERE jobs.id = %(job_id)s
@@ -134,6 +135,7 @@ WITH held AS (
         finished_at = now(), worker_id = NULL
     FROM held
     WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
+      AND (NOT cancel_requested OR %(is_cancelled)s::boolean)
     RETURNING jobs.id, jobs.name, instance_id
 ), freed AS (
     UPDATE instances
@@ -191,16 +193,17 @@ SELECT array_agg(id) FROM (
 ) AS under_way;
 
 -- name: list_held
--- Which of these jobs are still held by the claims with these fences.
-SELECT array_agg(ARRAY[jobs.id, jobs.fence::text]) FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[]) AS held (id, fence)
+-- Which of these jobs are still held by the claims with these fences, and not cancelled since.
+SELECT array_agg(ARRAY[jobs.id, jobs.fence::text])
+FROM jobs JOIN unnest(%(job_ids)s::text[], %(fences)s::integer[], %(are_cancelled)s::boolean[]) AS held (id, fence, is_cancelled)
     ON jobs.id = held.id AND jobs.fence = held.fence
-WHERE jobs.status = 'Executing';
+WHERE jobs.status = 'Executing' AND (NOT jobs.cancel_requested OR held.is_cancelled);
 
 -- name: begin_child
 -- A job that another job runs in its own course; it is not queued. No row: the instance is busy or has changed, or the outer job
--- is another worker's.
+-- is another worker's, or cancelled.
 WITH outer_job AS (
-    SELECT id FROM jobs WHERE id = %(parent_job_id)s AND fence = %(parent_fence)s AND status = 'Executing' FOR SHARE
+    SELECT id FROM jobs WHERE id = %(parent_job_id)s AND fence = %(parent_fence)s AND status = 'Executing' AND NOT cancel_requested FOR SHARE
 ), claimed AS (
     UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s AND EXISTS (SELECT FROM outer_job)
@@ -248,7 +251,7 @@ UPDATE instances SET fed_signals = %(signals)s WHERE id = %(instance_id)s AND fe
 
 -- name: get_control
 -- A job with what decides whether it can be cancelled or resumed.
-SELECT id, name, status, plan, cancel_requested, parent_job_id IS NOT NULL AS is_inner, NOT EXISTS (
+SELECT id, name, status, plan, parent_job_id IS NOT NULL AS is_inner, NOT EXISTS (
            SELECT FROM jobs AS newer
            WHERE newer.instance_id = jobs.instance_id AND (newer.created_at, newer.id) > (jobs.created_at, jobs.id)
        ) AS is_newest
@@ -259,18 +262,9 @@ FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
 SELECT status, job_id, parameters, version FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 
 -- name: cancel
--- Asks for the end of the job under way, with the reason as its error. Its worker lets it go, and the next claim ends it.
-WITH asked AS (
-    UPDATE jobs SET cancel_requested = true, error_message = %(reason)s, fence = greatest(fence, 1)
-    WHERE id = %(job_id)s AND status = 'Executing' AND NOT cancel_requested
-    RETURNING id
-)
-SELECT pg_notify('launchbay_dispatch', id)::text IS NOT NULL FROM asked;
-
--- name: cancel_child
--- The same for a job that another job runs in its own course: that one ends it.
-UPDATE jobs SET cancel_requested = true, error_message = %(reason)s, fence = greatest(fence, 1)
-WHERE id = %(job_id)s AND status = 'Executing' AND NOT cancel_requested;
+-- Asks for the end of a job under way and of those that it calls, with the reason as their error. Its worker lets it go, and the
+-- next claim ends it. Returns whether this asked for it, and the status in which the job was found.
+SELECT asked, status FROM launchbay_cancel(%(job_id)s, %(reason)s);
 
 -- name: get_plan
 SELECT plan FROM jobs WHERE id = %(job_id)s;

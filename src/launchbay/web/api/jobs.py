@@ -415,7 +415,10 @@ async def find_job(request: Request[None, JobQuery]) -> JobDetail:
     "/instances/{id}/jobs/{jobId}", permission="RunInstanceWorkflow; EditInstance for destroy", statuses=(409,)
 )
 async def cancel_job(request: Request[None, None]) -> None:
-    """Cancel a running job. Interrupts its steps; the job ends as failed."""
+    """Cancel a running job, which ends as failed; its steps are interrupted.
+
+    No step begins after the answer. One that was running may still succeed, and is shown so.
+    """
     await jobs.cancel_job(request.ctx, request.path["id"], request.path["jobId"])
 
 
