@@ -3,13 +3,16 @@
 import random
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.manifest.code_changes import digests
+from launchbay.manifest.code_changes import compare_manifests
+from launchbay.manifest.digests import component_changes, digests, read_digests
 from launchbay.manifest.meaning import digest
+from launchbay.model.manifest_difference import ComponentChange, DefaultChange
 from tests.support.manifests import compiled
 
 SHOP = """
@@ -164,7 +167,28 @@ def test_the_order_of_steps_and_of_list_items_means_something() -> None:
 
 def test_the_digest_of_a_workflow_changes_with_that_workflow_alone() -> None:
     before, after = digests(compiled(SHOP)), digests(compiled(SHOP.replace("timeout: 60", "timeout: 61")))
-    differing = [
-        (path, name) for path, names in before.items() for name, each in names.items() if after[path][name] != each
-    ]
-    assert differing == [("shop", "component"), ("shop", "workflows.stop")]
+    assert list(component_changes(before, after)) == [ComponentChange("shop", "changed", ["stop"])]
+    assert before.application == after.application
+
+
+def test_the_default_of_a_pin_is_a_change_of_its_component() -> None:
+    old, new = compiled(SHOP), compiled(SHOP.replace("input.size: 3", "input.size: 4"))
+    assert list(component_changes(digests(old), digests(new))) == [ComponentChange("shop", "changed", other=True)]
+    assert compare_manifests(old, new).defaults == [DefaultChange("shop", "input.size", 3, 4)]
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES)
+def test_digests_differ_exactly_where_manifests_do(before: str, after: str) -> None:
+    old, new = compiled(SHOP), compiled(SHOP.replace(before, after, 1))
+    assert compare_manifests(old, new)
+    one, other = digests(old), digests(new)
+    assert one.application != other.application or list(component_changes(one, other))
+    assert not compare_manifests(old, compiled(SHOP))
+
+
+def test_stored_digests_of_another_form_are_computed_again() -> None:
+    kept = msgspec.json.encode(digests(compiled(SHOP)))
+    assert read_digests(kept.decode()) == digests(compiled(SHOP))
+    assert read_digests(kept.decode().replace('"form":1', '"form":0')) is None
+    assert read_digests("{}") is None
+    assert read_digests(None) is None

@@ -39,6 +39,7 @@ from launchbay.client.core import Call
 from launchbay.client.operation import Operation
 from launchbay.clock import from_ms
 from launchbay.ids import is_id
+from launchbay.model.code_change import CodeChange
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import NEVER, duration
 
@@ -282,8 +283,15 @@ def print_preview(connection: Connection, document: dict[str, Any], advice: str 
     if document["errors"]:
         raise CommandFailed(printable("\n".join(filter(None, [*document["errors"], advice]))), ExitCode.REFUSED)
     if connection.output == "table":
-        document = {name: document[name] for name in ("components", "workflows")}
+        components = [{**each, "code": _code(each)} for each in document["components"]]
+        document = {"components": components, "workflows": document["workflows"]}
     show(document, connection.output)
+
+
+def _code(component: Mapping[str, Any]) -> str | None:
+    """Return what differs in the code of a component, for a line."""
+    code = component.get("code")
+    return code and f"{msgspec.convert(code, CodeChange).sentence}, from the next run on"
 
 
 def _print_warnings(document: Mapping[str, Any]) -> None:
@@ -391,7 +399,7 @@ def _drift(connection: Connection, call: Call[Any], options: Mapping[str, Any]) 
     """Show how an organization differs from a commit."""
     document = answer(connection, call)
     show(document, connection.output)
-    exit_by_differences(document["changes"], is_detailed=options["is_detailed"])
+    exit_by_differences(bool(document["changes"]), is_detailed=options["is_detailed"])
 
 
 def _show_bulk(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from launchbay.cli.output import (
     print_warning,
     printable,
     show,
+    style_difference,
 )
 from launchbay.client import Client, ClientError
 from launchbay.client.types import ConcurrencyLimitBody, Marker, Property, SleepWindowBody
@@ -309,7 +310,7 @@ def _apply(directory: Path, **given: Any) -> None:
         changes += superfluous
     _print_plan(connection, changes, [] if options["prune"] else superfluous, with_diff=options["diff"])
     if options["dry_run"]:
-        exit_by_differences(changes, is_detailed=options["is_detailed"])
+        exit_by_differences(bool(changes), is_detailed=options["is_detailed"])
     if not changes or options["dry_run"]:
         return
     if not options["yes"]:
@@ -400,8 +401,7 @@ def _print_difference(change: Change) -> None:
 
 def _print_lines(changed: Sequence[str], *, err: bool = False) -> None:
     for line in changed:
-        colour = {"+": "green", "-": "red"}.get(line[:1], "bright_black")
-        click.echo(f"    {click.style(printable(line), fg=colour)}", err=err)
+        click.echo(f"    {style_difference(printable(line))}", err=err)
 
 
 def _do(changes: list[Change]) -> None:
@@ -448,12 +448,11 @@ apply = RemoteCommand(
 )
 
 
-def _check(directory: Path, given: dict[str, Any]) -> None:
-    wanted = _read(directory)
-    connection = connected(given)
-    changes, superfluous = _compare(connection, wanted)
-    _print_plan(connection, changes + superfluous, [], with_diff=False)
-    exit_by_differences(changes + superfluous, is_detailed=True)
+def show_directory_differences(connection: Connection, directory: Path, *, with_diff: bool = True) -> bool:
+    """Show what an apply with --prune would change; return whether it is anything."""
+    changes, superfluous = _compare(connection, _read(directory))
+    _print_plan(connection, changes + superfluous, [], with_diff=with_diff)
+    return bool(changes + superfluous)
 
 
 def _export(directory: Path, **given: Any) -> None:
@@ -461,7 +460,8 @@ def _export(directory: Path, **given: Any) -> None:
     if given.pop("check"):
         if overwrite:
             raise click.UsageError("--check writes nothing. Leave --overwrite out.")
-        _check(directory, given)
+        differs = show_directory_differences(connected(given), directory, with_diff=False)
+        exit_by_differences(differs, is_detailed=True)
         return
     if directory.exists() and not directory.is_dir():
         raise click.UsageError(f"{directory} isn't a directory.")

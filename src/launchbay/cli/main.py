@@ -35,6 +35,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
         "apply": Entry("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
         "export": Entry("launchbay.cli.directory:export", "Write an organization to a directory of files."),
+        "diff": Entry("launchbay.cli.diff:diff", "Compare versions, instances, or a directory with the server."),
         "mcp": Entry("launchbay.cli.mcp:mcp", "Serve tools for coding and operations agents on standard input."),
     },
     "Manifests (no server needed)": {

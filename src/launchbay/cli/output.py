@@ -170,10 +170,16 @@ DETAILED = click.Option(
 )
 
 
-def exit_by_differences(differences: Sequence[Any], *, is_detailed: bool) -> None:
+def exit_by_differences(differs: bool, *, is_detailed: bool) -> None:  # noqa: FBT001 - what it is about
     """End the command with its own exit code if something differs and the caller asked for that."""
-    if differences and is_detailed:
+    if differs and is_detailed:
         click.get_current_context().exit(ExitCode.DIFFERS)
+
+
+def style_difference(line: str) -> str:
+    """Return a line of a difference in the color of its sign."""
+    colour = {"+": "green", "-": "red"}.get(line.lstrip()[:1])
+    return line if colour is None else click.style(line, fg=colour)
 
 
 def printable(text: str) -> str:

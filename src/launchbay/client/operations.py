@@ -679,6 +679,39 @@ class Operations:
     def refresh_manifest(self, application_id: str, *, if_match: str | None = None) -> Call[types.RefreshedVersion]:
         """Load the manifest from its URL again. Creates a version if it changed. Permission: EditApplication."""
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifests/difference"))
+    def compare_manifests(
+        self, application_id: str, *, version: int | None = None, against: int | None = None
+    ) -> Call[types.VersionDifference]:
+        """Compare two manifest versions of an application. Permission: Read.
+
+        `version`: The version. Default: the newest.
+        `against`: The version to compare with; 0 for none. Default: the one before.
+        """
+
+    @operation(
+        OperationSpec(
+            "POST",
+            "/api/1/applications/{appId}/manifests/difference",
+            media_type="application/x-yaml",
+            query=("against",),
+        )
+    )
+    def compare_manifest_text(
+        self, application_id: str, text: str, *, against: int | None = None
+    ) -> Call[types.VersionDifference]:
+        """Compare a manifest that isn't saved with a version. Stores nothing. Permission: Read.
+
+        `against`: The version to compare with; 0 for none. Default: the newest.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/manifests/used"))
+    def list_used_manifests(self, application_id: str, *, version: int | None = None) -> Call[types.UsedVersions]:
+        """List the versions of live instances, and what another one would change. Permission: Read.
+
+        `version`: The version. Default: the newest.
+        """
+
     # Revisions
 
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/revisions"))
@@ -1141,7 +1174,6 @@ class Operations:
         revision_id: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
-        if_match: str | None = None,
     ) -> Call[types.Preview]:
         """Preview a reconfiguration without changing anything. An omitted parameter gets its default. Permission:
         EditInstance; CreateInstance on applications of new submodules.
@@ -1151,6 +1183,14 @@ class Operations:
         `revision_id`: The new revision.
         `parameters`: Values by parameter name.
         `submodules`: Configurations by submodule ID. In one, `revisionId: null` means an own child.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/configuration/preview"))
+    def preview_version(self, instance_id: str, *, version: int | None = None) -> Call[types.Preview]:
+        """Preview another manifest version. Parameters and submodules stay. Permission: EditInstance; Read on the
+        application if no version is named.
+
+        `version`: Default: the newest.
         """
 
     @operation(OperationSpec("POST", "/api/1/instances/{id}/destroy/preview"))

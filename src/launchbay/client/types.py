@@ -387,6 +387,115 @@ class RefreshedVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     warnings: list[FindingShape] = []
 
 
+class StepChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step that is `added`, `removed`, `changed` or `moved`. The lines say where it begins in the two texts.
+    `diff` has its source lines, each after `+ `, `- ` or two spaces.
+    """
+
+    name: str
+    change: str
+    from_line: int | None = None
+    to_line: int | None = None
+    diff: list[str] = []
+
+
+class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A workflow that is `added`, `removed` or `changed`. `parts` are those of its own that differ, such as
+    `timeout`.
+    """
+
+    name: str
+    change: str
+    parts: list[str] = []
+    steps: list[StepChange] = []
+
+
+class CodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What differs of a component that is in both manifests, without values of pins. `parts` are of `type`,
+    `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status` and `Scaler`.
+    """
+
+    path: str
+    parts: list[str] = []
+    workflows: list[WorkflowChange] = []
+
+
+class DefaultChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The default of a configuration pin that isn't the same; null without one."""
+
+    component: str
+    pin: str
+    from_: Any = msgspec.field(name="from")
+    to: Any
+
+
+class NameChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is added, removed and changed among things with a name."""
+
+    added: list[str] = []
+    removed: list[str] = []
+    changed: list[str] = []
+
+
+class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All that two manifests differ in, apart from how they are written. `parameters`, `results`, `commands` and
+    `needs` are those of the application. `defaults` and `code` are about components that both have; values that
+    instances give themselves aren't in a manifest.
+    """
+
+    components: NameChanges
+    parameters: NameChanges
+    results: NameChanges
+    commands: NameChanges
+    needs: NameChanges
+    concurrency: bool
+    defaults: list[DefaultChange]
+    code: list[CodeChange]
+
+
+class VersionDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a version differs in from another one. Comments and layout don't count. `version` is null for a text that
+    isn't saved.
+    """
+
+    version: int | None
+    against: int
+    is_same: bool
+    difference: ManifestDifference
+
+
+class ComponentChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A component that is `added`, `removed` or `changed` by another version. `workflows` are those that differ.
+    `other` says that something else does: its pins, their defaults, its bindings.
+    """
+
+    path: str
+    change: str
+    workflows: list[str] = []
+    other: bool = False
+
+
+class UsedVersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A version that instances have, and what they would get with the other one. `application` says that parameters,
+    results, commands, needs or limits of the application differ. With a `problem`, nobody can say: the version no
+    longer compiles.
+    """
+
+    version: int
+    instances: int
+    is_same: bool
+    application: bool
+    components: list[ComponentChange]
+    problem: str | None
+
+
+class UsedVersions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The versions of live instances, the newest first, against `version`."""
+
+    version: int
+    used: list[UsedVersionItem]
+
+
 class RevisionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A revision; `createdAt` is in milliseconds since the Unix epoch. Each manifest version has one with an empty
     name: that of launches which name none.
@@ -647,39 +756,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     slow_duration_ms: int
 
 
-class StepChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A step that is `added`, `removed`, `changed` or `moved`. The lines say where it begins in the two texts.
-    `diff` has its source lines, each after `+ `, `- ` or two spaces.
-    """
-
-    name: str
-    change: str
-    from_line: int | None = None
-    to_line: int | None = None
-    diff: list[str] = []
-
-
-class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A workflow that is `added`, `removed` or `changed`. `parts` are those of its own that differ, such as
-    `timeout`.
-    """
-
-    name: str
-    change: str
-    parts: list[str] = []
-    steps: list[StepChange] = []
-
-
-class CodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What differs of a component that is in both manifests, without values of pins. `parts` are of `type`,
-    `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status` and `Scaler`.
-    """
-
-    path: str
-    parts: list[str] = []
-    workflows: list[WorkflowChange] = []
-
-
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A configuration pin whose value would change; `reset` says that it goes back to its default."""
 
@@ -830,6 +906,7 @@ class InstanceDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     from_: ComparedState = msgspec.field(name="from")
     to: ComparedState
     differences: list[DifferentValue]
+    manifest: ManifestDifference | None
 
 
 class OfferedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""What another version of a manifest changes in the code of its components.
+"""What two manifests differ in, as a whole and in the code of components.
 
 Values of configuration pins aren't code: they depend on the instance (`configuration.py`).
 """
@@ -6,11 +6,13 @@ Values of configuration pins aren't code: they depend on the instance (`configur
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from launchbay.manifest.expressions import plain_data
 from launchbay.manifest.graph import CompiledManifest, Step, Workflow
-from launchbay.manifest.meaning import digest, meaning
+from launchbay.manifest.meaning import meaning
 from launchbay.model.code_change import CodeChange, StepChange, WorkflowChange
+from launchbay.model.manifest_difference import DefaultChange, ManifestDifference, NameChanges
 
 _DIFF_LINES = 60  # of a step
 _COMPARED_LINES = 400  # of a step on each side: comparing takes the square of it
@@ -28,15 +30,47 @@ _OF_COMPONENT = {
 }
 
 
-def digests(manifest: CompiledManifest) -> dict[str, dict[str, str]]:
-    """Return, by path, the digests of each component (`component`) and of its workflows (`workflows.NAME`)."""
-    return {
-        path: {
-            "component": digest(component),
-            **{f"workflows.{name}": digest(workflow) for name, workflow in component.workflows.items()},
-        }
-        for path, component in manifest.components.items()
-    }
+def compare_manifests(
+    before: CompiledManifest, after: CompiledManifest, texts: tuple[str, str] | None = None
+) -> ManifestDifference:
+    """Return all that two manifests differ in.
+
+    With their two texts, steps have their source lines.
+    """
+
+    def names(field: str) -> NameChanges:
+        return _name_changes(getattr(before, field), getattr(after, field))
+
+    return ManifestDifference(
+        components=names("components"),
+        parameters=names("parameters"),
+        results=names("results"),
+        commands=names("commands"),
+        needs=names("needs"),
+        concurrency=_differs(before, after, "concurrency"),
+        defaults=list(_default_changes(before, after)),
+        code=list(code_changes(before, after, texts).values()),
+    )
+
+
+def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> NameChanges:
+    return NameChanges(
+        [name for name in new if name not in old],
+        [name for name in old if name not in new],
+        [name for name in new if name in old and meaning(old[name]) != meaning(new[name])],
+    )
+
+
+def _default_changes(before: CompiledManifest, after: CompiledManifest) -> Iterator[DefaultChange]:
+    for path, pins in after.configuration_pins.items():
+        if path not in before.components:
+            continue
+        former = before.configuration_pins.get(path, {})
+        for key in dict.fromkeys((*former, *pins)):
+            old, new = (each.get(key) for each in (former, pins))
+            values = [None if each is None or not each.has_default else each.default for each in (old, new)]
+            if meaning(values[0]) != meaning(values[1]):
+                yield DefaultChange(path, key, *(plain_data(each) for each in values))
 
 
 def code_changes(

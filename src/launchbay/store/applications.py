@@ -64,9 +64,18 @@ class VersionRow(NamedTuple):
     message: str | None
 
 
+class DigestsRow(NamedTuple):
+    """The digests of a manifest version, as JSON (`manifest/digests.py`)."""
+
+    version: int
+    digests: str | None
+
+
 get_manifest = _sql.value("get_manifest", str)
 list_manifests_by_application = _sql.rows("list_manifests_by_application", VersionRow)
 insert_manifest = _sql.change("insert_manifest")
+list_digests = _sql.rows("list_digests", DigestsRow)
+set_digests = _sql.change("set_digests")
 manifest_exists = _sql.value("manifest_exists", bool)
 
 

@@ -13,6 +13,7 @@ from launchbay.store import applications as store
 from launchbay.store.applications import Application
 from launchbay.store.database import unique_violation_as
 from launchbay.usecases.context import Context, Work, name_taken, validate_name
+from launchbay.usecases.manifests import encoded_digests
 
 DEFAULT_MANIFEST = "launch:\n  steps: []\ndestroy:\n  steps: []\n"
 
@@ -53,6 +54,7 @@ async def create_application(ctx: Context, organization_id: str, name: str) -> s
             content=DEFAULT_MANIFEST,
             author_id=ctx.actor.user_id,
             message=None,
+            digests=await encoded_digests(ctx.app, DEFAULT_MANIFEST),
         )
         await work.audit(
             "create_application", organization, after={"name": name}, at=permissions.application(application_id)

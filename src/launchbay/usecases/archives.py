@@ -509,6 +509,7 @@ class _Importer:
                 content=await off_loop_if_large(lambda data: self._with_new_ids(data.decode()), content),
                 author_id=self._ctx.actor.user_id,
                 message=None,
+                digests=None,  # computed when somebody asks: an old version may not compile any more
             )
         await applications.set_version(
             self._connection, application_id=application_id, version=len(application.manifests)

@@ -6,16 +6,18 @@ from typing import NamedTuple, NoReturn
 from weakref import ref
 
 import httpx
+import msgspec
 
 from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, ManifestSourceLocked
 from launchbay.manifest.code_changes import code_changes
+from launchbay.manifest.digests import digests
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.code_change import CodeChange
 from launchbay.model.findings import Finding
 from launchbay.model.redaction import masked_message
-from launchbay.planning import off_loop_if_large
+from launchbay.planning import INLINE_CHARS, off_loop_if_large
 from launchbay.quotas import Quota
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
@@ -68,6 +70,7 @@ async def replace_manifest(
         if application.source_url is not None:
             _refuse_upload()
         warnings = await check_manifest(ctx.app, text)
+        encoded = await encoded_digests(ctx.app, text)
         row = await _lock(work, application)
         if row.source_url is not None:
             _refuse_upload()
@@ -75,7 +78,8 @@ async def replace_manifest(
             raise Conflict(
                 f"Someone saved version {row.latest_version} meanwhile.", "Compare it with your text, then save again."
             )
-        return Stored(await _append(work, application, row, text, "replace_manifest", message), warnings)
+        version = await _append(work, application, row, text, encoded, "replace_manifest", message)
+        return Stored(version, warnings)
 
 
 async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
@@ -94,12 +98,17 @@ async def read_manifest(ctx: Context, application_id: str, version: int | None) 
         if 0 < wanted <= application.latest_version:
             content = await store.get_manifest(work.connection, application_id=application.id, version=wanted)
     if content is None:
-        raise BadRequest(
-            f"The application has no manifest version {wanted}; the newest is {application.latest_version}.",
-            code="InvalidManifestVersion",
-            field="version",
-        )
+        raise unknown_version(application, wanted)
     return content
+
+
+def unknown_version(application: Application, version: int) -> BadRequest:
+    """Return the error for a version that an application doesn't have."""
+    return BadRequest(
+        f"The application has no manifest version {version}; the newest is {application.latest_version}.",
+        code="InvalidManifestVersion",
+        field="version",
+    )
 
 
 async def manifest_text(work: Work, application_id: str, version: int) -> str:
@@ -145,13 +154,15 @@ async def set_manifest_source(ctx: Context, application_id: str, url: str) -> St
         looked = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
     url = url.strip()
     text, warnings = await _load(ctx.app, looked.organization_id, url)
+    encoded = await encoded_digests(ctx.app, text)
     async with ctx.begin() as work:
         # Loading may have taken a minute: who may do this, and whether it is there, is asked again.
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(work, application)
         shown, sealed = redact_source_url(url), seal_source_url(ctx.app.secret_key, application.id, url)
         await store.set_source(work.connection, application_id=application.id, source_url=shown, sealed_source=sealed)
-        version = await _append(work, application, row._replace(source_url=shown), text, "set_manifest_source")
+        row = row._replace(source_url=shown)
+        version = await _append(work, application, row, text, encoded, "set_manifest_source")
         return Stored(version, warnings)
 
 
@@ -173,6 +184,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
     text, warnings = await _load(
         ctx.app, application.organization_id, open_source_url(ctx.app.secret_key, application.id, sealed)
     )
+    encoded = await encoded_digests(ctx.app, text)
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         row = await _lock(work, application)
@@ -181,7 +193,7 @@ async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
         newest = await store.get_manifest(work.connection, application_id=application.id, version=row.latest_version)
         if newest == text:
             return Refreshed(row.latest_version, changed=False, warnings=[])
-        version = await _append(work, application, row, text, "refresh_manifest")
+        version = await _append(work, application, row, text, encoded, "refresh_manifest")
         return Refreshed(version, changed=True, warnings=warnings)
 
 
@@ -221,6 +233,13 @@ async def check_manifest(app: AppContext, text: str) -> list[Finding]:
     return findings
 
 
+async def encoded_digests(app: AppContext, text: str) -> str:
+    """Return what a checked text means as digests, in the form that versions keep."""
+    compiled = await app.manifests.compile(text)
+    found = digests(compiled) if len(text) <= INLINE_CHARS else await asyncio.to_thread(digests, compiled)
+    return msgspec.json.encode(found).decode()
+
+
 async def _lock(work: Work, application: Application) -> ChangeableRow:
     row = await store.lock(work.connection, application_id=application.id)
     if row is None:
@@ -229,7 +248,13 @@ async def _lock(work: Work, application: Application) -> ChangeableRow:
 
 
 async def _append(
-    work: Work, application: Application, row: ChangeableRow, text: str, operation: str, message: str | None = None
+    work: Work,
+    application: Application,
+    row: ChangeableRow,
+    text: str,
+    encoded: str,
+    operation: str,
+    message: str | None = None,
 ) -> int:
     """Store the newest version and return its number; the caller holds the application's row."""
     await work.admit(application.organization_id, {Quota.MANIFEST_BYTES: len(text.encode())})
@@ -242,6 +267,7 @@ async def _append(
         content=text,
         author_id=work.actor.user_id,
         message=message,
+        digests=encoded,
     )
     before = {"version": row.latest_version, "sourceUrl": application.source_url}
     after = {"version": version, "sourceUrl": row.source_url, **({"message": message} if message else {})}

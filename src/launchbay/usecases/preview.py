@@ -45,6 +45,7 @@ from launchbay.usecases.launch_request import ignored_in_configuration
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.manifests import changed_code, manifest_text
 from launchbay.usecases.reconfigure import plan_configuration
+from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.workflows import describe_dependents
 
 
@@ -157,6 +158,21 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         return msgspec.structs.replace(preview, warnings=[*preview.warnings, *ignored_in_configuration(body)])
+
+
+async def preview_version(ctx: Context, instance_id: str, version: int | None) -> Preview:
+    """Return what another manifest version would do if all else stays.
+
+    The default is the newest one.
+    """
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        if version is None:
+            application = await work.lookup.application(record.application_id, Permission.READ)
+            version = application.latest_version
+        body = await same_configuration(work, record, version=version, parameters={})
+        with ctx.app.database.joined(work.connection):
+            return await preview_configuration(ctx, record.id, body)
 
 
 async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Preview:

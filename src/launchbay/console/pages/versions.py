@@ -1,9 +1,9 @@
 """The versions of a manifest: the difference of two, and restoring one."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.responses import Response
 
@@ -12,16 +12,14 @@ from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.applications import tab_values
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
-from launchbay.manifest.code_changes import code_changes
-from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.code_change import CodeChange
+from launchbay.model.manifest_difference import NO_DIFFERENCE
 from launchbay.store.applications import Application
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application
-from launchbay.usecases.browsing import read_compiled
 from launchbay.usecases.fleet import InstanceFilter, list_instances
 from launchbay.usecases.impact import Impact, ImpactGroup, impact_of_version
+from launchbay.usecases.manifest_differences import compare_versions
 
 routes = Routes()
 
@@ -40,15 +38,6 @@ class Line(NamedTuple):
     number: int | None
     sign: str
     text: str
-
-
-class Meaning(NamedTuple):
-    """What is added, removed and changed of one kind."""
-
-    kind: str
-    added: Sequence[str]
-    removed: Sequence[str]
-    changed: Sequence[str]
 
 
 @routes.get("/console/applications/{id}/versions")
@@ -72,13 +61,13 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
     if against is None:
         against = version - 1
     lines: list[Line] | None = []
-    meanings: list[Meaning] = []
-    code: list[CodeChange] = []
+    difference = NO_DIFFERENCE
     if versions:
         new = await manifests.read_manifest(ctx, application.id, version)
         old = await manifests.read_manifest(ctx, application.id, against) if against else ""
         lines = await asyncio.to_thread(compare, old, new)
-        meanings, code = await _meanings(request, (against, old), (version, new))
+        with suppress(InvalidManifest):  # one of them no longer compiles: the lines show what differs
+            difference = (await compare_versions(ctx, application.id, against, version))[2]
     impact: Impact | None = None
     if versions and (request.query("impact") or await _is_small(request, application)):
         try:
@@ -104,8 +93,7 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         left_out=0 if lines is None else max(0, len(lines) - _MOST_SHOWN),
         added=sum(line.sign == "+" for line in lines or ()),
         removed=sum(line.sign == "-" for line in lines or ()),
-        meanings=meanings,
-        code=code,
+        difference=difference,
         people=await user_names(request, application.organization_id),
     )
 
@@ -175,28 +163,3 @@ def compare(old: str, new: str) -> list[Line] | None:
             found += [Line(first + at + 1, "-", text) for at, text in enumerate(before[first:end])]
             found += [Line(new_first + at + 1, "+", text) for at, text in enumerate(after[new_first:new_end])]
     return found
-
-
-async def _meanings(
-    request: PageRequest, old: tuple[int, str], new: tuple[int, str]
-) -> tuple[list[Meaning], list[CodeChange]]:
-    """Return what the difference of two versions means, if both compile."""
-    try:
-        after = (await read_compiled(request.ctx, request.path("id"), new[0]))[2]
-        before = (await read_compiled(request.ctx, request.path("id"), old[0]))[2] if old[0] else None
-    except InvalidManifest:
-        return [], []
-    found = [_meaning(kind, before, after, kind) for kind in ("components", "parameters", "results", "commands")]
-    code = {} if before is None else await asyncio.to_thread(code_changes, before, after, (old[1], new[1]))
-    return [each for each in found if each.added or each.removed or each.changed], list(code.values())
-
-
-def _meaning(kind: str, before: CompiledManifest | None, after: CompiledManifest, field: str) -> Meaning:
-    old: Mapping[str, Any] = {} if before is None else getattr(before, field)
-    new: Mapping[str, Any] = getattr(after, field)
-    return Meaning(
-        kind,
-        [name for name in new if name not in old],
-        [name for name in old if name not in new],
-        [name for name in new if name in old and old[name] != new[name]],
-    )

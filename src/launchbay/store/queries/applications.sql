@@ -62,8 +62,16 @@ SELECT content FROM manifests WHERE application_id = %(application_id)s AND vers
 SELECT version, created_at, author_id, message FROM manifests WHERE application_id = %(application_id)s ORDER BY version DESC;
 
 -- name: insert_manifest
-INSERT INTO manifests (application_id, version, content, author_id, message)
-VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s, %(message)s);
+INSERT INTO manifests (application_id, version, content, author_id, message, digests)
+VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s, %(message)s, %(digests)s);
+
+-- name: list_digests
+-- Of these versions; null where they weren't computed yet.
+SELECT version, digests FROM manifests
+WHERE application_id = %(application_id)s AND version = ANY (%(versions)s::integer[]);
+
+-- name: set_digests
+UPDATE manifests SET digests = %(digests)s WHERE application_id = %(application_id)s AND version = %(version)s;
 
 -- name: manifest_exists
 SELECT true FROM manifests WHERE application_id = %(application_id)s AND version = %(version)s;

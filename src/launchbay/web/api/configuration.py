@@ -98,6 +98,24 @@ async def preview_configuration(request: Request[dict[str, Any], None]) -> Previ
     return await preview.preview_configuration(request.ctx, request.path["id"], request.body)
 
 
+class PreviewedVersion(msgspec.Struct, frozen=True):
+    """The version."""
+
+    version: Annotated[int, msgspec.Meta(ge=1, lt=2**31, description="Default: the newest.")] | None = None
+
+
+@routes.get(
+    "/instances/{id}/configuration/preview",
+    tags=("Instances",),
+    permission="EditInstance; Read on the application if no version is named",
+    returns=Returns("What would happen.", _PREVIEW),
+    extension=True,
+)
+async def preview_version(request: Request[None, PreviewedVersion]) -> Preview:
+    """Preview another manifest version. Parameters and submodules stay."""
+    return await preview.preview_version(request.ctx, request.path["id"], request.query.version)
+
+
 @routes.post(
     "/instances/{id}/destroy/preview",
     tags=("Instances",),

@@ -7,7 +7,8 @@ import msgspec
 
 from launchbay.clock import from_ms, to_ms
 from launchbay.limits import PAGE_ROWS, PAGE_ROWS_MAX
-from launchbay.usecases import history
+from launchbay.model.manifest_difference import ManifestDifference
+from launchbay.usecases import history, manifest_differences
 from launchbay.usecases.history import Change, State
 from launchbay.web.requests import Request
 from launchbay.web.responses import JSONResponse, MomentMs, Paging, Response, next_link
@@ -120,6 +121,13 @@ class InstanceDiff(msgspec.Struct, rename={"from_": "from"}, kw_only=True):
     from_: ComparedState
     to: ComparedState
     differences: list[DifferentValue]
+    manifest: Annotated[
+        ManifestDifference | None,
+        msgspec.Meta(
+            description="What their manifests differ in. Null if you may not read the application, or a version no"
+            " longer compiles."
+        ),
+    ]
 
 
 @routes.get(
@@ -139,6 +147,7 @@ async def diff_instance(request: Request[None, DiffQuery]) -> InstanceDiff:
             DifferentValue(path=each.path, change=each.change, from_=each.before, to=each.after)
             for each in history.differences(one, other)
         ],
+        manifest=await manifest_differences.compare_states(request.ctx, one, other),
     )
 
 

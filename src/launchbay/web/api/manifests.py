@@ -7,7 +7,8 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.model.findings import Finding
-from launchbay.usecases import manifests
+from launchbay.model.manifest_difference import ComponentChange, ManifestDifference
+from launchbay.usecases import manifest_differences, manifests
 from launchbay.web.requests import YAML, JsonBody, Request, YamlBody
 from launchbay.web.responses import IncludeQuery, JSONResponse, Response, YAMLResponse
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
@@ -162,3 +163,112 @@ async def refresh_manifest(request: Request[None, None]) -> RefreshedVersion:
     """Load the manifest from its URL again. Creates a version if it changed."""
     found = await manifests.refresh_manifest(request.ctx, request.path["appId"])
     return RefreshedVersion(found.version, found.changed, _shapes(found.warnings))
+
+
+class TwoVersions(VersionQuery, frozen=True):
+    """Which versions to compare."""
+
+    against: Annotated[
+        int | None, msgspec.Meta(description="The version to compare with; 0 for none. Default: the one before.")
+    ] = None
+
+
+class AgainstQuery(msgspec.Struct, frozen=True):
+    """Which version to compare with."""
+
+    against: Annotated[
+        int | None, msgspec.Meta(description="The version to compare with; 0 for none. Default: the newest.")
+    ] = None
+
+
+class VersionDifference(msgspec.Struct):
+    """What a version differs in from another one. Comments and layout don't count.
+
+    `version` is null for a text that isn't saved.
+    """
+
+    version: int | None
+    against: int
+    isSame: bool
+    difference: ManifestDifference
+
+
+class UsedVersionItem(msgspec.Struct, kw_only=True):
+    """A version that instances have, and what they would get with the other one.
+
+    `application` says that parameters, results, commands, needs or limits of the application differ. With a `problem`,
+    nobody can say: the version no longer compiles.
+    """
+
+    version: int
+    instances: Annotated[int, msgspec.Meta(description="How many live instances have it that you may read.")]
+    isSame: bool
+    application: bool
+    components: list[ComponentChange]
+    problem: str | None
+
+
+class UsedVersions(msgspec.Struct):
+    """The versions of live instances, the newest first, against `version`."""
+
+    version: int
+    used: list[UsedVersionItem]
+
+
+@routes.get(
+    "/applications/{appId}/manifests/difference",
+    permission="Read",
+    returns=Returns("The difference."),
+    extension=True,
+    computes=True,
+)
+async def compare_manifests(request: Request[None, TwoVersions]) -> VersionDifference:
+    """Compare two manifest versions of an application."""
+    query = request.query
+    against, version, found = await manifest_differences.compare_versions(
+        request.ctx, request.path["appId"], query.against, query.version
+    )
+    return VersionDifference(version, against, not found, found)
+
+
+@routes.post(
+    "/applications/{appId}/manifests/difference",
+    permission="Read",
+    body=YamlBody(example=_EXAMPLE),
+    returns=Returns("The difference."),
+    extension=True,
+    computes=True,
+)
+async def compare_manifest_text(request: Request[str, AgainstQuery]) -> VersionDifference:
+    """Compare a manifest that isn't saved with a version. Stores nothing."""
+    against, found = await manifest_differences.compare_text(
+        request.ctx, request.path["appId"], request.query.against, request.body
+    )
+    return VersionDifference(None, against, not found, found)
+
+
+@routes.get(
+    "/applications/{appId}/manifests/used",
+    permission="Read",
+    returns=Returns("The versions."),
+    extension=True,
+)
+async def list_used_manifests(request: Request[None, VersionQuery]) -> UsedVersions:
+    """List the versions of live instances, and what another one would change."""
+    version, used = await manifest_differences.list_used_versions(
+        request.ctx, request.path["appId"], request.query.version
+    )
+    return UsedVersions(
+        version,
+        [
+            UsedVersionItem(
+                version=each.version,
+                instances=each.instances,
+                isSame=not (each.components or each.is_application_changed or each.problem),
+                application=each.is_application_changed,
+                components=each.components,
+                problem=each.problem,
+            )
+            for each in used
+        ],
+    )

@@ -1,0 +1,156 @@
+"""What two versions, or a version and a text, differ in.
+
+Who would change is read from the digests that versions keep, without compiling them.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import msgspec
+
+from launchbay.auth.permissions import Permission
+from launchbay.errors import InvalidManifest, NotAllowed
+from launchbay.manifest.code_changes import compare_manifests
+from launchbay.manifest.digests import ManifestDigests, component_changes, digests, read_digests
+from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
+from launchbay.model.manifest_difference import NO_DIFFERENCE, ComponentChange, ManifestDifference
+from launchbay.store import applications as store
+from launchbay.store.applications import Application
+from launchbay.usecases.context import Context, Work
+from launchbay.usecases.fleet import count_by_version
+from launchbay.usecases.history import State
+from launchbay.usecases.manifests import check_manifest, manifest_text, unknown_version
+
+
+@dataclass(frozen=True, slots=True)
+class UsedVersion:
+    """A version that instances have, and what another one would change of it.
+
+    `is_application_changed` says that parameters, results, commands, needs or limits of the application differ. With a
+    `problem`, nobody can say: the version no longer compiles.
+    """
+
+    version: int
+    instances: int
+    components: list[ComponentChange]
+    is_application_changed: bool
+    problem: str | None = None
+
+
+async def compare_versions(
+    ctx: Context, application_id: str, former: int | None, version: int | None
+) -> tuple[int, int, ManifestDifference]:
+    """Return two versions and what they differ in.
+
+    By default, they are the newest one and the one before the second; 0 is an application without a manifest. Raises
+    BadRequest for an unknown version, and InvalidManifest for one that no longer compiles.
+    """
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        version = application.latest_version if version is None else version
+        former = max(0, version - 1) if former is None else former
+        after, before = await _known(work, application, version), await _known(work, application, former)
+    return former, version, await _compared(before, after)
+
+
+async def compare_text(
+    ctx: Context, application_id: str, former: int | None, text: str
+) -> tuple[int, ManifestDifference]:
+    """Return a version and what a text differs in from it.
+
+    The default is the newest one. Raises BadRequest for an unknown version, and InvalidManifest.
+    """
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        former = application.latest_version if former is None else former
+        before = await _known(work, application, former)
+    await check_manifest(ctx.app, text)
+    return former, await _compared(before, (await ctx.app.manifests.compile(text), text))
+
+
+async def compare_states(ctx: Context, one: State, other: State) -> ManifestDifference | None:
+    """Return what the manifests of two instances differ in.
+
+    It is None if the caller may not read their applications, or one of the versions no longer compiles.
+    """
+    places = [(each.view.detail.application_id, each.view.detail.version) for each in (one, other)]
+    if places[0] == places[1]:
+        return NO_DIFFERENCE
+    try:
+        async with ctx.read() as work:
+            before, after = [
+                await _known(work, await work.lookup.application(application_id, Permission.READ), version)
+                for application_id, version in places
+            ]
+    except (NotAllowed, InvalidManifest):
+        return None
+    return await _compared(before, after)
+
+
+_Known = tuple[CompiledManifest, str]
+
+
+async def _known(work: Work, application: Application, version: int) -> _Known:
+    if version == 0:
+        return NOTHING_COMPILED, ""
+    if not 0 < version <= application.latest_version:
+        raise unknown_version(application, version)
+    return await work.manifest(application.id, version), await manifest_text(work, application.id, version)
+
+
+async def _compared(before: _Known, after: _Known) -> ManifestDifference:
+    return await asyncio.to_thread(compare_manifests, before[0], after[0], (before[1], after[1]))
+
+
+async def list_used_versions(ctx: Context, application_id: str, version: int | None) -> tuple[int, list[UsedVersion]]:
+    """Return a version and those of live instances against it, the newest first.
+
+    The default is the newest one. Instances that the caller may not read don't count. Raises BadRequest for an unknown version, and InvalidManifest
+    for one that no longer compiles.
+    """
+    counts = await count_by_version(ctx, application_id)
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        version = application.latest_version if version is None else version
+        if not 0 < version <= application.latest_version:
+            raise unknown_version(application, version)
+        wanted = sorted({version, *counts})
+        rows = await store.list_digests(work.connection, application_id=application.id, versions=wanted)
+    found: dict[int, ManifestDigests | InvalidManifest] = {}
+    for row in rows:
+        kept = read_digests(row.digests)
+        found[row.version] = await _computed(ctx, application.id, row.version) if kept is None else kept
+    new = found[version]
+    if isinstance(new, InvalidManifest):
+        raise new
+    used = sorted(counts.keys() & found, reverse=True)
+    return version, [_used(each, counts[each], found[each], new) for each in used]
+
+
+def _used(version: int, instances: int, old: ManifestDigests | InvalidManifest, new: ManifestDigests) -> UsedVersion:
+    if isinstance(old, InvalidManifest):
+        return UsedVersion(version, instances, [], is_application_changed=False, problem=old.messages[0])
+    return UsedVersion(
+        version,
+        instances,
+        list(component_changes(old, new)),
+        is_application_changed=old.application != new.application,
+    )
+
+
+async def _computed(ctx: Context, application_id: str, version: int) -> ManifestDigests | InvalidManifest:
+    """Compute the digests of a version that lacks them, and keep them."""
+    async with ctx.read() as work:
+        try:
+            compiled = await work.manifest(application_id, version)
+        except InvalidManifest as error:
+            return error
+    found = await asyncio.to_thread(digests, compiled)
+    async with ctx.app.database.transaction() as connection:
+        await store.set_digests(
+            connection,
+            application_id=application_id,
+            version=version,
+            digests=msgspec.json.encode(found).decode(),
+        )
+    return found
