@@ -27,7 +27,8 @@ LaunchbayError
 ├── ExpressionError          an expression can't be evaluated; its step fails
 │   └── MalformedExpression  (manifest/paths.py) its syntax is wrong; has `offset`
 ├── EgressFailed             an outgoing HTTP request failed
-│   └── AddressRefused       the address rules forbid its target
+│   ├── AddressRefused       the address rules forbid its target
+│   └── ProxyFailed          (egress/proxy.py) the outgoing proxy can't be reached, or refuses
 ├── ActionFailed             an action failed; its step fails, and may be retried
 │   ├── CloudFailed          (machines/clouds/driver.py) the cloud rejected a request
 │   └── EngineRefused        (machines/containers/engine_api.py) the container engine rejected a request

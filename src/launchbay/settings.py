@@ -59,6 +59,9 @@ class Settings:
     organization: str = "Default"
     organization_creators: str = SERVER_ADMINISTRATORS
     outgoing_allow: str = ""
+    outgoing_proxy: str = field(default="", repr=False)  # somebody may write a password into it
+    outgoing_proxy_credentials_file: str = ""
+    outgoing_no_proxy: str = ""
     secret_key_file: str = ""
     session_lifetime_s: Annotated[
         int, Meta(ge=1, le=315_360_000, description="a whole number, 1 to 315360000 (ten years)")

@@ -16,6 +16,7 @@ import pytest
 
 from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, CommandResult, JumpHost, Machine, MachineSpec, RemoteCommand, SshAccess
@@ -23,6 +24,7 @@ from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, context, run
 from tests.support.machines import LOGIN, Host, Hosts, needs_sshd, parts
 from tests.support.network import answer, loopback_server, packed
+from tests.support.outgoing_proxies import outgoing_proxy, squid
 from tests.support.servers import is_alive, pids, until
 
 ANSIBLE = Ansible()
@@ -494,3 +496,21 @@ class TestOnMachines:
         error = await refusal(context, roles="web", playbook=play({"ansible.builtin.ping": {}}))
 
         assert "key" in str(error)
+
+
+@pytest.mark.slow
+async def test_a_playbook_on_the_server_uses_the_proxy_of_the_settings() -> None:
+    """Its targets are unknown beforehand, so it gets the proxy in its environment."""
+    async with loopback_server() as server:
+        with outgoing_proxy(squid, credentials="ops:pass-w0rd") as proxy:
+            context = here()
+            context.egress = EgressClient(proxy=proxy.setting())
+            url = server.url("/facts", host="api.launchbay.test")
+            task = {"ansible.builtin.uri": {"url": url, "return_content": True}, "register": "found"}
+            shown = {"ansible.builtin.set_stats": {"data": {"content": "{{ found.content }}"}}}
+
+            outputs = await run(ANSIBLE, context, onServer=True, playbook=play(task, shown))
+
+            assert outputs["data"] == {"content": "hello"}
+            assert f"GET {url} ops" in proxy.carried()
+            assert ["pass-w0rd", "pass-w0rd"] in context.learned

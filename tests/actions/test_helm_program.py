@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from launchbay.actions.helm import Helm
+from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
-from tests.support.contexts import RecordingContext, run
+from tests.support.contexts import TLS, RecordingContext, run
 from tests.support.documentation import ROOT
 from tests.support.helm_cluster import HelmCluster, helm_cluster
 from tests.support.network import LoopbackServer, answer, loopback_server, packed
+from tests.support.outgoing_proxies import outgoing_proxy, squid
 
 pytestmark = pytest.mark.slow  # starts real programs
 HELM = Helm()
@@ -161,3 +164,30 @@ async def test_an_upgrade_that_a_kill_left_pending_is_rolled_back_if_the_step_sa
     assert (done["status"], done["revision"]) == ("deployed", 4)
     assert cluster.data("shop")["size"] == "2"
     assert "It is rolled back to revision 1 first." in str(context.lines)
+
+
+async def test_a_cluster_is_reached_through_the_proxy(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    """Its name is known to the proxy alone; the chart's server is this machine, which is reached directly."""
+    server = f"http://cluster.launchbay.test:{cluster.port}"
+    with outgoing_proxy(squid, credentials="ops:pass-w0rd") as proxy:
+        context = here()
+        context.egress = EgressClient(Allowlist.parse("127.0.0.1"), ssl_context=TLS, proxy=proxy.setting())
+
+        outputs = await run(HELM, context, **{**step(cluster, charts), "cluster": {**cluster.access, "server": server}})
+
+        assert outputs["status"] == "deployed"
+        assert f"GET {server}/" in proxy.carried()
+        assert "shop.tgz" not in proxy.carried()
+        assert ["pass-w0rd", "pass-w0rd"] in context.learned
+
+        context.egress = EgressClient(
+            Allowlist.parse("127.0.0.1"), ssl_context=TLS, proxy=proxy.setting(credentials="ops:wrong")
+        )
+        private = {"server": "https://cluster.launchbay.test", "token": "token-1"}
+        for access in ({**cluster.access, "server": server}, private):
+            with pytest.raises(ActionFailed, match=r"refuses the credentials \(407\)") as failed:
+                await run(HELM, context, **{**step(cluster, charts), "cluster": access})
+            assert "outgoing_proxy_credentials_file" in failed.value.messages[1]
+
+    with pytest.raises(ActionFailed, match=r"Can't reach the proxy.*connection refused"):
+        await run(HELM, context, **{**step(cluster, charts), "cluster": private})

@@ -11,6 +11,8 @@ import pytest
 
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.opentofu import OpenTofu, StateSaver, StoredModule, read_module
+from launchbay.egress.http import EgressClient
+from launchbay.egress.proxy import OutgoingProxy
 from launchbay.errors import ActionFailed
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import written_data
@@ -466,3 +468,22 @@ async def test_variables_are_texts_or_exact_numbers_as_the_module_declares_them(
         "next": "9007199254740994",
         "free": ["9223372036854775807", "1.10", "1.1"],
     }
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_the_program_gets_the_proxy_of_the_settings(tmp_path: Path) -> None:
+    """It fetches providers by itself. A module may state another proxy."""
+    context, file = here(), tmp_path / "made"
+    context.egress = EgressClient(proxy=OutgoingProxy.load("http://proxy.example:3128", "", "*.example.org,10.0.0.0/8"))
+    module = (
+        'resource "terraform_data" "shown" {\n'
+        f'  provisioner "local-exec" {{ command = "env | grep -i _proxy | sort >{file}" }}\n}}\n'
+    )
+
+    await run(TOFU, context, module=module, environment={"https_proxy": "http://other.example:1"})
+
+    found = dict(line.split("=", 1) for line in file.read_text().splitlines())
+    assert found["HTTPS_PROXY"] == found["HTTP_PROXY"] == found["http_proxy"] == "http://proxy.example:3128"
+    assert found["NO_PROXY"] == found["no_proxy"] == "localhost,127.0.0.0/8,::1,.example.org,10.0.0.0/8"
+    assert found["https_proxy"] == "http://other.example:1"

@@ -31,7 +31,9 @@ from launchbay.store import schema
 from launchbay.store.schema import revisions
 from tests.support.external_services import made_certificate
 from tests.support.nats_server import nats_servers, url_of
+from tests.support.outgoing_proxies import outgoing_proxy, squid
 from tests.support.pooler import pooler
+from tests.support.servers import free_ports
 from tests.support.versions import postgres_with_tls
 
 MEMORY = "proc/meminfo"
@@ -461,3 +463,67 @@ def test_the_issuer_calls_itself_what_the_setting_says(named: str, level: Level,
             settings(directory, oidc_issuer=issuer, oidc_client_id="bay", base_url="https://bay.example.org"), "openid"
         )
     assert found.level is level
+
+
+def test_a_proxy_that_answers_is_fine(directory: Path, tmp_path: Path) -> None:
+    credentials = tmp_path / "credentials"
+    credentials.write_text("ops:pass-w0rd\n")
+    credentials.chmod(0o600)
+    with outgoing_proxy(squid, credentials="ops:pass-w0rd") as proxy:
+        chosen = {"outgoing_proxy": proxy.url, "outgoing_proxy_credentials_file": str(credentials)}
+        [fine] = services(settings(directory, **chosen), "proxy")
+        assert (fine.level, fine.where) == (Level.OK, proxy.url)
+        assert "CONNECT launchbay.invalid:443 ops" in proxy.carried()
+
+        [refused] = services(settings(directory, outgoing_proxy=proxy.url), "proxy")
+        assert refused.level is Level.PROBLEM
+        assert "asks for credentials (407)" in refused.found
+        assert "outgoing_proxy_credentials_file" in refused.fix
+
+        credentials.chmod(0o644)
+        warned, fine = services(settings(directory, **chosen), "proxy")
+        assert (warned.level, warned.fix) == (Level.WARNING, f"Run: chmod 600 {credentials}")
+        assert fine.level is Level.OK
+
+
+def test_servers_of_the_settings_are_reached_through_the_proxy(directory: Path) -> None:
+    issuer = "https://login.launchbay.test"
+    with outgoing_proxy(squid, refused=["login.launchbay.test", "collector.launchbay.test"]) as proxy:
+        chosen = settings(
+            directory,
+            outgoing_proxy=proxy.url,
+            oidc_issuer=issuer,
+            oidc_client_id="bay",
+            base_url="https://bay.example.org",
+            otlp_endpoint="https://collector.launchbay.test",
+        )
+        found = asyncio.run(check_services(chosen))
+    [openid], [collector] = of("openid", found), of("telemetry", found)
+    assert "refuses login.launchbay.test:443 (403 Forbidden)" in openid.found
+    assert "refuses collector.launchbay.test:443 (403 Forbidden)" in collector.found
+    assert all("outgoing_no_proxy" in each.fix for each in (openid, collector))
+
+
+def test_a_wrong_or_unreachable_proxy_is_a_problem(directory: Path, tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    for chosen, named in (
+        ({"outgoing_proxy": f"http://127.0.0.1:{port}"}, "Connection refused"),
+        ({"outgoing_proxy": "http://ops:hunter2@proxy.example:3128"}, "has a user or password"),
+        ({"outgoing_proxy": "http://proxy.example:3128", "outgoing_no_proxy": "10.*"}, "'10.*'"),
+        ({"outgoing_proxy": "http://proxy.example:1", "outgoing_proxy_credentials_file": "/none"}, "can't read /none"),
+    ):
+        [found] = services(settings(directory, **chosen), "proxy")
+        assert found.level is Level.PROBLEM
+        assert named in found.found
+        assert found.fix
+        assert "hunter2" not in str(found)
+
+
+def test_a_proxy_of_the_environment_is_named_as_unused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert services(settings(directory), "proxy") == []
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    [found] = services(settings(directory), "proxy")
+    assert (found.level, found.where) == (Level.NOTE, "https_proxy")
+    assert "LAUNCHBAY_OUTGOING_PROXY" in found.fix

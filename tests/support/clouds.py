@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import dedent
@@ -360,17 +359,12 @@ def bay(url: str, directory: Path, *, allow: str = "127.0.0.1", keys: Keys | Non
     reach = CheckedResolver(allowlist)
     own = account(url, **more)
     book = MemoryBook([own])
-    calls = CloudCalls(reach)
+    outgoing = EgressClient(allowlist)
+    calls = CloudCalls(outgoing)
     parts = ProviderDeps(
-        keys=keys or Keys(), host_keys=Pins(), pools=NoPools(), resolver=reach, egress=_outgoing(), directory=directory
+        keys=keys or Keys(), host_keys=Pins(), pools=NoPools(), resolver=reach, egress=outgoing, directory=directory
     )
     return Bay(CloudMachines(parts, book, calls), book, own, calls)
-
-
-@cache
-def _outgoing() -> EgressClient:
-    """One for all tests: reading the trusted authorities takes long."""
-    return EgressClient(Allowlist())
 
 
 class NoPools:

@@ -320,6 +320,18 @@ class SupportsTeardown(Protocol):
         """Destroy what the document describes, and delete it. The call has no parameters. Raises `ActionFailed`."""
 
 
+def proxy_environment(context: StepContext) -> Mapping[str, str]:
+    """Return the variables that lead a program to the proxy, if any.
+
+    They are for programs whose targets are unknown beforehand. The password in them appears in no log.
+    """
+    proxy = context.egress.proxy
+    if proxy is None:
+        return {}
+    context.register_secret(proxy.secrets())
+    return proxy.environment()
+
+
 def idempotency_key(seed: str, step_path: str) -> str:
     """Return the key of a step (docs/explain/guarantees.md, 3).
 

@@ -278,6 +278,12 @@ class _Work:
         return () if command in _READING else ("--timeout", f"{max(1, int(self._timeout_s))}s")
 
     def _failed(self, what: str, result: ProcessResult) -> ActionFailed:
+        if (proxy := self._call.context.egress.proxy) is not None:
+            # The words of Go's client: over TLS without the number, which is elsewhere that of the answer.
+            if "Proxy Authentication Required" in result.stderr or "the status code 407" in result.stderr:
+                return ActionFailed(*proxy.refused(self._access.server, "407").messages, retryable=False)
+            if (away := _PROXY_AWAY.search(result.stderr)) is not None:
+                return ActionFailed(*proxy.unreachable(away[1]).messages)
         return ActionFailed(describe_exit(f"helm {what}", result, self._call.context.redact, _REPORTED_CHARS))
 
     async def _start(
@@ -286,10 +292,12 @@ class _Work:
         """Run the program. Log only its stderr, because its stdout contains the chart's values."""
         kubeconfig = directory / "kubeconfig.json"
         try:
-            address = await self._call.context.egress.validate_url(self._access.server)
+            route = await self._call.context.egress.route_of_url(self._access.server)
         except EgressFailed as error:
             raise ActionFailed(*error.messages, retryable=error.retryable) from error
-        await asyncio.to_thread(write_private, kubeconfig, self._access.kubeconfig(address))
+        if route.proxy is not None:
+            self._call.context.register_secret(route.proxy.secrets())
+        await asyncio.to_thread(write_private, kubeconfig, self._access.kubeconfig(route))
         command = Command(
             argv=(self._binary, *arguments, *self._waiting(arguments[0])),
             directory=directory,
@@ -301,6 +309,9 @@ class _Work:
             return await run_program(
                 command, lambda stream, line: live.write(line, stream) if stream == "stderr" and line.strip() else None
             )
+
+
+_PROXY_AWAY = re.compile(r"proxyconnect tcp: ([^\n\"]{1,200})")
 
 
 class _Revision(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ import msgspec
 from launchbay import limits
 from launchbay.actions.parameters import wrong_parameter
 from launchbay.egress.http import EgressClient, EgressResponse
+from launchbay.egress.transport import Route
 from launchbay.errors import ActionFailed, EgressFailed, InvalidManifest
 from launchbay.manifest.reader import read_kubernetes
 from launchbay.manifest.tree import is_null, kubernetes_data
@@ -66,12 +67,18 @@ class KubeAccess(msgspec.Struct, frozen=True):
             raise ActionFailed(f"Invalid certificate or key for {self.server}: {error}.", retryable=False) from None
         return context
 
-    def kubeconfig(self, address: str) -> str:
-        """Return a kubeconfig that connects to this checked address and still verifies the server's name."""
+    def kubeconfig(self, route: Route) -> str:
+        """Return a kubeconfig that connects to a checked address, or through the proxy.
+
+        It still verifies the server's name.
+        """
         url = httpx.URL(self.server)
-        cluster: dict[str, Any] = {"server": str(url.copy_with(host=address))}
-        if url.scheme == "https":
-            cluster["tls-server-name"] = url.host
+        if route.proxy is None:
+            cluster: dict[str, Any] = {"server": str(url.copy_with(host=route.addresses[0]))}
+            if url.scheme == "https":
+                cluster["tls-server-name"] = url.host
+        else:
+            cluster = {"server": self.server, "proxy-url": route.proxy.url_with_credentials}
         if self.ca:
             cluster["certificate-authority-data"] = _encoded(self.ca)
         user: dict[str, Any] = {"token": self.token} if self.token else {}

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
 from starlette.types import ASGIApp
 
 from launchbay.actions.registry import Registry
-from launchbay.app.machines import CheckedResolver, machine_providers, sweeper
+from launchbay.app.machines import machine_providers, sweeper
+from launchbay.app.outgoing import outgoing_client, outgoing_proxy
 from launchbay.auth.audit import Audit
 from launchbay.auth.authentication import Authenticator, BasicAuthentication
 from launchbay.auth.lookup import Lookups
@@ -27,10 +27,10 @@ from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.concurrency import Shared
 from launchbay.console.app import create_console, is_of_console
 from launchbay.console.request import ConsoleDeps
-from launchbay.egress.addresses import Allowlist
 from launchbay.egress.git import Git
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
+from launchbay.egress.proxy import OutgoingProxy
 from launchbay.engine.approvals import POLL_S as APPROVALS_S
 from launchbay.engine.approvals import PendingApprovals
 from launchbay.engine.dispatch import Dispatcher, WakeUps
@@ -157,14 +157,10 @@ def mail_server(settings: Settings) -> MailServer | None:
     )
 
 
-_PORTS = {"http": 80, "https": 443}
-
-
 def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: AsyncExitStack) -> OpenIdSignIn | None:
     if not settings.oidc_issuer:
         return None
-    # Setting a provider allows connections to it, but only from here, not from workflows.
-    egress = EgressClient(Allowlist.parse(f"{settings.outgoing_allow},{_host_and_port(settings.oidc_issuer)}"))
+    egress = outgoing_client(settings, settings.oidc_issuer)
     stack.push_async_callback(egress.aclose)
     client = OpenIdClient(
         issuer=settings.oidc_issuer,
@@ -183,13 +179,6 @@ def openid_sign_in(settings: Settings, secret: SecretKey, clock: Clock, stack: A
             new_user_roles=_listed(settings.oidc_new_user_roles),
         ),
     )
-
-
-def _host_and_port(url: str) -> str:
-    """Return host and port in the format of the setting outgoing_allow."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return f"{f'[{host}]' if ':' in host else host}:{parts.port or _PORTS[parts.scheme]}"
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -251,10 +240,11 @@ async def lifespan(
     """
     clock = clock or SystemClock()
     counts = counts or SharedCounts()
+    proxy = outgoing_proxy(settings)
     async with AsyncExitStack() as stack:
         for signal, send in (("traces", tracing.send_to), ("logs", _send_logs)):
             if signal in settings.signals():
-                end = send(settings.otlp_endpoint, settings.otlp_service)
+                end = send(settings.otlp_endpoint, settings.otlp_service, proxy)
                 stack.push_async_callback(asyncio.to_thread, end)
         url = await _database_url(settings, stack)
         await upgrade(settings.direct_url() or url)
@@ -262,7 +252,7 @@ async def lifespan(
             Database(url, direct_url=settings.database_direct_url, connections=settings.database_connections)
         )
         if "metrics" in settings.signals():
-            sender = import_module(_COLLECTOR).MetricsSender(settings.otlp_endpoint, settings.otlp_service)
+            sender = import_module(_COLLECTOR).MetricsSender(settings.otlp_endpoint, settings.otlp_service, proxy)
             sending = asyncio.create_task(_send_metrics(sender, settings.otlp_interval_s, database), name="metrics")
             stack.push_async_callback(_ended, sending)
         passwords = Passwords(hasher)
@@ -280,7 +270,7 @@ async def lifespan(
         await seal_addresses(database, secret)
         await seal_acts(database, secret)
         await seal_parameters(database, secret)
-        egress = EgressClient(Allowlist.parse(settings.outgoing_allow))
+        egress = outgoing_client(settings)
         stack.push_async_callback(egress.aclose)
         wake_ups = _wake_ups(settings)
         app = _assemble(settings, clock, database, passwords, secret, egress, administrator, counts, wake_ups, stack)
@@ -366,8 +356,8 @@ async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
     return embedded.url
 
 
-def _send_logs(endpoint: str, service: str) -> Callable[[], None]:
-    end: Callable[[], None] = import_module(_COLLECTOR).send_logs(endpoint, service)
+def _send_logs(endpoint: str, service: str, proxy: OutgoingProxy | None) -> Callable[[], None]:
+    end: Callable[[], None] = import_module(_COLLECTOR).send_logs(endpoint, service, proxy)
     return end
 
 
@@ -446,7 +436,7 @@ def _assemble(
         feed=feed,
         ends=Ends(database, dispatcher, feed.closing),
         machines=providers,
-        service_types=ServiceTypes.load(CloudAccount(PostgresAccountProbe(CheckedResolver(egress.allowlist)))),
+        service_types=ServiceTypes.load(CloudAccount(PostgresAccountProbe(egress))),
         secret_key=secret,
         egress=egress,
         audit=Audit(secret),

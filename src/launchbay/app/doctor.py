@@ -36,8 +36,11 @@ from cryptography import x509
 
 from launchbay import __version__
 from launchbay.app.commands import config_option, data_option, database_option, read_settings
+from launchbay.app.outgoing import outgoing_client, outgoing_proxy
 from launchbay.auth.secret_key import KeyFile, read_secret_key
-from launchbay.errors import CannotStart
+from launchbay.egress.http import EgressClient
+from launchbay.egress.proxy import ProxyFailed
+from launchbay.errors import CannotStart, EgressFailed
 from launchbay.limits import DESCRIPTORS_WANTED, MIB
 from launchbay.postgres import cluster
 from launchbay.postgres.backup import TLS_MODES, client_program
@@ -83,6 +86,8 @@ _TIMEX_BYTES = 512  # more than struct timex has on any platform
 _UNLIMITED = 1 << 60  # cgroups of version 1 write a number near 2^63 for no limit
 _VOLATILE = frozenset({"tmpfs", "ramfs", "overlay"})
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
+_PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
+_NO_HOST = "https://launchbay.invalid/"
 _EXTRAS = {
     "nats": ("dispatch_url", "nats"),
     "telemetry": ("otlp_endpoint", "opentelemetry.sdk"),
@@ -142,12 +147,11 @@ async def check_services(settings: Settings) -> list[Finding]:
     wanted = [_check_external(settings) if settings.database_url else asyncio.to_thread(_check_embedded, settings)]
     if settings.dispatch_url:
         wanted.append(_check_nats(settings))
+    wanted.append(_check_proxy(settings))
     if settings.oidc_issuer:
-        wanted.append(_check_issuer(settings.oidc_issuer))
+        wanted.append(_check_issuer(settings))
     if settings.otlp_endpoint:
-        parts = urlsplit(settings.otlp_endpoint)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        wanted.append(_check_reachable("telemetry", "LAUNCHBAY_OTLP_ENDPOINT", parts.hostname or "", port))
+        wanted.append(_check_collector(settings))
     if settings.smtp_host:
         wanted.append(_check_reachable("mail", "LAUNCHBAY_SMTP_HOST", settings.smtp_host, settings.smtp_port))
     return [finding for found in await asyncio.gather(*wanted) for finding in found]
@@ -274,7 +278,8 @@ def _is_launchbay(settings: Settings) -> bool:
     scheme = "https" if settings.tls_certificate else "http"
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)  # noqa: S104 - compared, not bound
     try:
-        answer = httpx.get(f"{scheme}://{host}:{settings.port}/health/live", timeout=_ANSWER_S, verify=False)  # noqa: S501 - nothing secret
+        url = f"{scheme}://{host}:{settings.port}/health/live"
+        answer = httpx.get(url, timeout=_ANSWER_S, verify=False, trust_env=False)  # noqa: S501 - nothing secret
         return bool(answer.status_code == 200 and "status" in answer.json())
     except (httpx.HTTPError, ValueError, AttributeError):
         return False
@@ -654,15 +659,80 @@ async def _check_stream(settings: Settings) -> list[Finding]:
     return [Finding("nats", Level.WARNING, stream, f"The stream has {', '.join(differs)}.", fix)]
 
 
-async def _check_issuer(issuer: str) -> list[Finding]:
+async def _check_proxy(settings: Settings) -> list[Finding]:
+    """Ask the proxy for a host that can't exist (RFC 2606)."""
+    try:
+        proxy = outgoing_proxy(settings)
+    except CannotStart as error:
+        fix = " ".join(error.messages[1:]) or "Correct the setting."
+        return [Finding("proxy", Level.PROBLEM, "LAUNCHBAY_OUTGOING_PROXY", error.messages[0], fix)]
+    if proxy is None:
+        ignored = next((name for name in _PROXY_VARIABLES if os.environ.get(name)), None)
+        if ignored is None:
+            return []
+        fix = "If the server needs a proxy, set LAUNCHBAY_OUTGOING_PROXY."
+        return [Finding("proxy", Level.NOTE, ignored, "The server uses no proxy of the environment.", fix)]
+    found = list(_check_credentials_file(settings.outgoing_proxy_credentials_file))
+    client = EgressClient(proxy=proxy)
+    try:
+        await client.request("GET", _NO_HOST, timeout_s=2 * _ANSWER_S)
+    except ProxyFailed as error:
+        if error.status in {0, 401, 407}:
+            return [*found, Finding("proxy", Level.PROBLEM, proxy.url, error.messages[0], " ".join(error.messages[1:]))]
+    except EgressFailed as error:
+        fix = "Check LAUNCHBAY_OUTGOING_PROXY, and that an HTTP proxy listens there."
+        return [*found, Finding("proxy", Level.WARNING, proxy.url, f"No usable answer: {error.messages[0]}", fix)]
+    finally:
+        await client.aclose()
+    return [*found, Finding("proxy", Level.OK, proxy.url, "The proxy answers.")]
+
+
+def _check_credentials_file(path: str) -> Iterator[Finding]:
+    mode = Path(path).stat().st_mode if path else 0
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        text = f"Its mode is {stat.S_IMODE(mode):o}: others on this machine may read the password."
+        yield Finding("proxy", Level.WARNING, path, text, f"Run: chmod 600 {path}")
+
+
+async def _check_collector(settings: Settings) -> list[Finding]:
+    url = settings.otlp_endpoint
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        client = outgoing_client(settings, url)
+    except CannotStart:  # reported by the check of the proxy, or at the start
+        return []
+    if client.proxy is None or not client.proxy.carries(host, port):
+        return await _check_reachable("telemetry", "LAUNCHBAY_OTLP_ENDPOINT", host, port)
+    try:
+        await client.request("GET", url, timeout_s=2 * _ANSWER_S)
+    except EgressFailed as error:
+        fix = " ".join(error.messages[1:]) or "Check LAUNCHBAY_OTLP_ENDPOINT, and what the proxy allows."
+        return [Finding("telemetry", Level.WARNING, f"{host}:{port}", error.messages[0], fix)]
+    finally:
+        await client.aclose()
+    return [Finding("telemetry", Level.OK, f"{host}:{port}", "The proxy reaches it.")]
+
+
+async def _check_issuer(settings: Settings) -> list[Finding]:
+    issuer = settings.oidc_issuer
     url = issuer.rstrip("/") + "/.well-known/openid-configuration"
     fix = "Check LAUNCHBAY_OIDC_ISSUER, firewalls, and the certificate of the issuer."
     try:
-        async with httpx.AsyncClient(timeout=_ANSWER_S) as client:
-            answer = await client.get(url)
-        told = answer.raise_for_status().json()
-    except (httpx.HTTPError, ValueError) as error:
-        return [Finding("openid", Level.PROBLEM, url, f"No metadata of the issuer: {error}", fix)]
+        client = outgoing_client(settings, issuer)
+    except CannotStart:
+        return []
+    try:
+        answer = await client.request("GET", url, timeout_s=2 * _ANSWER_S)
+        told = json.loads(answer.body)
+    except EgressFailed as error:
+        fix = " ".join((fix, *error.messages[1:]))
+        return [Finding("openid", Level.PROBLEM, url, f"No metadata of the issuer: {error.messages[0]}", fix)]
+    except ValueError as error:
+        text = f"No metadata of the issuer: status {answer.status}, {error}"
+        return [Finding("openid", Level.PROBLEM, url, text, fix)]
+    finally:
+        await client.aclose()
     named = told.get("issuer") if isinstance(told, dict) else None
     if named != issuer:
         fix = "Set LAUNCHBAY_OIDC_ISSUER to the name in the metadata, character for character."

@@ -10,9 +10,9 @@ from typing import Any
 from launchbay import limits
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
-from launchbay.egress.addresses import Allowlist, validate_address
+from launchbay.egress.addresses import Allowlist, literal_addresses, validate_address
 from launchbay.egress.http import EgressClient
-from launchbay.egress.transport import SystemResolver, literal_addresses
+from launchbay.egress.transport import SystemResolver
 from launchbay.engine.machine_ledger import EnvironmentPools, PostgresHostKeys, PostgresMachineLedger
 from launchbay.engine.sweeper import Sweeper
 from launchbay.errors import ActionFailed, CannotStart, InvalidManifest

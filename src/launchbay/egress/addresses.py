@@ -5,10 +5,11 @@ do, because their meaning changes between patch releases.
 """
 
 import re
+import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
+from typing import Any, NamedTuple
 
 from launchbay.errors import AddressRefused, CannotStart
 from launchbay.ids import is_id
@@ -73,6 +74,14 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 # The last label has a letter: "10.0.0" is a mistyped network, not a name.
 _HOST_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_-]{1,63}\.)*(?=[0-9_-]*[a-z])[a-z0-9_-]{1,63}")
 _ISATAP_INTERFACES = (0x0000_5EFE, 0x0200_5EFE)
+
+
+class Place(NamedTuple):
+    """A network or the name of a host, for all ports or one."""
+
+    network: IPv4Network | IPv6Network | None
+    host: str
+    port: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +196,21 @@ def normalized_host(host: str) -> str:
     return name if name.isascii() else name.encode("idna").decode("ascii")
 
 
+def literal_addresses(host: str, port: int) -> tuple[str, ...]:
+    """Return what a host means without a resolver.
+
+    An address in any spelling, or the name of this machine. Other names give nothing.
+    """
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return ("127.0.0.1",)
+    try:
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return ()
+    return tuple(str(sockaddr[0]) for _family, _type, _protocol, _name, sockaddr in found)
+
+
 def validate_address(text: str, host: str, port: int, allowlist: Allowlist) -> str:
     """Return the address to connect to: `text`, resolved from `host`, in its normal form.
 
@@ -248,9 +272,21 @@ def _entry(text: str) -> _Entry:
     if at and not is_id(whose):
         raise ValueError(f"{text!r} needs the ID of an organization or environment after the @.")
     is_plain = place.startswith("http://")
-    host, port = _split_port(place.removeprefix("http://"))
     try:
-        return _Entry(_plain_network(host), "", port, whose, is_plain)
+        found = read_place(place.removeprefix("http://"))
+    except ValueError as error:
+        raise ValueError(str(error).replace(repr(place.removeprefix("http://")), repr(text))) from None
+    return _Entry(*found, whose, is_plain)
+
+
+def read_place(text: str) -> Place:
+    """Read a network, address or host name, each with an optional port.
+
+    Raises ValueError with a message for the user.
+    """
+    host, port = _split_port(text)
+    try:
+        return Place(_plain_network(host), "", port)
     except ValueError:
         pass
     try:
@@ -261,7 +297,7 @@ def _entry(text: str) -> _Entry:
         raise ValueError(
             f"Invalid entry {text!r}. Use an address, network or host name: 10.0.0.0/8, build.internal:8080."
         )
-    return _Entry(None, name, port, whose, is_plain)
+    return Place(None, name, port)
 
 
 def _plain_network(text: str) -> IPv4Network | IPv6Network:

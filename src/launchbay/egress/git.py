@@ -1,8 +1,8 @@
 """Commits of remote repositories, read with the program `git` (decision 0112).
 
-The program opens a connection to a checked address and to nothing else: no redirect, no proxy, no submodule, no other
-transport. A commit comes without history into a directory of its own and is never checked out, so no file of it gets
-into a file system and no hook or filter runs. Its files are read by their content hashes, within limits.
+The program opens a connection to a checked address or the proxy, and to nothing else: no redirect, no submodule, no
+other transport. A commit comes without history into a directory of its own and is never checked out, so no file of it
+gets into a file system and no hook or filter runs. Its files are read by their content hashes, within limits.
 """
 
 import asyncio
@@ -217,18 +217,36 @@ class Git:
         except ActionFailed as error:
             raise EgressFailed(f"{remote.host}: {error}") from error
         if result.exit_code != 0:
+            if (failed := self._failed_proxy(remote, result.stderr)) is not None:
+                raise failed
             reason = f"{_reason(result.stderr)}{_advice(remote, result.stderr)}"
             raise EgressFailed(f"git can't read from {remote.host}: {reason}")
+
+    def _failed_proxy(self, remote: Remote, stderr: str) -> EgressFailed | None:
+        """Return what the proxy answered, if the program failed because of it."""
+        proxy = self._egress.proxy
+        if proxy is None or remote.scheme == "ssh" or not proxy.carries(remote.host, remote.port):
+            return None
+        answer = _TUNNEL.search(stderr)
+        if answer is not None:
+            return proxy.refused(f"{remote.host}:{remote.port}", answer["old"] or answer["new"] or answer["plain"])
+        is_away = f"Failed to connect to {proxy.host} port {proxy.port}" in stderr or "resolve proxy" in stderr
+        return proxy.unreachable(_reason(stderr).rstrip(".")) if is_away else None
 
     async def _environment(self, organization_id: str, remote: Remote, directory: Path) -> dict[str, str]:
         """Return what lets the program connect to one checked address, with the credentials."""
         egress = self._egress.for_environment(organization_id)
-        address = await egress.validate_host(remote.host, remote.port)
         settings = dict(_SETTINGS)
         settings[f"protocol.{remote.scheme}.allow"] = "always"
         if remote.scheme != "ssh":
-            shown = f"[{address}]" if ":" in address else address
-            settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{shown}"
+            route = await egress.route(remote.host, remote.port)
+            if route.proxy is not None:
+                settings["http.proxy"] = route.proxy.url_with_credentials
+                settings["http.proxyAuthMethod"] = "basic"
+            else:
+                address = route.addresses[0]
+                shown = f"[{address}]" if ":" in address else address
+                settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{shown}"
             if authorities := os.environ.get("SSL_CERT_FILE"):
                 # The server's other connections trust this file; git doesn't know the variable.
                 settings["http.sslCAInfo"] = authorities
@@ -244,7 +262,8 @@ class Git:
                 "ssh-keyscan HOST prints them; compare them with those that the host publishes.",
                 code="InvalidGitSource",
             )
-        await asyncio.to_thread(_write_ssh, directory, remote, address)
+        direct = await egress.direct().route(remote.host, remote.port)
+        await asyncio.to_thread(_write_ssh, directory, remote, direct.addresses[0])
         return {
             **_configuration(settings),
             "GIT_SSH_COMMAND": f"ssh -F {shlex.quote(str(directory / 'ssh_config'))}",
@@ -252,6 +271,10 @@ class Git:
         }
 
 
+# What curl says of a proxy's answer to CONNECT, by its version, and the one answer over http that is never a server's.
+_TUNNEL = re.compile(
+    r"HTTP code (?P<old>\d{3}) from proxy|CONNECT tunnel failed, response (?P<new>\d{3})|returned error: (?P<plain>407)"
+)
 _CLOSED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",

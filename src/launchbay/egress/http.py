@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 
 from launchbay import limits
-from launchbay.egress.addresses import NO_POLICIES, Allowlist, validate_address
-from launchbay.egress.transport import CheckedTransport, Resolver, SystemResolver, literal_addresses, using_allowlist
+from launchbay.egress.addresses import NO_POLICIES, Allowlist, literal_addresses, validate_address
+from launchbay.egress.proxy import OutgoingProxy
+from launchbay.egress.transport import CheckedTransport, Resolver, Route, SystemResolver, find_route, using_allowlist
 from launchbay.errors import EgressFailed
 
 _PLAIN = frozenset(("", "identity"))
@@ -117,7 +118,8 @@ class EgressResponse:
 class EgressClient:
     """Sends requests to http and https URLs that the rules allow (docs/reference/outgoing.md).
 
-    It keeps no cookies or connections, and ignores proxies and password files of the environment.
+    It keeps no cookies or connections, and ignores proxies and password files of the environment. `proxy` is that of
+    the settings.
     """
 
     def __init__(
@@ -126,10 +128,12 @@ class EgressClient:
         *,
         resolver: Resolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        proxy: OutgoingProxy | None = None,
     ) -> None:
         self.allowlist = allowlist or Allowlist()
+        self.proxy = proxy
         self._resolver = resolver
-        self.transport = CheckedTransport(self.allowlist, resolver=resolver, ssl_context=ssl_context)
+        self.transport = CheckedTransport(self.allowlist, resolver=resolver, ssl_context=ssl_context, proxy=proxy)
 
     def for_environment(
         self, organization_id: str, environment_id: str = "", policies: Mapping[str, Any] = NO_POLICIES
@@ -138,19 +142,24 @@ class EgressClient:
         client.allowlist = self.allowlist.for_environment(organization_id, environment_id, policies)
         return client
 
+    def direct(self) -> "EgressClient":
+        """Return the rules for what isn't HTTP and so has no proxy, such as SSH."""
+        client = copy.copy(self)
+        client.proxy = None
+        return client
+
     def with_ssl_context(self, ssl_context: ssl.SSLContext) -> "EgressClient":
         """Return this client with other trusted authorities or a client certificate. Close it after use."""
         client = copy.copy(self)
-        client.transport = CheckedTransport(self.allowlist, resolver=self._resolver, ssl_context=ssl_context)
+        client.transport = CheckedTransport(
+            self.allowlist, resolver=self._resolver, ssl_context=ssl_context, proxy=self.proxy
+        )
         return client
 
-    async def validate_url(self, url: str) -> str:
-        """Return an allowed address of a URL's host, for a program that opens the connection itself.
-
-        Raises `EgressFailed`, and `AddressRefused` if the rules forbid one of the host's addresses.
-        """
+    async def route_of_url(self, url: str) -> Route:
+        """Return the way to a URL's host, as `route` does."""
         target = _url(url)
-        return await self.validate_host(target.host, target.port or _DEFAULT_PORTS[target.scheme])
+        return await self.route(target.host, target.port or _DEFAULT_PORTS[target.scheme])
 
     def validate_stored_url(self, url: str) -> None:
         """Check a URL that is stored, as far as that needs no resolver.
@@ -180,16 +189,19 @@ class EgressClient:
                 retryable=False,
             )
 
-    async def validate_host(self, host: str, port: int) -> str:
-        """Return an allowed address of a host. Raises `EgressFailed`, and `AddressRefused` as `validate_url` does."""
+    async def route(self, host: str, port: int) -> Route:
+        """Return the way to a host: at least one allowed address, or the proxy.
+
+        It is for a program that opens the connection itself. Raises `EgressFailed`, and `AddressRefused` if the rules
+        forbid one of the host's addresses.
+        """
         try:
-            found = await (self._resolver or SystemResolver()).resolve(host, port)
+            found = await find_route(host, port, self.allowlist, self._resolver or SystemResolver(), self.proxy)
         except (OSError, UnicodeError) as error:
             raise EgressFailed(f"Host {host} has no address: {error}.") from error
-        checked = [validate_address(address, host, port, self.allowlist) for address in found]
-        if not checked:
+        if not found.addresses and found.proxy is None:
             raise EgressFailed(f"Host {host} has no address.")
-        return checked[0]
+        return found
 
     async def request(
         self,

@@ -11,13 +11,14 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
+from launchbay.egress.http import EgressClient
 from launchbay.engine.journal import retry_while_unavailable
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
 from launchbay.machines.clouds.driver import CloudCalls
 from launchbay.machines.clouds.order import DEFAULT_REGION
-from launchbay.machines.contract import INSTALLATION, AddressResolver, PooledHost, ProviderContext
+from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext
 from launchbay.model.redaction import Redactor
 from launchbay.service_types.builtin import CloudAccount as AccountType
 from launchbay.service_types.contract import ServiceCall
@@ -173,8 +174,8 @@ def _parameters(account: CloudAccount) -> dict[str, str]:
 class PostgresAccountProbe:
     """Implements `service_types.builtin.AccountProbe`."""
 
-    def __init__(self, resolver: AddressResolver) -> None:
-        self._calls = CloudCalls(resolver)
+    def __init__(self, egress: EgressClient) -> None:
+        self._calls = CloudCalls(egress)
 
     def regions(self, parameters: Mapping[str, Any]) -> Sequence[str]:
         """Return the account's regions. Default: `DEFAULT_REGION`."""

@@ -8,8 +8,9 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 from structlog.typing import EventDict
 
+from launchbay.egress.proxy import OutgoingProxy
 from launchbay.telemetry.logs import forwarding
-from launchbay.telemetry.tracing import optional_module, resource
+from launchbay.telemetry.tracing import http_session, optional_module, resource
 
 _SCOPE = "launchbay"
 _NS = 1_000_000_000
@@ -20,7 +21,7 @@ _SENDERS = ("opentelemetry", "requests", "urllib3")
 _OWN_FIELDS = frozenset({"event", "level", "timestamp", "exc_info"})
 
 
-def send_logs(endpoint: str, service: str) -> Callable[[], None]:
+def send_logs(endpoint: str, service: str, proxy: OutgoingProxy | None = None) -> Callable[[], None]:
     """Send log lines to the collector until the returned function is called.
 
     Raises CannotStart where OpenTelemetry is not installed.
@@ -28,7 +29,9 @@ def send_logs(endpoint: str, service: str) -> Callable[[], None]:
     sdk, batches = optional_module("opentelemetry.sdk._logs"), optional_module("opentelemetry.sdk._logs.export")
     exporting = optional_module("opentelemetry.exporter.otlp.proto.http._log_exporter")
     provider = sdk.LoggerProvider(resource=resource(service), shutdown_on_exit=False)
-    exporter = exporting.OTLPLogExporter(endpoint=endpoint.rstrip("/") + "/v1/logs")
+    exporter = exporting.OTLPLogExporter(
+        endpoint=endpoint.rstrip("/") + "/v1/logs", session=http_session(endpoint, proxy)
+    )
     provider.add_log_record_processor(batches.BatchLogRecordProcessor(exporter))
     forwarding.target = _forward_to(provider.get_logger(_SCOPE))
 
@@ -78,13 +81,15 @@ class MetricsSender:
     Raises CannotStart where OpenTelemetry is not installed.
     """
 
-    def __init__(self, endpoint: str, service: str) -> None:
+    def __init__(self, endpoint: str, service: str, proxy: OutgoingProxy | None = None) -> None:
         self._model = optional_module("opentelemetry.sdk.metrics.export")
         self._scope = optional_module("opentelemetry.sdk.util.instrumentation").InstrumentationScope(_SCOPE)
         self._resource = resource(service)
         self._started_ns = time.time_ns()
         exporting = optional_module("opentelemetry.exporter.otlp.proto.http.metric_exporter")
-        self._exporter = exporting.OTLPMetricExporter(endpoint=endpoint.rstrip("/") + "/v1/metrics", timeout=_SEND_S)
+        self._exporter = exporting.OTLPMetricExporter(
+            endpoint=endpoint.rstrip("/") + "/v1/metrics", timeout=_SEND_S, session=http_session(endpoint, proxy)
+        )
 
     def send(self, families: Iterable[Metric]) -> None:
         """Send the samples, which blocks. A collector that is away is logged by OpenTelemetry."""

@@ -9,9 +9,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from launchbay import __version__
+from launchbay.egress.proxy import OutgoingProxy
 from launchbay.errors import CannotStart
 
 # The trace that the running code belongs to, as W3C Trace Context writes it; "" where nothing is traced.
@@ -22,6 +24,7 @@ trace_parent: ContextVar[str] = ContextVar("trace parent", default="")
 
 Attributes = Mapping[str, str | int]
 _NOTHING: AbstractContextManager[None] = nullcontext()
+_PORTS = {"http": 80, "https": 443}
 _INSTANCE = str(uuid4())  # of this process, so that a collector tells its values from those of others
 
 
@@ -48,6 +51,16 @@ def trace_headers() -> dict[str, str]:
     return {"traceparent": parent} if (parent := trace_parent.get()) else {}
 
 
+def http_session(endpoint: str, proxy: OutgoingProxy | None) -> Any:
+    """Return the session that reaches the collector, if need be through the proxy."""
+    session = optional_module("requests").Session()
+    session.trust_env = False  # no proxy of the environment, as in all connections of this server
+    parts = urlsplit(endpoint)
+    if proxy is not None and proxy.carries(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)):
+        session.proxies = dict.fromkeys(_PORTS, proxy.url_with_credentials)
+    return session
+
+
 def trace_variables() -> dict[str, str]:
     """Return the environment variable that continues the trace, if any."""
     return {"TRACEPARENT": parent} if (parent := trace_parent.get()) else {}
@@ -71,14 +84,16 @@ class Tracing:
         """
         return _NOTHING if self._begin is None else self._begin(name, parent, attributes)
 
-    def send_to(self, endpoint: str, service: str) -> Callable[[], None]:
+    def send_to(self, endpoint: str, service: str, proxy: OutgoingProxy | None = None) -> Callable[[], None]:
         """Send spans to the collector at an http(s) address from now on; call what is returned to end that.
 
         Raises CannotStart where OpenTelemetry is not installed.
         """
         exporting = optional_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
         batches = optional_module("opentelemetry.sdk.trace.export")
-        exporter = exporting.OTLPSpanExporter(endpoint=endpoint.rstrip("/") + "/v1/traces")
+        exporter = exporting.OTLPSpanExporter(
+            endpoint=endpoint.rstrip("/") + "/v1/traces", session=http_session(endpoint, proxy)
+        )
         return self._send(batches.BatchSpanProcessor(exporter), service)
 
     def _send(self, processor: Any, service: str) -> Callable[[], None]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from launchbay.app.machines import CheckedResolver
 from launchbay.egress.addresses import Allowlist
+from launchbay.egress.http import EgressClient
 from launchbay.engine.machine_ledger import PostgresAccountProbe
 from launchbay.errors import ActionFailed
 from launchbay.model.machine import RemoteCommand
@@ -296,7 +296,7 @@ async def test_an_interrupted_errand_is_taken_up_again_and_leaves_no_stray(
 
 
 async def test_an_account_works_in_the_regions_that_let_it_in(moto_url: str) -> None:
-    probe = PostgresAccountProbe(CheckedResolver(Allowlist.parse("127.0.0.1")))
+    probe = PostgresAccountProbe(EgressClient(Allowlist.parse("127.0.0.1")))
     parameters = {
         "configuration.provider": "ec2",
         "configuration.identity": "AKIAIOSFODNN7EXAMPLE",
@@ -305,7 +305,7 @@ async def test_an_account_works_in_the_regions_that_let_it_in(moto_url: str) -> 
     }
     assert list(probe.regions(parameters)) == ["us-east-1"]
     assert await probe.problem("", parameters, "us-east-1") is None
-    closed = PostgresAccountProbe(CheckedResolver(Allowlist()))
+    closed = PostgresAccountProbe(EgressClient())
     assert "loopback" in str(await closed.problem("", parameters, "us-east-1"))
     elsewhere = parameters | {"configuration.endpoint-url": "http://127.0.0.1:9/"}
     told = str(await probe.problem("", elsewhere, "us-east-1"))

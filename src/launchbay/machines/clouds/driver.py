@@ -18,12 +18,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from launchbay import limits
-from launchbay.errors import ActionFailed, AddressRefused
+from launchbay.egress.http import EgressClient
+from launchbay.egress.proxy import OutgoingProxy
+from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
 from launchbay.machines.clouds.account import CloudAccount
 from launchbay.machines.clouds.order import Order
 from launchbay.machines.contract import (
     PORT_POLICY,
-    AddressResolver,
     ProviderContext,
     Tags,
     invalid_policy,
@@ -68,13 +69,14 @@ class Node:
 
 
 class Endpoint(NamedTuple):
-    """The endpoint of a cloud's API. Connect only to the `addresses`, which were checked."""
+    """The endpoint of a cloud's API, at checked addresses or through the proxy."""
 
     scheme: str
     host: str
     port: int
     path: str
     addresses: tuple[str, ...]
+    proxy: OutgoingProxy | None = None
 
 
 class Cloud(Protocol):
@@ -149,8 +151,8 @@ _GRACE_S = 5.0  # after the driver's own timeout
 class CloudCalls:
     """Calls drivers. One object serves all accounts."""
 
-    def __init__(self, resolver: AddressResolver) -> None:
-        self._resolver = resolver
+    def __init__(self, egress: EgressClient) -> None:
+        self._egress = egress
         self._turn = asyncio.Semaphore(limits.CLOUD_CALLS)
         self._threads: ThreadPoolExecutor | None = None
 
@@ -193,16 +195,17 @@ class CloudCalls:
         url = urlsplit(endpoint_url(account, region))
         host, port = url.hostname or "", url.port or _PORTS[url.scheme]
         try:
-            addresses = await self._resolver.addresses(context, host, port)
+            egress = self._egress.for_environment(context.organization_id, context.environment_id, context.policies)
+            route = await egress.route(host, port)
         except AddressRefused as error:
             raise CloudFailed(
                 f"Can't connect to the endpoint of the cloud account {account.name!r}:",
                 *error.messages,
                 retryable=False,
             ) from None
-        except ActionFailed as error:
+        except EgressFailed as error:
             raise CloudFailed(*error.messages) from None
-        return Endpoint(url.scheme, host, port, url.path, tuple(addresses))
+        return Endpoint(url.scheme, host, port, url.path, route.addresses, route.proxy)
 
 
 def endpoint_url(account: CloudAccount, region: str) -> str:

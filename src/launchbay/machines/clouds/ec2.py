@@ -2,7 +2,7 @@
 
 libcloud uses requests, which resolves names by itself. Here connections are dialed to addresses that were checked
 before, so a name server that changes its answer gains nothing. TLS still verifies the name. No redirect is followed,
-and no proxy and no `.netrc` of this server is used. Responses are limited in bytes and time.
+and no proxy but that of the settings and no `.netrc` is used. Responses are limited in bytes and time.
 """
 
 import re
@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from libcloud.common.exceptions import BaseHTTPError
@@ -35,6 +36,7 @@ from urllib3.exceptions import NewConnectionError
 from urllib3.util.connection import create_connection
 
 from launchbay import limits
+from launchbay.egress.proxy import OutgoingProxy, ProxyFailed
 from launchbay.machines.clouds.account import CloudAccount
 from launchbay.machines.clouds.driver import CloudFailed, Endpoint, Node, NodeState
 from launchbay.machines.clouds.order import DEFAULT_REGION, Disk, Order
@@ -45,21 +47,58 @@ class ResponseTooLong(requests.exceptions.RequestException):
     """A response exceeds the limit of bytes or time."""
 
 
-class CheckedAdapter(HTTPAdapter):
-    """Dials these addresses of one host instead of resolving its name."""
+class BoundedAdapter(HTTPAdapter):
+    """Bounds the bytes and the time of a response."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
-        self._addresses = tuple(addresses)
+    def __init__(self) -> None:
         super().__init__(max_retries=0)
-
-    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:  # noqa: FBT001, FBT002 - requests' own signature
-        super().init_poolmanager(connections, maxsize, block, **more)
-        self.poolmanager.pool_classes_by_scheme = _pools(self._addresses)
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **more: Any) -> requests.Response:
         response = super().send(request, *arguments, **more)
         response.raw = _Bounded(response.raw, time.monotonic() + limits.CLOUD_CALL_S)
         return response
+
+
+class CheckedAdapter(BoundedAdapter):
+    """Dials these addresses of one host instead of resolving its name."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = tuple(addresses)
+        super().__init__()
+
+    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:  # noqa: FBT001, FBT002 - requests' own signature
+        super().init_poolmanager(connections, maxsize, block, **more)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._addresses)
+
+
+class ProxiedAdapter(BoundedAdapter):
+    """Sends everything through the proxy. Raises ProxyRefused with what it answers."""
+
+    def __init__(self, proxy: OutgoingProxy) -> None:
+        self._proxy = proxy
+        super().__init__()
+
+    def send(self, request: requests.PreparedRequest, *arguments: Any, **more: Any) -> requests.Response:
+        target = urlsplit(request.url or "").netloc
+        try:
+            response = super().send(request, *arguments, **more)
+        except requests.exceptions.ProxyError as error:
+            raise ProxyRefused(self._failure(target, str(_cause(error)))) from error
+        if response.status_code == requests.codes.proxy_authentication_required:
+            raise ProxyRefused(self._proxy.refused(target, str(response.status_code)))
+        return response
+
+    def _failure(self, target: str, reason: str) -> ProxyFailed:
+        answer = _TUNNEL.search(reason)
+        return self._proxy.refused(target, answer[1]) if answer else self._proxy.unreachable(reason[:_REASON_CHARS])
+
+
+class ProxyRefused(requests.exceptions.RequestException):
+    """The proxy can't be reached, or refuses."""
+
+    def __init__(self, failure: ProxyFailed) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class _Bounded:
@@ -116,6 +155,9 @@ def _connect(connection: HTTPConnection, addresses: tuple[str, ...]) -> socket.s
     raise NewConnectionError(connection, f"no connection to {connection.host}: {problem}")
 
 
+_SCHEMES = ("http", "https")
+_TUNNEL = re.compile(r"Tunnel connection failed: (\d{3}[^')]*)")
+_REASON_CHARS = 200
 _SIGNATURE = "4"  # the only one that all regions accept
 _PAGES_MAX = 1_000
 _EXISTING = ["pending", "running", "stopping", "stopped"]
@@ -171,8 +213,11 @@ class _Driver(EC2NodeDriver):
                 assert self.session is not None, "libcloud creates it in its constructor"
                 self.session.trust_env = False
                 self.session.max_redirects = 0
-                for scheme in ("http://", "https://"):
-                    self.session.mount(scheme, CheckedAdapter(endpoint.addresses))
+                proxy = endpoint.proxy
+                self.session.proxies = {} if proxy is None else dict.fromkeys(_SCHEMES, proxy.url_with_credentials)
+                for scheme in _SCHEMES:
+                    adapter = CheckedAdapter(endpoint.addresses) if proxy is None else ProxiedAdapter(proxy)
+                    self.session.mount(f"{scheme}://", adapter)
 
         class Connections(EC2Connection):
             conn_class = Connection
@@ -287,6 +332,8 @@ def _call(call: Any, *arguments: Any, **more: Any) -> Any:
         ) from None
     except BaseHTTPError as error:
         raise _refused(str(error.message), error.code) from None
+    except ProxyRefused as error:
+        raise CloudFailed(*error.failure.messages, retryable=error.failure.retryable) from None
     except requests.exceptions.RequestException as error:
         raise CloudFailed(f"The cloud did not respond: {_describe(_cause(error))}") from None
     except (LibcloudError, ValueError, AttributeError, KeyError, OSError) as error:

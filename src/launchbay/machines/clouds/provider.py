@@ -215,7 +215,7 @@ class CloudMachines(SshMachines):
     def __init__(self, deps: ProviderDeps, ledger: MachineLedger, calls: CloudCalls | None = None) -> None:
         super().__init__(deps)
         self._ledger = ledger
-        self._calls = calls or CloudCalls(deps.resolver)
+        self._calls = calls or CloudCalls(deps.egress)
         self._hosts = StaticMachines(deps)
 
     async def provision(
