@@ -105,8 +105,8 @@ async def _compared(before: _Known, after: _Known) -> ManifestDifference:
 async def list_used_versions(ctx: Context, application_id: str, version: int | None) -> tuple[int, list[UsedVersion]]:
     """Return a version and those of live instances against it, the newest first.
 
-    The default is the newest one. Instances that the caller may not read don't count. Raises BadRequest for an unknown version, and InvalidManifest
-    for one that no longer compiles.
+    The default is the newest one. Instances that the caller may not read don't count. Raises BadRequest for an unknown
+    version, and InvalidManifest for one that no longer compiles.
     """
     counts = await count_by_version(ctx, application_id)
     async with ctx.read() as work:
