@@ -1,10 +1,14 @@
 """Objects of an organization by name: read and put as the files of a directory describe them."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar, copy_context
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from launchbay.usecases import directory_objects, services
 from tests.support.service import GREETER, Api, accepted, fresh_name, refused
 
 YEARLY = "cron: 0 0 1 1 *\n"
@@ -138,3 +142,106 @@ async def test_what_an_account_lacks_is_named_as_the_file_names_it(api: Api) -> 
         files = {"git-sources/x.yaml": base + more}
         planned = await api.post(f"organizations/{api.organization}/change-sets", {"act": "apply", "files": files})
         assert said in refused(planned, 400)
+
+
+def objects_of_each_kind(name: str, app: str) -> list[tuple[str, str]]:
+    """Return kinds and contents of objects that a directory holds, with all that needs a look elsewhere."""
+    return [
+        ("service", "type: builtin:cobalt_secure_store\n"),
+        ("service-account", "description: Deploys\n"),
+        ("user", f"name: {name}\n"),
+        ("git-source", f"account: {name}\nurl: https://git.example.org/a.git\npaused: true\n"),
+        ("schedule", f"{YEARLY}application: {app}\nlaunch: {{ revision: {app}/{name} }}\n"),
+        ("schedule", f"{YEARLY}bulk: {{ act: label, labels: {{ a: b }}, select: {{ applications: [{app}] }} }}\n"),
+    ]
+
+
+@pytest.mark.slow  # makes objects by the hundred
+async def test_reading_a_directory_costs_the_same_statements_for_one_object_and_for_many(
+    api: Api, exchanges: ContextVar[list[list[bytes]]]
+) -> None:
+    organization = accepted(await api.post("organizations", {"name": fresh_name()}))["id"]
+    directory = f"organizations/{organization}/directory"
+
+    async def make(count: int) -> None:
+        for _ in range(count):
+            name, app = fresh_name("many").replace(" ", "-"), fresh_name("app")
+            made = accepted(await api.post(f"organizations/{organization}/applications", {"name": app}))["id"]
+            accepted(await api.put_yaml(f"applications/{made}/manifest", GREETER))
+            accepted(await api.post(f"applications/{made}/revisions", {"name": name, "version": 1}))
+            for number, (kind, content) in enumerate(objects_of_each_kind(name, app)):
+                address = f"{name}@x.example" if kind == "user" else f"{name}{number}" if number == 5 else name
+                accepted(await api.put(directory, {"kind": kind, "name": address, "content": content}))
+
+    async def read() -> tuple[int, int]:
+        collected: list[list[bytes]] = []
+        exchanges.set(collected)
+        found = accepted(await api.get(directory))
+        exchanges.set([])
+        return len(found["objects"]), sum(map(len, collected))
+
+    await make(1)
+    await read()  # the first one fills what is kept in memory
+    few, few_statements = await read()
+    await make(29)
+    many, many_statements = await read()
+    assert many == few + 29 * 6
+    assert few_statements == many_statements
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType, str, Callable[[], Awaitable[Any]]], None]:
+    """Makes a change by another request, before a function of a module goes on."""
+    outside = copy_context()  # of the transaction under way
+
+    def arrange(module: ModuleType, name: str, change: Callable[[], Awaitable[Any]]) -> None:
+        function = getattr(module, name)
+
+        async def after_change(*arguments: Any, **more: Any) -> Any:
+            async def changed() -> None:
+                await change()
+
+            monkeypatch.setattr(module, name, function)
+            await asyncio.get_running_loop().create_task(changed(), context=outside)
+            return await function(*arguments, **more)
+
+        monkeypatch.setattr(module, name, after_change)
+
+    return arrange
+
+
+def named(found: Sequence[Any]) -> set[str]:
+    return {each["name"] for each in found}
+
+
+async def test_a_directory_is_of_one_point_in_time(
+    api: Api, meanwhile: Callable[[ModuleType, str, Callable[[], Awaitable[Any]]], None]
+) -> None:
+    name = fresh_name("late")
+
+    async def change() -> None:
+        accepted(await put(api, "service-account", name, ""))
+        accepted(await put(api, "git-source", name, f"account: {name}\nurl: https://x.example/a\npaused: true\n"))
+
+    meanwhile(directory_objects.service_accounts, "list_service_accounts", change)
+    assert name not in named(accepted(await api.get(path(api)))["objects"])
+    assert name in named(accepted(await api.get(path(api)))["objects"])
+
+
+async def test_an_archive_is_of_one_point_in_time(
+    api: Api, meanwhile: Callable[[ModuleType, str, Callable[[], Awaitable[Any]]], None]
+) -> None:
+    name = fresh_name("late")
+
+    async def change() -> None:
+        accepted(await put(api, "service-account", name, ""))
+        accepted(await put(api, "service", name, "type: builtin:cobalt_secure_store\n"))
+
+    meanwhile(services, "describe_services", change)
+    archive = f"organizations/{api.organization}/archive"
+    found = accepted(await api.get(archive))
+    assert name not in found["objects"].get("service-account", {})
+    assert name not in found["services"]
+    found = accepted(await api.get(archive))
+    assert name in found["objects"]["service-account"]
+    assert name in found["services"]

@@ -18,6 +18,14 @@ class LabelsRow(NamedTuple):
     labels: str
 
 
+class RevisionOfApplication(NamedTuple):
+    """A named revision, with its application."""
+
+    id: str
+    application_id: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """One application; its manifests are numbered from 1 to `latest_version`."""
@@ -107,6 +115,7 @@ class RevisionPlace(NamedTuple):
 
 list_revision_applications = _sql.rows("list_revision_applications", RevisionPlace)
 list_revisions_by_application = _sql.rows("list_revisions_by_application", NamedRow)
+list_all_revisions = _sql.rows("list_all_revisions", RevisionOfApplication)
 list_full_revisions = _sql.rows("list_full_revisions", Revision)
 get_revision = _sql.row("get_revision", Revision)
 insert_revision = _sql.change("insert_revision")

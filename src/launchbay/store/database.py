@@ -15,8 +15,8 @@ only the caller knows what a duplicate means.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -268,6 +268,20 @@ class Database:
             yield
         finally:
             _enclosing.reset(token)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[None]:
+        """Make all loans in the block read one point in time, in one transaction that changes nothing.
+
+        In a block of `joined` they read what that transaction sees.
+        """
+        if self.enclosing() is not None:
+            yield
+            return
+        async with self.transaction() as connection:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            with self.joined(connection):
+                yield
 
     def enclosing(self) -> Connection | None:
         """Return the connection that loans join, or None."""

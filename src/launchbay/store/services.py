@@ -40,6 +40,31 @@ class SecretRow(NamedTuple):
     sealed: bytes
 
 
+class FullService(NamedTuple):
+    """A service with its open parameters, which are JSON."""
+
+    id: str
+    name: str
+    type_id: str
+    parameters: str
+
+
+class SecretOfService(NamedTuple):
+    """A parameter of a service encrypted with the server's secret key."""
+
+    service_id: str
+    name: str
+    sealed: bytes
+
+
+class EntryOfVault(NamedTuple):
+    """An entry of a vault, without its secret."""
+
+    service_id: str
+    kind: str
+    name: str
+
+
 class PartOfApplication(NamedTuple):
     """A revision or an instance, with its application."""
 
@@ -49,6 +74,9 @@ class PartOfApplication(NamedTuple):
 
 
 list_by_organization = _sql.rows("list_by_organization", OfferedService)
+list_full = _sql.rows("list_full", FullService)
+list_all_secrets = _sql.rows("list_all_secrets", SecretOfService)
+list_all_entries = _sql.rows("list_all_entries", EntryOfVault)
 insert = _sql.change("insert")
 lock = _sql.row("lock", ChangeableRow)
 update = _sql.change("update")

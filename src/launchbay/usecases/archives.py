@@ -78,13 +78,14 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
     Requires what an import would: ManageUsers for all users and ManageRoles for all roles. Raises BadRequest if it is
     too large for an archive.
     """
-    async with ctx.read() as work:
-        organization = await work.lookup.organization(
-            organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
-        )
-        work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
-        text = await store.get_contents(work.connection, organization_id=organization.id)
-    listing = await directory_objects.list_directory_objects(ctx, organization_id)
+    async with ctx.app.database.snapshot():
+        async with ctx.read() as work:
+            organization = await work.lookup.organization(
+                organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
+            )
+            work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
+            text = await store.get_contents(work.connection, organization_id=organization.id)
+        listing = await directory_objects.list_directory_objects(ctx, organization_id)
     sees_all = all(
         work.lookup.allows(organization.id, Permission.READ, each(new_id()))
         for each in (permissions.user, permissions.service, permissions.application)

@@ -5,7 +5,8 @@ kind, with their permissions. Secrets stay where they are; a new object may lack
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -13,8 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from launchbay import limits
-from launchbay.auth import permissions
-from launchbay.auth.permissions import Permission
 from launchbay.clock import from_ms, to_ms
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotAllowed
 from launchbay.ids import with_names
@@ -44,7 +43,6 @@ from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import REDACTED
 from launchbay.service_types.secrets import SECRET_NAME, VAULT, is_reference, parse_reference
 from launchbay.store import organizations
-from launchbay.store import services as service_store
 from launchbay.store.git_sources import GitSource as StoredSource
 from launchbay.usecases import (
     applications,
@@ -104,6 +102,7 @@ class _Omitted(Exception):
 
 
 _ENDED = "it has ended"
+_ENTRIES = {"secret": "secret", "key-pair": "key pair"}  # what a vault keeps
 
 
 @dataclass(slots=True)
@@ -113,11 +112,14 @@ class _Names:
     ctx: Context
     organization_id: str
     _found: dict[str, dict[str, str]] = field(default_factory=dict)
+    _shared: dict[str, set[str]] = field(default_factory=dict)
 
     async def of(self, kind: str) -> dict[str, str]:
         """Return the names of a kind by ID."""
         if kind not in self._found:
             self._found[kind] = dict(await self._listed(kind))
+            counts = Counter(self._found[kind].values())
+            self._shared[kind] = {name for name, count in counts.items() if count > 1}
         return self._found[kind]
 
     async def _listed(self, kind: str) -> list[tuple[str, str]]:
@@ -135,10 +137,11 @@ class _Names:
             people = await _people(ctx, organization_id)
             return [(number, email) for email, (number, _, _) in people.items()]
         assert kind == "revision", kind
+        names = await self.of("application")
         return [
-            (revision.id, f"{name}/{revision.name}")
-            for number, name in (await self.of("application")).items()
-            for revision in await revisions.list_revisions(ctx, number)
+            (each.id, f"{names[each.application_id]}/{each.name}")
+            for each in await revisions.list_all_revisions(ctx, organization_id)
+            if each.application_id in names
         ]
 
     async def name(self, kind: str, number: str) -> str:
@@ -146,7 +149,7 @@ class _Names:
         names = await self.of(kind)
         if number not in names:
             raise _Omitted(f"it names the {kind} {number}, which you can't see")
-        if sum(each == names[number] for each in names.values()) > 1:
+        if names[number] in self._shared[kind]:
             raise _Omitted(f"several objects are the {kind} '{names[number]}'")
         return names[number]
 
@@ -179,9 +182,10 @@ def _ambiguous(kind: str, name: str) -> BadRequest:
 async def list_directory_objects(ctx: Context, organization_id: str) -> Listing:
     """Return the objects that the caller may read."""
     names, found = _Names(ctx, organization_id), Listing([], [])
-    for kind in KINDS:
-        await _READERS[kind](names, found)
-    await _webhooks(ctx, organization_id, found)
+    async with ctx.app.database.snapshot():
+        for kind in KINDS:
+            await _READERS[kind](names, found)
+        await _webhooks(ctx, organization_id, found)
     return Listing(
         sorted(found.objects, key=lambda each: (each.kind, each.name)), sorted(found.omitted), found.unexported
     )
@@ -200,14 +204,11 @@ async def _webhooks(ctx: Context, organization_id: str, found: Listing) -> None:
 
 
 async def _services(names: _Names, found: Listing) -> None:
-    ctx = names.ctx
-    for row in await services.list_services(ctx, names.organization_id):
-        view = await services.read_service(ctx, row.id)
-        references = await services.read_references(ctx, row.id)
-        parameters = {name: value for name, value in view.parameters.items() if name not in references}
+    for row in await services.describe_services(names.ctx, names.organization_id):
+        parameters = dict(row.parameters)
         if parameters.pop(CATALOG, None):
             found.omitted.append(f"service '{row.name}': the shared instances, since it has no instances")
-        for name, reference in references.items():
+        for name, reference in row.references.items():
             vault = None
             if reference is not None:
                 try:
@@ -220,24 +221,10 @@ async def _services(names: _Names, found: Listing) -> None:
             else:
                 parameters[name] = {SECRET_NAME: reference[SECRET_NAME], VAULT: vault}
         found.omitted.extend(
-            f"service '{row.name}': the {noun} '{entry}'" for noun, entry in await _entries(ctx, row.id)
+            f"service '{row.name}': the {_ENTRIES[kind]} '{entry}'" for kind, entry in row.entries if kind in _ENTRIES
         )
-        content = Service(view.record.type_id, parameters)
+        content = Service(row.type_id, parameters)
         found.objects.append(DirectoryObject("service", row.id, row.name, as_values(content), ("service", row.id)))
-
-
-async def _entries(ctx: Context, service_id: str) -> list[tuple[str, str]]:
-    """Return kinds and names of a vault's entries, for who may read them."""
-    async with ctx.read() as work:
-        service = await work.lookup.service(service_id, Permission.READ)
-        at = permissions.service(service.id)
-        if not work.lookup.allows(service.organization_id, Permission.RUN_SERVICE_COMMAND, at):
-            return []
-        return [
-            (noun, entry.name)
-            for kind, noun in (("secret", "secret"), ("key-pair", "key pair"))
-            for entry in await service_store.list_entries(work.connection, service_id=service.id, kind=kind)
-        ]
 
 
 async def _put_service(names: _Names, name: str, existing: str | None, content: Service) -> str:
@@ -445,11 +432,13 @@ def _within(what: str, value: int, least: int, most: int) -> int:
 
 
 async def _schedules(names: _Names, found: Listing) -> None:
-    for view in await _all_schedules(names):
+    views = await _all_schedules(names)
+    controlled = await recurring.controlled(names.ctx, names.organization_id, [each.schedule for each in views])
+    for view in views:
         row = view.schedule
         content, reason = {}, ""
         try:
-            content = as_values(await _schedule_content(names, view))
+            content = as_values(await _schedule_content(names, view, controlled))
             if _has_ended(view):
                 reason = _ENDED
         except _Omitted as why:
@@ -478,12 +467,12 @@ async def _all_schedules(names: _Names) -> list[RecurringView]:
     )
 
 
-async def _schedule_content(names: _Names, view: RecurringView) -> Schedule:
-    """Return what a file says of a schedule. Raises _Omitted."""
+async def _schedule_content(names: _Names, view: RecurringView, controlled: Collection[str]) -> Schedule:
+    """Return what a file says of a schedule. Raises _Omitted, also unless the caller controls it."""
     row, doing = view.schedule, view.doing
     if row.instance_id is not None or doing.ids is not None:
         raise _Omitted("it is for instances, which aren't in a directory")
-    if not await recurring.controls(names.ctx, row):
+    if row.id not in controlled:
         raise _Omitted("only who may change it sees what it does")
     shown = msgspec.to_builtins(doing, builtin_types=(msgspec.Raw, datetime))
     if Redactor().value(shown) != shown:
@@ -676,7 +665,8 @@ async def _put_schedule(names: _Names, name: str, existing: str | None, content:
     if existing is not None:
         view = await recurring.read_recurring_schedule(ctx, existing)
         try:
-            now = await _schedule_content(names, view)
+            controlled = await recurring.controlled(ctx, names.organization_id, [view.schedule])
+            now = await _schedule_content(names, view, controlled)
         except _Omitted as why:
             raise BadRequest(
                 f"The schedule '{name}' exists, and a file can't describe it, since {why}.",

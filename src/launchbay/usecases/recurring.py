@@ -6,7 +6,7 @@ Times that pass while no server runs, or while an instance is busy, are made up 
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from itertools import islice, pairwise
@@ -344,11 +344,12 @@ async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringVi
         return (await _views(work, [await _find(work, schedule_id)]))[0]
 
 
-async def controls(ctx: Context, schedule: RecurringSchedule) -> bool:
-    """Return whether the caller may change a schedule."""
+async def controlled(ctx: Context, organization_id: str, schedules: Iterable[RecurringSchedule]) -> set[str]:
+    """Return the IDs of those schedules of an organization that the caller may change."""
     async with ctx.read() as work:
-        await work.lookup.organization(schedule.organization_id)
-        return may_control(work.lookup.grants(schedule.organization_id), work.actor, schedule)
+        await work.lookup.organization(organization_id)
+        grants = work.lookup.grants(organization_id)
+        return {each.id for each in schedules if may_control(grants, work.actor, each)}
 
 
 async def _find(work: Work, schedule_id: str) -> RecurringSchedule:

@@ -15,7 +15,7 @@ from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.model.scalars import decode_json
 from launchbay.planning import LAUNCH, check_size, ignored_parameters
 from launchbay.store import applications as store
-from launchbay.store.applications import Application, Revision
+from launchbay.store.applications import Application, Revision, RevisionOfApplication
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id, name_taken, validate_name
 from launchbay.usecases.launch import validate_version
@@ -30,6 +30,18 @@ async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
         return await store.list_revisions_by_application(work.connection, application_id=application.id)
+
+
+async def list_all_revisions(ctx: Context, organization_id: str) -> list[RevisionOfApplication]:
+    """Return the named revisions of all applications that the caller may read, by name."""
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.list_all_revisions(work.connection, organization_id=organization.id)
+    return [
+        row
+        for row in rows
+        if work.lookup.allows(organization.id, Permission.READ, permissions.application(row.application_id))
+    ]
 
 
 async def list_full_revisions(ctx: Context, application_id: str, ids: Sequence[str]) -> list[Revision]:

@@ -35,6 +35,7 @@ from launchbay.service_types.secrets import (
     is_reference,
     open_secrets,
     open_stored,
+    open_values,
     parse_reference,
     reference,
     resolve_references,
@@ -392,19 +393,55 @@ async def read_service(ctx: Context, service_id: str) -> ServiceView:
         return await _view(work, service, service.name, msgspec.json.decode(service.parameters), names)
 
 
-async def read_references(ctx: Context, service_id: str) -> dict[str, Mapping[str, str] | None]:
-    """Return by name what secret parameters refer to, or None.
+class DescribedService(NamedTuple):
+    """A service as files describe it.
 
-    Who may not edit the service sees no reference.
+    `references` has by name what secret parameters refer to, or None. `entries` are kinds and names of what a vault
+    keeps.
+    """
+
+    id: str
+    name: str
+    type_id: str
+    parameters: dict[str, Any]
+    references: dict[str, Mapping[str, str] | None]
+    entries: list[tuple[str, str]]
+
+
+async def describe_services(ctx: Context, organization_id: str) -> list[DescribedService]:
+    """Return the services that the caller may read, by name.
+
+    Who may not edit a service sees no reference, and who may not run its commands no entry.
     """
     async with ctx.read() as work:
-        service = await work.lookup.service(service_id, Permission.READ)
-        names = [row.name for row in await store.list_secrets(work.connection, service_id=service.id)]
-        secrets: Mapping[str, Any] = {}
-        if work.lookup.allows(service.organization_id, Permission.EDIT_SERVICE, permissions.service(service.id)):
+        organization = await work.lookup.organization(organization_id)
+        rows = await store.list_full(work.connection, organization_id=organization.id)
+        secrets = await store.list_all_secrets(work.connection, organization_id=organization.id)
+        entries = await store.list_all_entries(work.connection, organization_id=organization.id)
+    sealed: dict[str, dict[str, bytes]] = {}
+    for secret in secrets:
+        sealed.setdefault(secret.service_id, {})[secret.name] = secret.sealed
+    kept: dict[str, list[tuple[str, str]]] = {}
+    for entry in entries:
+        kept.setdefault(entry.service_id, []).append((entry.kind, entry.name))
+    found = []
+    for row in await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.service):
+        at, closed = permissions.service(row.id), sealed.get(row.id, {})
+        opened: Mapping[str, Any] = {}
+        if work.lookup.allows(organization.id, Permission.EDIT_SERVICE, at):
             with suppress(UnsealFailed):
-                secrets = await open_stored(work.app.secret_key, work.connection, service.id)
-    return {name: secrets[name] if is_reference(secrets.get(name)) else None for name in names}
+                opened = open_values(work.app.secret_key, row.id, closed)
+        found.append(
+            DescribedService(
+                row.id,
+                row.name,
+                row.type_id,
+                {name: each for name, each in msgspec.json.decode(row.parameters).items() if name not in closed},
+                {name: opened[name] if is_reference(opened.get(name)) else None for name in closed},
+                kept.get(row.id, []) if work.lookup.allows(organization.id, Permission.RUN_SERVICE_COMMAND, at) else [],
+            )
+        )
+    return found
 
 
 async def update_service(

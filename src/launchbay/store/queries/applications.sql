@@ -80,6 +80,11 @@ SELECT true FROM manifests WHERE application_id = %(application_id)s AND version
 -- The named revisions of an application, by name.
 SELECT id, name FROM revisions WHERE application_id = %(application_id)s ORDER BY name, id;
 
+-- name: list_all_revisions
+-- The named revisions of all applications of an organization, by name.
+SELECT r.id, r.application_id, r.name FROM revisions r JOIN applications a ON a.id = r.application_id
+WHERE a.organization_id = %(organization_id)s ORDER BY r.name, r.id;
+
 -- name: list_full_revisions
 -- Those of these named revisions that an application has, with their content, by name.
 SELECT r.id, r.application_id, a.organization_id, r.name, r.version, r.parameters, r.environment_id, r.submodules,

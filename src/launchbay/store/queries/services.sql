@@ -2,6 +2,23 @@
 -- The services of an organization, by name.
 SELECT id, name, type_id FROM services WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
+-- name: list_full
+-- The services of an organization with their open parameters, by name.
+SELECT id, name, type_id, parameters FROM services WHERE organization_id = %(organization_id)s ORDER BY name, id;
+
+-- name: list_all_secrets
+-- The sealed parameters of all services of an organization.
+SELECT service_secrets.service_id, service_secrets.name, service_secrets.sealed
+FROM services JOIN service_secrets ON service_secrets.service_id = services.id
+WHERE services.organization_id = %(organization_id)s ORDER BY service_secrets.service_id, service_secrets.name;
+
+-- name: list_all_entries
+-- What the vaults of an organization keep; nothing secret.
+SELECT vault_entries.service_id, vault_entries.kind, vault_entries.name
+FROM services JOIN vault_entries ON vault_entries.service_id = services.id
+WHERE services.organization_id = %(organization_id)s
+ORDER BY vault_entries.service_id, vault_entries.kind DESC, vault_entries.name;
+
 -- name: insert
 INSERT INTO services (id, organization_id, zone_id, name, type_id, parameters)
 VALUES (%(service_id)s, %(organization_id)s, %(zone_id)s, %(name)s, %(type_id)s, %(parameters)s);
