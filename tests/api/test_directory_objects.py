@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launchbay.usecases import directory_objects, services
+from launchbay.usecases import service_accounts, services
 from tests.support.service import GREETER, Api, accepted, fresh_name, refused
 
 YEARLY = "cron: 0 0 1 1 *\n"
@@ -223,7 +223,7 @@ async def test_a_directory_is_of_one_point_in_time(
         accepted(await put(api, "service-account", name, ""))
         accepted(await put(api, "git-source", name, f"account: {name}\nurl: https://x.example/a\npaused: true\n"))
 
-    meanwhile(directory_objects.service_accounts, "list_service_accounts", change)
+    meanwhile(service_accounts, "list_service_accounts", change)
     assert name not in named(accepted(await api.get(path(api)))["objects"])
     assert name in named(accepted(await api.get(path(api)))["objects"])
 

@@ -1,10 +1,11 @@
-"""An instance is locked before its jobs, by requests and by the engine: they wait for each other, never in turn.
+"""An instance is locked before its jobs, and an organization before its parts: nobody waits for each other in turn.
 
 What they answer depends on the instance and its jobs, not on who happens to have locked it.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -102,3 +103,32 @@ async def test_an_instance_that_stays_locked_is_busy(api: Api) -> None:
         await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
         refused = await api.put(f"instances/{instance}/configuration", {"parameters": {}})
     assert (refused.status_code, refused.json()["code"]) == (409, "InstanceBusy")
+
+
+async def until_sessions_wait(connection: Connection, count: int) -> None:
+    """Wait until so many sessions wait for locks."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(20):
+        while (await (await connection.execute(waiting)).fetchone() or [0])[0] < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_directories_and_launches_at_once_do_not_wait_for_each_other_in_turn(api: Api) -> None:
+    path = f"organizations/{api.organization}"
+    environment = accepted(await api.post(f"{path}/environments", {"name": "lab"}))["id"]
+    application = await api.application(MANIFEST)
+
+    def plan(**files: str) -> "asyncio.Task[Any]":
+        named = {f"{kind}/{'lab' if kind == 'environments' else 'x'}.yaml": text for kind, text in files.items()}
+        return asyncio.create_task(api.post(f"{path}/change-sets", {"act": "apply", "files": named}))
+
+    async with api.database.connection() as look, api.database.transaction() as connection:
+        await connection.execute("SELECT 1 FROM environments WHERE id = %s FOR NO KEY UPDATE", [environment])
+        # One changes the environment and then what needs the organization, the other one the reverse.
+        first = plan(environments="policies: { a.b: x }\n", schedules="cron: 0 0 1 1 *\nbulk: { act: destroy }\n")
+        await until_sessions_wait(look, 1)
+        second = plan(environments="policies: { a.b: y }\n", roles="- Read: [/*]\n")
+        await until_sessions_wait(look, 2)
+        await api.launch(application, environmentId=environment)
+    accepted(await first)
+    accepted(await second)

@@ -15,6 +15,7 @@ from launchbay.errors import Unavailable
 from launchbay.model.archive import PropertyEntry, RuleOwner, Rules
 from launchbay.model.directory_objects import Noun
 from launchbay.model.environment import Marker, Property
+from launchbay.store import organizations
 from launchbay.usecases import (
     applications,
     directory_objects,
@@ -79,6 +80,15 @@ class StoredOrganization:
             work.close()
             raise Unavailable("The server stops. The work begins again on another one.")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def lock(self) -> None:
+        """Wait for other changes of the organization, which lock objects in any order."""
+
+        async def lock() -> None:
+            async with self._ctx.begin() as work:
+                await organizations.lock(work.connection, organization_id=self._id)
+
+        self._call(lock())
 
     def list_roles(self) -> list[Listed]:
         found = self._call(roles.list_roles(self._ctx, self._id))

@@ -287,6 +287,8 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
     def attempt(organization: StoredOrganization) -> tuple[_Found, _Found]:
         trials.append(organization)
         found = _look(organization, contents, prune)
+        if found.changes:
+            organization.lock()
         for change in found.changes:
             change.make()
         after = _look(organization, contents, prune)

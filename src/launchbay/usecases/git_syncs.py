@@ -35,6 +35,7 @@ from launchbay.errors import (
 )
 from launchbay.ids import new_id
 from launchbay.store import git_sources as store
+from launchbay.store import organizations
 from launchbay.store.database import DatabaseError
 from launchbay.store.git_sources import TakenRow
 from launchbay.usecases.change_sets import (
@@ -241,6 +242,8 @@ class GitRunner:
         self, ctx: Context, row: TakenRow, settings: GitSettings, commit: Commit, wanted: Contents
     ) -> None:
         async with self._app.database.transaction() as connection:
+            # Before the source: whoever applies a directory that describes it locks them in this order.
+            await organizations.lock(connection, organization_id=row.organization_id)
             if await store.hold(connection, source_id=row.id, fence=row.fence) is None:
                 raise Fenced("Another process has the source now, or somebody changed it.")
             with self._app.database.joined(connection):
