@@ -102,6 +102,7 @@ USUAL_RUNS = 20  # the median of their durations is the usual one
 USUAL_JOBS = 500  # newest ones of the instance that are looked through for them
 USUAL_INSTANCES = 50  # of the application, whose runs count too
 JOB_OUTPUTS_SHOWN_BYTES = 1 * MIB  # of all steps of one job together
+JOB_INPUTS_SHOWN_BYTES = 1 * MIB  # the same; those of failed steps come first
 
 # Bulk runs.
 BULK_INSTANCES = 10_000  # of one bulk run
@@ -184,6 +185,10 @@ EACH_PARALLEL_MAX = 100
 UNTIL_ROUNDS = 10_000
 UNTIL_DELAY_S = 10.0  # without a delay of its own
 STEP_OUTPUT_BYTES = 4 * MIB
+STEP_INPUTS_BYTES = 4 * KIB  # of a step, kept for display
+JOB_VALUES_BYTES = (
+    16 * KIB
+)  # of the parameters of a launch or reconfiguration, and of what it returned, kept for display
 INLINE_BYTES = 64 * KIB  # of data that the event loop computes with; a thread does it with more
 VALUE_BYTES = 64  # that each value counts for in the next six, in addition to the characters of a text
 STEP_OUTPUT_SIZE_BYTES = 6 * MIB  # of the outputs of a step

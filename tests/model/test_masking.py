@@ -4,6 +4,7 @@ import json
 from itertools import chain
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,3 +159,51 @@ def test_texts_that_look_like_secrets_are_covered(text: str, shown: str) -> None
 def test_json_inside_a_text_is_covered_like_json(value: Any) -> None:
     text = json.dumps({"plain": value, "db.password": SECRET})
     assert SECRET not in Redactor().text(text)
+
+
+TEXTS = st.text(st.characters(codec=None), max_size=60) | st.integers(1, 3_000).map("ä".__mul__)
+NESTED: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=40) | st.dictionaries(TEXTS, inner, max_size=40),
+    max_leaves=60,
+)
+
+
+@given(st.dictionaries(TEXTS, NESTED, max_size=90), st.integers(256, 4_096))
+def test_values_for_display_are_json_within_the_bound_and_say_where_they_are_cut(
+    values: dict[str, Any], most: int
+) -> None:
+    shown = Redactor().bounded(values, most)
+    text = msgspec.json.encode(shown)
+    assert len(text) <= most + 128
+    assert ("…" in text.decode()) >= shown.is_cut
+    if not shown.is_cut and not any("\ud800" <= each <= "\udfff" for key in values for each in key):
+        assert list(shown.values) == list(values)
+
+
+@given(st.integers(0, 1_200), st.integers(300, 1_000), st.sampled_from([str, lambda text: json.dumps([text])]))
+def test_a_cut_leaves_no_part_of_a_secret_and_no_part_of_a_mask(before: int, most: int, form: Any) -> None:
+    secret = "correct-horse-battery-staple"
+    known = Redactor([{"password": secret}])
+    text = "x" * before + form(secret) + "y" * 2_000
+    kept = known.bounded({"text": text}, most).values["text"]
+    assert not any(secret[start : start + 4] in kept for start in range(len(secret) - 3))
+    assert kept.count("*") in {0, len(REDACTED)}
+    assert kept.endswith("…")
+
+
+def test_small_values_stay_whole_beside_long_ones() -> None:
+    values = {"script": "a" * 100_000, "host": "db-1", "list": list(range(10_000)), "more": {"port": 5432}}
+    shown = Redactor().bounded(values, 4_096)
+    assert (shown.is_cut, list(shown.values), shown.values["host"], shown.values["more"]) == (
+        *(True, list(values), "db-1"),
+        {"port": 5432},
+    )
+    assert shown.values["list"][-1] == f"… ({len(shown.values['list']) - 1} of 10000)"
+    assert Redactor().bounded({str(number): number for number in range(5_000)}, 4_096).values["…"] == "64 of 5000"
+
+
+@pytest.mark.parametrize("value", [8675309, 8675309.0, {"x": [8675309]}, ["tel:8675309"]])
+def test_a_number_that_is_a_secret_is_covered_too(value: Any) -> None:
+    known = Redactor([{"pin": {"password": 8675309}}])
+    assert "8675309" not in json.dumps(known.bounded({"value": value, "8675309": 1}, 4_096).values)

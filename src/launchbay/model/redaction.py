@@ -11,9 +11,15 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from launchbay.model.scalars import settled
+from launchbay.model.values import size_of
 
 SHORTEST_CHARS = 4  # a shorter secret would redact parts of ordinary words
 _SHORTEST_LINE_CHARS = 12  # of a secret with several lines, each of which is searched for
@@ -242,6 +248,7 @@ def map_strings(value: Any, change: Callable[[str], Any], number: Callable[[Any]
 # every text of its jobs as well, in any encoding. Secrets from a vault are tokens, which are redacted here.
 
 REDACTED = "********"
+_CACHED_CHARS = 64  # of a name
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = frozenset(
     (
@@ -271,6 +278,11 @@ _AUTHORIZATION = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}")
 
 def is_secret_name(name: str) -> bool:
     """Return whether a name is that of a secret: `db.password`, `apiKey`, `ACCESS_TOKEN`; not `tokenId`."""
+    return _is_secret_name(name) if len(name) <= _CACHED_CHARS else _is_secret_name.__wrapped__(name)
+
+
+@lru_cache(maxsize=4_096)
+def _is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _ABOUT_A_SECRET:
         return False
@@ -305,6 +317,13 @@ class Redactor:
         """Return a value, redacted by its name."""
         return _redact_value(value) if is_secret_name(name) else self.value(value)
 
+    def bounded(self, values: Mapping[str, Any], most_bytes: int) -> "MaskedValues":
+        """Return JSON values for display, with secrets redacted, in about `most_bytes` of JSON.
+
+        Small values stay whole, and long ones share what is left. The result is plain JSON, whatever the values are.
+        """
+        return _Bounded(self, most_bytes).masked(values)
+
     def text(self, text: str) -> str:
         """Return a text with its secrets redacted."""
         if self._known:
@@ -336,6 +355,140 @@ def _has_no_form_of_a_secret(text: str) -> bool:
         if part in lowered:
             return False
     return True
+
+
+_CUT = "…"
+_MASKED_CHARS = 8_192  # of one text; what is kept of it is at its begin, and much shorter
+_LEAST_BYTES = 24  # of a value; with less left over it is left out
+_LEAST_SHARE_BYTES = 64
+
+
+class MaskedValues(msgspec.Struct, frozen=True, array_like=True):
+    """Values for display, by name, without secrets.
+
+    `is_cut` says that they aren't whole: `…` is where that is so.
+    """
+
+    values: dict[str, Any]
+    is_cut: bool = False
+
+
+class _Bounded:
+    """One call of `Redactor.bounded`. `_left` counts bytes of JSON."""
+
+    def __init__(self, redactor: Redactor, most_bytes: int) -> None:
+        self._redactor = redactor
+        self._most = most_bytes
+        self._left = 0
+        self._is_cut = False
+
+    def masked(self, values: Mapping[str, Any]) -> MaskedValues:
+        self._left = self._most
+        kept = self._map(values)
+        return self._shared(values) if self._is_cut else MaskedValues(kept)
+
+    def _shared(self, values: Mapping[str, Any]) -> MaskedValues:
+        """Give each value an equal share of what those that are smaller have left."""
+        names = list(values)[: self._most // _LEAST_SHARE_BYTES]
+        kept: dict[str, dict[str, Any]] = {}
+        unused = self._most - _LEAST_SHARE_BYTES
+        smallest = sorted(names, key=lambda name: size_of(values[name], self._most))
+        for number, name in enumerate(smallest):
+            share = self._left = unused // (len(names) - number)
+            kept[name] = {}
+            self._entry(kept[name], name, values[name])
+            unused -= share - self._left
+        rest = {} if len(names) == len(values) else {_CUT: f"{len(names)} of {len(values)}"}
+        return MaskedValues({key: value for name in names for key, value in kept[name].items()} | rest, is_cut=True)
+
+    def _entry(self, kept: dict[str, Any], name: object, value: Any) -> None:
+        key = self._text(str(name))
+        self._left -= 2  # colon and comma
+        kept[key] = _redact_value(value) if is_secret_name(str(name)) else self._value(value)
+        if kept[key] is REDACTED:
+            self._left -= len(REDACTED) + 2
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return self._map(value)
+        if isinstance(value, list | tuple):
+            return self._list(value)
+        if value is None or isinstance(value, bool):
+            self._left -= 5
+            return value
+        value = value if isinstance(value, str) else settled(value)
+        return self._number(value) if isinstance(value, int | float) else self._text(str(value))
+
+    def _number(self, value: float) -> Any:
+        text = str(value)
+        self._left -= len(text) + 1
+        if len(text) >= SHORTEST_CHARS and self._redactor.text(text) != text:
+            return REDACTED
+        return value if isinstance(value, float) or abs(value) < 2**63 else text
+
+    def _map(self, value: Mapping[Any, Any]) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        self._left -= 2
+        for number, (name, item) in enumerate(value.items()):
+            if self._left < _LEAST_BYTES:
+                self._is_cut = True
+                kept[_CUT] = f"{number} of {len(value)}"
+                break
+            self._entry(kept, name, item)
+        return kept
+
+    def _list(self, value: Sequence[Any]) -> list[Any]:
+        kept: list[Any] = []
+        self._left -= 2
+        for number, item in enumerate(value):
+            if self._left < _LEAST_BYTES:
+                self._is_cut = True
+                kept.append(f"{_CUT} ({number} of {len(value)})")
+                break
+            kept.append(self._value(item))
+            self._left -= 1
+        return kept
+
+    def _text(self, text: str) -> str:
+        # Masked before it is cut: of a part of a secret nobody could tell what it is.
+        masked = self._redactor.text(text[:_MASKED_CHARS])
+        try:
+            size = len(msgspec.json.encode(masked))
+        except UnicodeEncodeError:
+            masked = _encodable(masked)
+            size = len(msgspec.json.encode(masked))
+        if size <= self._left and len(text) <= _MASKED_CHARS:
+            self._left -= size
+            return masked
+        self._is_cut = True
+        kept = _whole_masks(masked, _chars_within(masked, self._left - 2 - len(_CUT.encode()))) + _CUT
+        self._left -= len(msgspec.json.encode(kept))
+        return kept
+
+
+def _encodable(text: str) -> str:
+    """Return the text without lone surrogates, which JSON in UTF-8 doesn't have."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _chars_within(text: str, most_bytes: int) -> int:
+    """Return how many characters fit into so many bytes of a JSON string."""
+    low, high = 0, max(0, min(len(text), most_bytes))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(msgspec.json.encode(text[:middle])) - 2 <= most_bytes:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _whole_masks(text: str, end: int) -> str:
+    """Return the first `end` characters, without the mask that ends after them."""
+    kept = text[:end]
+    if text[end : end + 1] != REDACTED[0]:
+        return kept
+    return kept[: end - (end - len(kept.rstrip(REDACTED[0]))) % len(REDACTED)]
 
 
 def _redacted_token(_: str) -> str:

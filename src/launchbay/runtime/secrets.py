@@ -15,7 +15,7 @@ from launchbay.auth.secret_key import TextSeal
 from launchbay.concurrency import computed
 from launchbay.limits import INLINE_BYTES
 from launchbay.model import redaction
-from launchbay.model.redaction import SHORTEST_CHARS, RedactionStream, Redactor, SecretEncodings
+from launchbay.model.redaction import SHORTEST_CHARS, MaskedValues, RedactionStream, Redactor, SecretEncodings
 from launchbay.model.values import size_of
 
 
@@ -50,6 +50,10 @@ class Secrets:
             if len(shown) > longest_chars:
                 return shown
         return shown + stream.finish()
+
+    def shown(self, values: Mapping[str, Any], most_bytes: int) -> MaskedValues:
+        """Return JSON values for display, as `Redactor.bounded` does."""
+        return self._redactor.bounded(values, most_bytes)
 
     def stream(self) -> RedactionStream:
         return self._redactor.stream()
