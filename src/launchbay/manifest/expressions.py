@@ -141,7 +141,8 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
         contains a value. A budget for a trial raises `TooExpensive`.
         """
         run = _Run(scope, budget or EvaluationBudget())
-        value = _evaluate(self.node, run, limits.JSON_DEPTH)
+        node = self.node
+        value = _entries(node, run) if isinstance(node, _Map) else _evaluate(node, run, limits.JSON_DEPTH)
         if self.has_written and not keeps_texts:
             value = settled(value)
         return value, run.shown_warnings()
@@ -327,6 +328,18 @@ def _parts(text: str, offsets: list[int] | None = None) -> tuple[str | _Expressi
     if any(literal):
         parts.append("".join(literal))
     return tuple(parts)
+
+
+def _entries(node: _Map, run: _Run) -> dict[str, Any]:
+    """Return the outermost map. An error says in which entry it is."""
+    run.work.charge(len(node.children) * ITEM_NS)
+    found: dict[str, Any] = {}
+    for key, child in node.children:
+        try:
+            found[key] = _evaluate(child, run, limits.JSON_DEPTH - 1)
+        except ExpressionError as error:
+            raise ExpressionError(f"{key}: {error}") from error
+    return found
 
 
 def _evaluate(node: _Node, run: _Run, depth: int) -> Any:
