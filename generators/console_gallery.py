@@ -188,7 +188,7 @@ GALLERY = (
         "job",
         "/console/instances/{id}/jobs/{job}",
         "A run",
-        "What happened and why, a timeline by component, and the log. Resume a failed run with other parameters.",
+        "What happened and why, a timeline, what each step was sent, and the log. Resume with other parameters.",
     ),
     Shown(
         "runs",
@@ -200,7 +200,7 @@ GALLERY = (
         "compare",
         "/console/instances/{id}/jobs/{job}/compare/{other}",
         "Two runs compared",
-        "Steps side by side with their durations, statuses and outputs, and the parameters that differ.",
+        "Steps side by side with durations, statuses, inputs and outputs, and what else differs.",
     ),
     Shown(
         "instance-runs",

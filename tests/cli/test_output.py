@@ -333,3 +333,32 @@ def test_a_drift_is_an_exit_code_if_somebody_asks_for_it(
         shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
         assert shell.run("git-source", "drift", source).exit_code == 0
         assert shell.run("git-source", "drift", source, "--detailed-exitcode").exit_code == code
+
+
+FAILING = """
+launch: {steps: []}
+call:
+  parameters: [{password: {}}]
+  steps:
+    - ask: {action: serialize, parameters: {format: XLS, input: {pin: "{$.password}", size: 3}}}
+"""
+
+
+def test_the_steps_of_a_job_are_listed_with_their_inputs_and_a_failed_one_whole(cli: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "failing.yaml"
+    file.write_text(FAILING)
+    cli.good("application", "create", "failing")
+    cli.good("manifest", "upload", "failing", str(file))
+    cli.good("launch", "failing", "--name", "failing-1", "--wait")
+    cli.run("run", "failing-1", "call", "password=swordfish-9", "--wait")
+    [job, *_] = json.loads(cli.good("job", "list", "failing-1", "--output", "json"))
+    text = cli.good("job", "steps", job["id"])
+    assert "swordfish-9" not in text
+    assert re.search(r'Failed .*\{"format": "XLS", "input": \{"pin": "\*{8}", "size": 3\}\}', text)
+    assert re.search(
+        r'/ask: The parameter .format. is wrong.*\n +format +XLS\n +input +\{"pin": "\*{8}", "size": 3\}', text
+    )
+    [step] = json.loads(cli.good("job", "steps", job["id"], "--output", "json"))
+    assert step["inputs"] == {"format": "XLS", "input": {"pin": "********", "size": 3}}
+    [shown] = json.loads(cli.good("job", "show", job["id"], "--output", "json"))["steps"]
+    assert shown["inputs"] == step["inputs"]

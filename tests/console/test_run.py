@@ -75,6 +75,12 @@ def words(page: Page) -> str:
     return " ".join(page.text.split())
 
 
+def pairs(text: str) -> dict[str, str]:
+    """Return the names and values of the lists in a part of a page."""
+    found = re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", text, re.DOTALL)
+    return {name: re.sub("<[^>]*>", "", value) for name, value in found}
+
+
 async def failed(api: Api, instance: str, **parameters: Any) -> str:
     await api.run(instance, "actions.fall", **{"format": "XLS", "password": "swordfish-9", **parameters})
     return await newest(api, instance)
@@ -95,6 +101,11 @@ async def test_a_failed_run_says_where_why_and_leads_to_the_line(
     assert line is not None
     assert "expected JSON" in line[0]
     assert "swordfish-9" not in page.answer.text
+    inputs = re.search(r'<details class="card" open><summary>Inputs.*?</details>', page.answer.text, re.DOTALL)
+    assert inputs is not None, "they are open, below the error"
+    assert pairs(inputs[0]) == {"input": "1", "format": "XLS"}
+    prepared = await get(visitor, f"{path}?step=web%23fall%2Fprepare")
+    assert re.search(r'<details class="card"><summary>Inputs<span[^>]*>as sent, secrets masked', prepared.answer.text)
     assert "Resume from convert" in page.text
     parameters = await get(visitor, f"{path}?tab=parameters")
     assert "XLS" in parameters.text
@@ -165,6 +176,45 @@ async def test_runs_are_compared(api: Api, visitor: httpx.AsyncClient, instance:
     assert "of 1 differ" in words(page)
     assert "web · only" in (await get(visitor, f"{answer.headers['location']}?show=all")).text
     assert (await visitor.get(f"{paths[0]}/compare?with=nothing")).headers["location"] == paths[0]
+
+
+async def test_two_runs_show_which_inputs_and_parameters_differ(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    older, newer = [await failed(api, instance, format=each) for each in ("XLS", "ODS")]
+    page = await get(visitor, f"{older}/compare/{newer.rpartition('/')[2]}")
+    assert "Input format" in page.text
+    assert page.answer.text.count("<del>XLS</del> <ins>ODS</ins>") == 2  # the parameter of the run and of its step
+    assert "swordfish-9" not in page.answer.text
+
+
+async def test_a_launch_shows_what_it_took_and_an_older_one_that_it_is_not_recorded(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    text = """
+application:
+  interfaces: {input: {size: bind(web#input.size)}, result: {size: bind(web#result.size)}}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {input: {size: configuration(int)}, result: {size: publish-signal(int)}}
+      configuration:
+        input.size: 1
+        configuration.workflows: {launch: {steps: [], return: {size: {value: "{$.size}"}}}}
+"""
+    instance = await api.running(text, parameters={"input.size": 7})
+    path = await newest(api, instance)
+    assert pairs((await get(visitor, f"{path}?tab=parameters")).answer.text) == {"input.size": "7"}
+    assert pairs((await get(visitor, f"{path}?tab=results")).answer.text) == {"result.size": "7"}
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 8}}))
+    await api.settled(instance)
+    changed = await newest(api, instance)
+    compared = f"{path}/compare/{changed.rpartition('/')[2]}"
+    assert (await get(visitor, compared)).answer.text.count("<del>7</del> <ins>8</ins>") == 1
+    async with api.database.connection() as connection:
+        await connection.execute("UPDATE jobs SET shown_parameters = NULL WHERE instance_id = %s", [instance])
+    assert "Not recorded: an earlier version" in words(await get(visitor, f"{path}?tab=parameters"))
+    assert "Not recorded for #1 and #2" in words(await get(visitor, compared))
 
 
 async def test_two_runs_that_are_selected_in_the_list_are_compared_the_older_one_first(

@@ -55,6 +55,8 @@ def job(planned: list[str], recorded: list[str]) -> JobDetails:
         version=1,
         children="[]",
         parent=None,
+        shown_parameters=None,
+        shown_return_values=None,
     )
     return JobDetails(view, Plan(kind="launch", workflow="launch", prior_status="Requested"), Redactor([]), None)
 

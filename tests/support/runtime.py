@@ -233,6 +233,9 @@ class MemoryJournal:
             known = StepRecord(status, 1, datetime.now().astimezone())
         self._write(path, StepRecord(status, known.attempt, known.started_at))
 
+    def note_inputs(self, path: str, inputs: Mapping[str, Any]) -> None:
+        """Do nothing: nothing depends on them."""
+
     def progress(self, path: str, percent: int) -> None:
         self._write_late()
         known = self._disk.steps[path]

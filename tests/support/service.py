@@ -203,6 +203,12 @@ class Api(Caller):
         accepted(await self.post(f"instances/{instance}/{workflow}", parameters))
         return await self.settled(instance)
 
+    async def ran(self, instance: str, workflow: str, **parameters: Any) -> Any:
+        """Run a workflow to its end and return its job."""
+        started = await self.post(f"instances/{instance}/{workflow}", parameters)
+        accepted(started)
+        return accepted(await self.get(f"jobs/{started.headers['launchbay-job']}?wait=30"))
+
     async def round_of(self, task: str) -> None:
         """Run a round of a background task now."""
         [found] = [each for each in self.parts.engine.periodic_tasks if each.name == task]

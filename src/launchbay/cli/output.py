@@ -79,7 +79,19 @@ def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = 
 _TIME_NAME = re.compile(r"(At|^at|^time|^timestamp|Since|^since|Until|^until|^ended|^expires)$")
 _LEAST_MS = 10**11  # 1973: smaller numbers aren't times
 _FREE = {  # what users name or write
-    *("after", "arguments", "before", "configuration", "data", "default", "labels", "names", "outputs", "parameters"),
+    *(
+        "after",
+        "arguments",
+        "before",
+        "configuration",
+        "data",
+        "default",
+        "inputs",
+        "labels",
+        "names",
+        "outputs",
+        "parameters",
+    ),
     *("results", "returnValues", "userData", "value", "values"),
 }
 

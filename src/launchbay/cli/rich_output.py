@@ -30,7 +30,10 @@ _LEAST_ID_CELLS = 12  # enough to name most objects by the beginning of their ID
 _WHOLE_CELLS = 30
 _GAP_CELLS = 3  # between two columns
 _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"}
-_DULL = {"ownerId", "outputs", "outputsOmitted", "canEvict", "canManageRoles"}  # in lists; documents show them
+_DULL = {  # in lists; documents show them
+    *("ownerId", "outputs", "outputsOmitted", "inputsCut", "inputsOmitted", "canEvict", "canManageRoles"),
+}
+_MAPS = {"inputs"}  # that lists show nevertheless
 _NOTHING = "–"
 _KEPT = {"id", "name", "status"}  # in the narrowest terminal
 _LATE = {"last job", "nextAt", "errorMessage"}  # columns that others give way to
@@ -83,6 +86,7 @@ def _show_list(console: Console, items: Sequence[Any], columns: Sequence[str] = 
         if left_out:
             wider = "Use a wider terminal, or --output json."
             Console(stderr=True).print(f"[dim]Columns without room: {', '.join(reversed(left_out))}. {wider}[/]")
+        _show_failed_steps(console, items)
     else:
         for item in items:
             console.print(_cell("", item))
@@ -122,7 +126,7 @@ class _Column:
 
 
 def _columns(items: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> list[_Column]:
-    found = dict.fromkeys(name for item in items for name in item if _is_shown(item[name]))
+    found = dict.fromkeys(name for item in items for name in item if name in _MAPS or _is_shown(item[name]))
     names = list(names) or [name for name in found if name not in _DULL and any(_has(item, name) for item in items)]
     columns = []
     for name in names:
@@ -209,6 +213,18 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
             console.print(table)
         else:
             _show_blocks(console, items)
+        _show_failed_steps(console, items)
+
+
+def _show_failed_steps(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
+    """Print what failed steps were sent, below their errors and whole."""
+    for item in items:
+        if item.get("errorMessage") and isinstance(item.get("inputs"), dict):
+            grid = _grid()
+            for name, value in item["inputs"].items():
+                grid.add_row(Text(f"  {printable(name)}"), _cell(name, value, whole=True))
+            console.print(Text(f"\n{printable(item['path'])}: {printable(item['errorMessage'])}"))
+            console.print(grid)
 
 
 def _with_rest(item: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -232,7 +248,7 @@ def _show_blocks(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
     for number, item in enumerate(items):
         grid = _grid()
         for name, value in item.items():
-            if _is_shown(value) and _has(item, name) and name not in _DULL:
+            if (name in _MAPS or _is_shown(value)) and _has(item, name) and name not in _DULL:
                 grid.add_row(Text(f"  {printable(name)}"), _cell(name, value, in_list=True))
         if number:
             console.print()

@@ -992,7 +992,10 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch. `component` has the
     workflow of the step; `phase` and `action` are null if the manifest no longer has the step. `children` are the
     steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its condition was false.
-    `outputsOmitted` is true if the outputs are too large to show.
+    `outputsOmitted` is true if the outputs are too large to show. `inputs` are the parameters as the step was sent
+    them, those of a loop its items, with secrets masked; null if none are recorded. `inputsCut` is true if they
+    aren't whole: `…` is where that is so. `inputsOmitted` is true if they are recorded, but those of the whole job
+    are too large to show.
     """
 
     path: str
@@ -1004,6 +1007,9 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None = None
     outputs: dict[str, Any] | None = None
     outputs_omitted: bool = False
+    inputs: dict[str, Any] | None = None
+    inputs_cut: bool = False
+    inputs_omitted: bool = False
     error_message: str | None = None
     component: str = ""
     phase: str | None = None
@@ -1033,11 +1039,13 @@ class WaitDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A job. `number` counts the jobs of its instance; `workflow` equals `name`. `parameters` and `results` are
-    those of a command. `component` is set if the job runs a workflow of one component. `queuedAt` is the time of the
-    request. `resumes` is the failed job that this one continues, and `attempt` counts both. `parent` is the job that
-    runs this one, and `children` are the jobs that this one runs on other instances. `usualDurationMs` is the median
-    of the last successful runs. `failureCode` is the error code that explains `errorMessage`; null if a step didn't
-    fail.
+    those of a command, or the effective parameters and the return values of a launch or reconfiguration.
+    `parametersCut` or `resultsCut` is true if they aren't whole: `…` is where that is so. `parametersRecorded` is
+    false if an earlier version of Launchbay ran the launch or reconfiguration. `component` is set if the job runs a
+    workflow of one component. `queuedAt` is the time of the request. `resumes` is the failed job that this one
+    continues, and `attempt` counts both. `parent` is the job that runs this one, and `children` are the jobs that
+    this one runs on other instances. `usualDurationMs` is the median of the last successful runs. `failureCode` is
+    the error code that explains `errorMessage`; null if a step didn't fail.
     """
 
     id: str
@@ -1051,7 +1059,10 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     error_message: str | None
     failure_code: str | None
     parameters: dict[str, Any]
+    parameters_cut: bool
+    parameters_recorded: bool
     results: dict[str, Any]
+    results_cut: bool
     resumes: str | None
     steps: list[StepDetail]
     number: int

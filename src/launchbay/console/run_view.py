@@ -1,7 +1,7 @@
 """A run as its page shows it: lanes, steps with attempts, and differences."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from launchbay.console.assets import Glyph
 from launchbay.console.rendering import format_duration
 from launchbay.manifest.graph import APPROVAL, Step
 from launchbay.model.job import JobStatus, StepStatus, component_of, outer_paths, owner_of, step_name, unescaped
+from launchbay.model.redaction import MaskedValues
 from launchbay.planning import step_at
 from launchbay.store.jobs import StepView
 from launchbay.usecases.jobs import JobDetails
@@ -185,7 +186,14 @@ class RunView:
         """Return what the manifest says about a step, if it still has it."""
         return None if self.job.manifest is None else step_at(self.job.manifest, step.path)
 
-    def inputs(self, step: RunStep) -> dict[str, Any]:
+    def inputs(self, step: RunStep) -> MaskedValues | None:
+        """Return the parameters as a step was sent them, masked. None: they aren't recorded."""
+        if step.view is None or step.view.inputs is None:
+            return None
+        kept = step.view.inputs
+        return MaskedValues(self.job.redactor.value(kept.values), kept.is_cut)
+
+    def written_inputs(self, step: RunStep) -> dict[str, Any]:
         """Return the parameters of a step as the manifest has them, masked."""
         declared = self.declared(step)
         written = {} if declared is None else declared.parameters.written
@@ -424,6 +432,7 @@ class StepPair:
     path: str
     one: RunStep | None
     other: RunStep | None
+    inputs: list[tuple[str, Any, Any]]
     outputs: list[tuple[str, Any, Any]]
     share: int = 0
 
@@ -435,8 +444,8 @@ class StepPair:
 
     @property
     def differs(self) -> bool:
-        """Whether status or outputs differ, or the duration by a tenth."""
-        if self.one is None or self.other is None or self.one.kind != self.other.kind or self.outputs:
+        """Whether status, inputs or outputs differ, or the duration by a tenth."""
+        if self.one is None or self.other is None or self.one.kind != self.other.kind or self.inputs or self.outputs:
             return True
         difference, whole = self.difference_ms, self.one.duration_ms or 0
         return difference is not None and abs(difference) > max(_NOTICED_MS, whole // 10)
@@ -462,6 +471,7 @@ def compare(one: RunView, other: RunView) -> list[StepPair]:
             path=path,
             one=one.by_path.get(path),
             other=other.by_path.get(path),
+            inputs=_different_inputs(one, other, path),
             outputs=_different_outputs(one, other, path),
         )
         for path in paths
@@ -472,11 +482,20 @@ def compare(one: RunView, other: RunView) -> list[StepPair]:
             path=pair.path,
             one=pair.one,
             other=pair.other,
+            inputs=pair.inputs,
             outputs=pair.outputs,
             share=100 * abs(pair.difference_ms or 0) // greatest if pair.differs else 0,
         )
         for pair in pairs
     ]
+
+
+def _different_inputs(one: RunView, other: RunView, path: str) -> list[tuple[str, Any, Any]]:
+    first, second = one.by_path.get(path), other.by_path.get(path)
+    if first is None or second is None:
+        return []
+    sent, sent_later = one.inputs(first), other.inputs(second)
+    return [] if sent is None or sent_later is None else different_values(sent.values, sent_later.values)
 
 
 def _different_outputs(one: RunView, other: RunView, path: str) -> list[tuple[str, Any, Any]]:
@@ -488,7 +507,18 @@ def _different_outputs(one: RunView, other: RunView, path: str) -> list[tuple[st
     return different_values(one.outputs(first), other.outputs(second))
 
 
-def different_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the names whose values differ, with both; a missing one is None."""
-    names: Sequence[str] = list(dict.fromkeys([*one, *other]))
-    return [(name, one.get(name), other.get(name)) for name in names if one.get(name) != other.get(name)]
+def different_values(one: Mapping[str, Any], other: Mapping[str, Any], outer: str = "") -> list[tuple[str, Any, Any]]:
+    """Return the names whose values differ, with both.
+
+    A missing one is None. Names in maps follow those of the maps.
+    """
+    found: list[tuple[str, Any, Any]] = []
+    for name in dict.fromkeys([*one, *other]):
+        old, new = one.get(name), other.get(name)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += different_values(old, new, f"{outer}{name}.")
+        else:
+            found.append((f"{outer}{name}", old, new))
+    return found

@@ -18,6 +18,7 @@ from launchbay import limits
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import NOTHING_TO_WRITE, REFUSED, PostgresJournal, duration_text, retry_while_unavailable
 from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed
+from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
 from launchbay.model.job import JobKind, JobStatus, Origin, Plan
@@ -33,6 +34,7 @@ from launchbay.store.jobs import ClaimRow, EndRow
 from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
+_NOTHING_SHOWN: Mapping[str, str | None] = {"shown_parameters": None, "shown_return_values": None}
 INTERNAL_ERROR = "Internal error in Launchbay. Find job {job_id} in the server's log and report it."
 
 
@@ -169,6 +171,7 @@ class JobOutcome:
     error: str | None = None
     propagates: bool = True
     return_values: str | None = None
+    values: Mapping[str, Any] | None = None  # the return values, to be shown with the job
     results: str | None = None
     component_count: int | None = None
     running_count: int | None = None
@@ -203,7 +206,7 @@ class JobCompletion:
             how = "succeeded" if outcome.error is None else "failed"
             last = f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}."
             text = await self.journal.secrets.sealed_json(state.to_text())
-            await self._end(outcome, text, await self.journal.drain(last))
+            await self._end(outcome, text, await self.journal.drain(last), self._shown(outcome))
         except Fenced:
             await self.journal.keep_drained()  # if the job was only cancelled, what its steps have done stays recorded
             raise
@@ -212,7 +215,7 @@ class JobCompletion:
             log.exception("job.end_refused", job=self.job_id, instance=self.claim.instance_id)
             failure = INTERNAL_ERROR.format(job_id=self.job_id)
             outcome = JobOutcome(error=f"{self.claim.cancellation} {failure}" if self.claim.cancellation else failure)
-            await self._end(outcome, None, NOTHING_TO_WRITE)
+            await self._end(outcome, None, NOTHING_TO_WRITE, _NOTHING_SHOWN)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED
         metrics.jobs_of(self.plan.kind, status.value).observe(time.monotonic() - self.started_s)
         outcome_label = "cancelled" if self.claim.cancel_requested else status.value.lower()
@@ -221,17 +224,35 @@ class JobCompletion:
         workflow = self.plan.workflow
         log.info("job.ended", job=self.job_id, instance=self.claim.instance_id, workflow=workflow, error=outcome.error)
 
+    def _shown(self, outcome: JobOutcome) -> Mapping[str, str | None]:
+        """Return what a launch or reconfiguration took and returned, for display."""
+        if not self.plan.configures:
+            return _NOTHING_SHOWN
+        given = msgspec.json.decode(self.claim.parameters)
+        parameters = given if outcome.manifest is None else effective_parameters(outcome.manifest, given)
+        returned = outcome.values if outcome.error is None else None
+        return {"shown_parameters": self._masked(parameters), "shown_return_values": self._masked(returned)}
+
+    def _masked(self, values: Mapping[str, Any] | None) -> str | None:
+        if values is None:
+            return None
+        return msgspec.json.encode(self.journal.secrets.shown(values, limits.JOB_VALUES_BYTES)).decode()
+
     def _duration_s(self) -> float:
         return self.claim.ran_s + time.monotonic() - self.started_s
 
-    async def _end(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> None:
+    async def _end(
+        self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any], shown: Mapping[str, str | None]
+    ) -> None:
         write: Callable[[], Awaitable[bool]] = self._delete_instance
         if not self.plan.deletes_instance:
-            write = partial(self._write, outcome, state, journal)
+            write = partial(self._write, outcome, state, journal, shown)
         if not await retry_while_unavailable(write):
             raise Fenced(REFUSED)
 
-    async def _write(self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any]) -> bool:
+    async def _write(
+        self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any], shown: Mapping[str, str | None]
+    ) -> bool:
         succeeded = outcome.error is None
         status = status_after_job(
             InstanceStatus(self.plan.prior_status),
@@ -255,16 +276,17 @@ class JobCompletion:
             "job_status": JobStatus.SUCCEEDED if succeeded else JobStatus.FAILED,
             "steps": steps,
             "error_message": outcome.error,
-            "clears_error": succeeded and self.plan.kind in {"launch", "reconfigure"},
+            "clears_error": succeeded and self.plan.configures,
             "status": status,
             "state": state,
             "state_version": STATE_VERSION,
             "return_values": outcome.return_values,
             "results": outcome.results,
+            **shown,
             "component_count": outcome.component_count,
             "running_count": outcome.running_count,
             "is_gone": status is InstanceStatus.DESTROYED,
-            "ends_reconfiguration": self.plan.kind in {"reconfigure", "launch"},
+            "ends_reconfiguration": self.plan.configures,
             "has_journal": bool(journal["paths"] or journal["log_texts"]),
             **journal,
             **outcome.follow_ups.columns(),

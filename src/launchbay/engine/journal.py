@@ -65,6 +65,7 @@ NOTHING_TO_WRITE: Mapping[str, Any] = {
     for name in (
         *("paths", "names", "statuses", "percents", "are_records", "attempts", "outputs", "errors", "started"),
         *("finished", "log_steps", "log_levels", "log_texts", "log_times", "failed", "log_attempts", "log_streams"),
+        "inputs",
     )
 }
 
@@ -162,6 +163,7 @@ class _Line(NamedTuple):
 class _Batch:
     steps: dict[str, _StepRow] = field(default_factory=dict)
     failed: dict[str, list[list[Any]]] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)  # of its steps, those that are new
     lines: list[_Line] = field(default_factory=list)
     waits: dict[str, str] = field(default_factory=dict)  # path → JSON, empty if the wait is over
     starts: set[str] = field(default_factory=set)  # of attempts, by path
@@ -195,6 +197,7 @@ class _Batch:
             "log_times": [line.at for line in self.lines],
             "log_attempts": [line.attempt for line in self.lines],
             "log_streams": [line.stream for line in self.lines],
+            "inputs": [self.inputs.get(path) for path in self.steps],
         }
 
 
@@ -248,6 +251,7 @@ class PostgresJournal:
         self._on_fenced = on_fenced
         self.secrets = Secrets() if secrets is None else secrets
         self._steps: dict[str, _StepRow] = {}
+        self._new_inputs: dict[str, str] = {}  # that no batch has yet
         self._waits: defaultdict[str, list[StepWait]] = defaultdict(list)
         self._log_quota = LogQuota()
         self._unwritten: deque[_Batch] = deque()  # all but the last one are full
@@ -346,6 +350,11 @@ class PostgresJournal:
             self._tell(path, row, "started")
         self._put(path, row)
         self._write_within(LAZY_S)
+
+    def note_inputs(self, path: str, inputs: Mapping[str, Any]) -> None:
+        """Show what a step is sent. Masked at once: an action may change them."""
+        shown = self.secrets.shown(inputs, limits.STEP_INPUTS_BYTES)
+        self._new_inputs[path] = msgspec.json.encode(shown).decode()
 
     def progress(self, path: str, percent: int) -> None:
         """Show a percentage within LAZY_S."""
@@ -468,7 +477,7 @@ class PostgresJournal:
         self._count(batch)
         if last is None:
             return batch.columns()
-        ending = _Batch(batch.steps, batch.failed, list(batch.lines))
+        ending = _Batch(batch.steps, batch.failed, batch.inputs, list(batch.lines))
         self._log_into(ending, None, "info", last)
         return ending.columns()
 
@@ -547,6 +556,9 @@ class PostgresJournal:
     def _put(self, path: str, row: _StepRow) -> _Batch:
         batch = self._batch()
         batch.steps[path] = row
+        inputs = self._new_inputs.pop(path, None)
+        if inputs is not None:
+            batch.inputs[path] = inputs
         return batch
 
     def _write_within(self, seconds: float, turns: int = 0) -> None:
@@ -683,6 +695,7 @@ class PostgresJournal:
             log_bytes = sum(len(line.text) for line in batch.lines)
             rows = batch.steps.items()
             journal_bytes = sum(len(path) + len(row.outputs or "") + len(row.error or "") for path, row in rows)
+            journal_bytes += sum(map(len, batch.inputs.values()))
             self._stored.add(self._organization_id, log_bytes, journal_bytes)
 
 

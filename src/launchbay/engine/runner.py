@@ -380,6 +380,7 @@ class Runner:
             outcome,
             error=outcome.error or follows.unsettled,
             return_values=await job.secrets.stored(values),
+            values=values,
             component_count=len(job.manifest.order),
             running_count=sum(map(job.state.is_launched, job.manifest.order)),
             follow_ups=follows,

@@ -209,7 +209,7 @@ class Simulation:
         if instance.status is InstanceStatus.DESTROYED:
             instance.triggers, instance.schedules, instance.destroy_at = [], [], None
             return
-        if job.plan.kind in {"launch", "reconfigure"} and error is None:
+        if job.plan.configures and error is None:
             instance.before, instance.schedules = None, []
         elif job.plan.kind == "reconfigure":
             instance.schedules = []

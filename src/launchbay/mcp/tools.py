@@ -643,7 +643,7 @@ async def wait(caller: Caller, given: Wait) -> Any:
 
 @_tool("Show a job", "find_job")
 async def read_job(caller: Caller, given: OneJob) -> Any:
-    """Show a job with its steps: status, attempts, outputs and errors.
+    """Show a job with its steps: status, attempts, inputs, outputs and errors.
 
     Steps that haven't run are left out.
     """
@@ -667,6 +667,7 @@ def _job(job: JobDetail) -> dict[str, Any]:
         "queuedAt": job.queued_at,
         "finishedAt": job.finished_at,
         "usualSeconds": None if job.usual_duration_ms is None else round(job.usual_duration_ms / 1000),
+        "parameters": job.parameters,
         "results": job.results,
     }
 
@@ -682,6 +683,7 @@ def _step(step: StepDetail) -> dict[str, Any]:
         "status": step.status,
         "attempts": len(step.attempts) or None,
         "durationMs": step.duration_ms,
+        "inputs": step.inputs,
         "outputs": step.outputs,
         "errorMessage": step.error_message,
     }
@@ -757,7 +759,7 @@ def _log(lines: Sequence[LogLine], room: int = TEXT_CHARS) -> dict[str, Any]:
 async def explain_instance(caller: Caller, given: OneInstance) -> Any:
     """Say why an instance failed, waits or takes long.
 
-    Shows what it waits for, open approvals, the steps that failed with the end of their logs, and what to do next.
+    Shows what it waits for, open approvals, failed steps with inputs and the end of their logs, and what to do next.
     """
     found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
     answer: dict[str, Any] = {

@@ -332,6 +332,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     manifest_version: int | None = None
     version: int = PLAN_VERSION
 
+    @property
+    def configures(self) -> bool:
+        """Whether it applies the parameters of the instance."""
+        return self.kind in {"launch", "reconfigure"}
+
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()
 

@@ -90,6 +90,9 @@ class Journal(Protocol):
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Show the status of a step without an effect; it is computed again after a crash."""
 
+    def note_inputs(self, path: str, inputs: Mapping[str, Any]) -> None:
+        """Show what a step is sent, masked and bounded, with its next change."""
+
     def progress(self, path: str, percent: int) -> None:
         """Show a percentage; a lower one than before is ignored."""
 
@@ -137,6 +140,9 @@ class NullJournal:
         """Do nothing."""
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
+        """Do nothing."""
+
+    def note_inputs(self, path: str, inputs: Mapping[str, Any]) -> None:
         """Do nothing."""
 
     def waiting(self, path: str, wait: StepWait) -> AbstractContextManager[None]:  # noqa: ARG002 - the contract's

@@ -23,6 +23,7 @@ from launchbay.manifest.graph import Step
 from launchbay.manifest.workflow_rules import EACH, OUTPUT
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import StepStatus, StepWait, attempt_path, decision_path, item_path, owner_of, step_path
+from launchbay.model.redaction import REDACTED
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce, size_of
 from launchbay.runtime.commands import cancel_abandoned
@@ -43,6 +44,8 @@ from launchbay.telemetry.tracing import Attributes, tracing
 _FAILURES_SHOWN = 10
 LATE_S = 1.0  # after a crash, what has begun may end in this time; a repetition of recorded steps takes less
 _OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
+# Instead of its value, which who may read the instance but not the environment must not see.
+OF_A_POLICY = f"{REDACTED} (set by a policy of the environment)"
 
 
 def validate_outputs(outputs: object) -> dict[str, Any]:
@@ -165,8 +168,18 @@ class _Execution:
             for name in policies:  # not its value, which may be a secret
                 self.job.journal.log(self.path, "info", f"An environment policy sets the parameter {name!r}.")
         parameters: dict[str, Any] = dict(value or {})
-        parameters.update({name: policy for name, policy in policies.items() if name not in _OF_THE_RUNTIME})
+        set_by_policy = {name: policy for name, policy in policies.items() if name not in _OF_THE_RUNTIME}
+        parameters.update(set_by_policy)
+        if self.action is not None and self.step.parameters.has_written:
+            parameters = given_parameters(self.action.parameters, parameters)
+        self._note_inputs({**parameters, **dict.fromkeys(set_by_policy, OF_A_POLICY)})
         return parameters
+
+    def _note_inputs(self, inputs: Mapping[str, Any]) -> None:
+        """Show what the step is sent, unless it has ended."""
+        is_over = self.earlier is not None and self.earlier.status is not StepStatus.EXECUTING
+        if not is_over and not self.workflow.is_replay:
+            self.job.journal.note_inputs(self.path, inputs)
 
     async def _in_time(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
         """Run the attempts within the step's time limit, counted from its first start."""
@@ -196,6 +209,9 @@ class _Execution:
         path = decision_path(self.path, "each")
         loop = await run_recorded(self.job, path, "each", partial(self._items, each), is_replay=workflow.is_replay)
         keys, values = loop["keys"] or range(len(loop["values"])), loop["values"]
+        if not has_failed and not workflow.is_replay:
+            self._note_inputs({EACH: values if loop["keys"] is None else dict(zip(loop["keys"], values, strict=True))})
+            self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
         body = replace(self.step, control=replace(self.control, when=None, each=None, parallel=None))
         items = [
             workflow.item(item_path(self.path, number), {EACH: {"key": key, "value": value, "index": number}})
@@ -423,10 +439,7 @@ class _Execution:
         """Run what the step's `action` names: an action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
-            given = (
-                given_parameters(self.action.parameters, parameters) if self.step.parameters.has_written else parameters
-            )
-            return validate_outputs(await running.run_action(self.action, given, self.step.parameters.expressions))
+            return validate_outputs(await running.run_action(self.action, parameters, self.step.parameters.expressions))
         most = limits.VALUES_BYTES
         if name and size_of(parameters, most) > most:
             raise ActionFailed(

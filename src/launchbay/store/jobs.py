@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from launchbay.model.job import StepStatus, is_decision
+from launchbay.model.redaction import MaskedValues
 from launchbay.store.statements import load
 
 _sql = load("jobs")
@@ -212,7 +213,8 @@ set_parameters = _sql.change("set_parameters")
 class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A step in the journal; times are ms since the Unix epoch.
 
-    `outputs` is JSON. None with `has_outputs` means that the job's outputs are too large to be shown.
+    `outputs` is JSON. None with `has_outputs` means that the job's outputs are too large to be shown; the same goes for
+    `inputs`.
     """
 
     path: str
@@ -226,6 +228,8 @@ class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outputs: str | None
     has_outputs: bool
     failed_attempts: list[tuple[int, int, int, str, int]] | None = None  # number, began, ended, error, next
+    inputs: MaskedValues | None = None
+    has_inputs: bool = False
 
     @property
     def is_skipped(self) -> bool:
@@ -268,6 +272,8 @@ class JobView(NamedTuple):
     version: int  # of the instance, now
     children: str
     parent: str | None
+    shown_parameters: str | None  # of a launch or reconfiguration that has ended
+    shown_return_values: str | None
 
     def planned(self) -> list[tuple[str, str, str, int]]:
         """Return path, name, status and percent of the planned steps, in the manifest's order."""

@@ -11,11 +11,11 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound
-from launchbay.manifest.configuration import configure
+from launchbay.manifest.configuration import configure, effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, Wait, read_plan, read_waits
-from launchbay.model.redaction import Redactor
+from launchbay.model.redaction import MaskedValues, Redactor
 from launchbay.planning import (
     DESTROY,
     StartedJob,
@@ -47,10 +47,30 @@ class JobDetails(msgspec.Struct, frozen=True):
     waits: Sequence[Wait] = ()
     usual_ms: int | None = None  # the median of the last successful runs of the workflow
 
-    def results(self) -> dict[str, Any]:
-        """Return what a command that has succeeded returned, by name, with secrets masked."""
-        found: dict[str, Any] = self.redactor.value(msgspec.json.decode(self.view.results or "{}"))
-        return found
+    def parameters(self) -> MaskedValues | None:
+        """Return the parameters of the run, masked; those that a launch or reconfiguration applies.
+
+        None: a server of an earlier version ran it, which kept none.
+        """
+        if not self.plan.configures:
+            return MaskedValues(self.redactor.value(self.plan.arguments))
+        if self.view.shown_parameters is not None:
+            return self._kept(self.view.shown_parameters)
+        if self.view.status != JobStatus.EXECUTING:
+            return None
+        given = msgspec.json.decode(self.view.parameters)  # nobody changes them until it has ended
+        applied = given if self.manifest is None else effective_parameters(self.manifest, given)
+        return self.redactor.bounded(applied, limits.JOB_VALUES_BYTES)
+
+    def results(self) -> MaskedValues:
+        """Return what a run that has succeeded returned, by name, masked."""
+        if self.view.shown_return_values is not None:
+            return self._kept(self.view.shown_return_values)
+        return MaskedValues(self.redactor.value(msgspec.json.decode(self.view.results or "{}")))
+
+    def _kept(self, text: str) -> MaskedValues:
+        kept = msgspec.json.decode(text, type=MaskedValues)
+        return MaskedValues(self.redactor.value(kept.values), kept.is_cut)
 
 
 async def list_jobs(
@@ -106,7 +126,11 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
     """Return a job with its steps."""
     async with ctx.read() as work:
         view = await store.get(
-            work.connection, instance_id=instance_id, job_id=job_id, output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES
+            work.connection,
+            instance_id=instance_id,
+            job_id=job_id,
+            output_bytes=limits.JOB_OUTPUTS_SHOWN_BYTES,
+            input_bytes=limits.JOB_INPUTS_SHOWN_BYTES,
         )
         if view is None:
             raise await _not_found(work, instance_id, job_id)

@@ -64,23 +64,16 @@ launch: {steps: []}
 """
 
 
-async def ran(api: Api, instance: str, workflow: str, **parameters: str) -> Any:
-    """Run a workflow to its end and return its job."""
-    started = await api.post(f"instances/{instance}/{workflow}", parameters)
-    accepted(started)
-    return accepted(await api.get(f"jobs/{started.headers['launchbay-job']}?wait=30"))
-
-
 async def test_the_jobs_of_an_instance_are_numbered_from_1(api: Api) -> None:
     instance = await api.running(NESTED)
-    assert (await ran(api, instance, "manage.grow", size="3"))["number"] == 2
-    assert (await ran(api, instance, "destroy"))["number"] == 3
+    assert (await api.ran(instance, "manage.grow", size="3"))["number"] == 2
+    assert (await api.ran(instance, "destroy"))["number"] == 3
     assert [job["number"] for job in accepted(await api.get(f"instances/{instance}/jobs"))] == [3, 2, 1]
 
 
 async def test_a_job_says_who_began_it_how_long_it_took_and_what_it_returned(api: Api) -> None:
     instance = await api.running(NESTED)
-    job = await ran(api, instance, "manage.grow", size="3")
+    job = await api.ran(instance, "manage.grow", size="3")
     assert (job["workflow"], job["component"], job["parameters"], job["results"]) == (
         *("manage.grow", "front"),
         *({"size": 3}, {"size": 3}),
@@ -110,7 +103,7 @@ async def test_a_scheduled_run_and_an_expiry_say_so(api: Api) -> None:
 
 async def test_steps_say_where_they_belong_and_are_listed_by_level(api: Api) -> None:
     instance = await api.running(NESTED)
-    job = await ran(api, instance, "manage.grow", size="3")
+    job = await api.ran(instance, "manage.grow", size="3")
     steps = {step["path"]: step for step in job["steps"]}
     assert {
         path: (step["component"], step["phase"], step["action"], step["children"]) for path, step in steps.items()
@@ -134,7 +127,7 @@ async def test_steps_say_where_they_belong_and_are_listed_by_level(api: Api) -> 
 async def test_each_failed_attempt_has_its_error_and_later_steps_have_not_run(api: Api, ledger: Ledger) -> None:
     ledger.server.routes["/ask"] = answer(503)
     instance = await api.running(FLAKY % ledger.server.url("/ask"))
-    job = await ran(api, instance, "call")
+    job = await api.ran(instance, "call")
     ask, then = job["steps"]
     assert [attempt["number"] for attempt in ask["attempts"]] == [1, 2, 3]
     assert all("503" in attempt["errorMessage"] for attempt in ask["attempts"])
@@ -223,7 +216,7 @@ async def test_a_queued_job_has_a_position_and_says_whether_there_are_workers(da
 
 async def test_the_usual_duration_is_the_median_of_the_last_successes(api: Api) -> None:
     instance = await api.running(NESTED)
-    first = await ran(api, instance, "manage.grow", size="1")
+    first = await api.ran(instance, "manage.grow", size="1")
     for seconds, name in ((1, "manage.grow"), (5, "manage.grow"), (60, "manage.grow"), (900, "destroy")):
         async with api.database.connection() as connection:
             await connection.execute(

@@ -104,7 +104,7 @@ async def show(
         problem=problem,
         tab=tab if tab in _TABS else "log",
         opened="resume" if fields is not None else shown if shown in {"resume", "cancel"} else "",
-        arguments=await asyncio.to_thread(view.job.redactor.value, view.job.plan.arguments),
+        parameters=await asyncio.to_thread(view.job.parameters),
         results=await asyncio.to_thread(view.job.results),
         planned=[(step, view.declared(step)) for step in view.steps[:_PLANNED_STEPS]] if tab == "plan" else [],
         step_count=len(view.steps),
@@ -265,7 +265,8 @@ class _Found(NamedTuple):
             "about": about,
             "about_attempts": [] if about is None else view.attempts(about),
             "about_declared": None if about is None else view.declared(about),
-            "about_inputs": {} if about is None else view.inputs(about),
+            "about_inputs": None if about is None else view.inputs(about),
+            "about_written": {} if about is None else view.written_inputs(about),
             "about_outputs": {} if about is None else view.outputs(about),
             "about_error": "" if about is None else view.error_of(about),
         }
@@ -428,11 +429,14 @@ async def _exported(request: PageRequest, view: RunView) -> AsyncIterator[bytes]
                 {"number": each.number, "startedAt": each.started_ms, "finishedAt": each.ended_ms, "error": each.error}
                 for each in view.attempts(step)
             ],
+            "inputs": None if sent is None else sent.values,
+            "inputsCut": sent is not None and sent.is_cut,
             "outputs": view.outputs(step),
             "error": view.error_of(step),
         }
-        for step in view.steps
+        for step, sent in ((step, view.inputs(step)) for step in view.steps)
     ]
+    parameters, results = job.parameters(), job.results()
     record = {
         "id": job.view.id,
         "number": job.view.number,
@@ -445,8 +449,8 @@ async def _exported(request: PageRequest, view: RunView) -> AsyncIterator[bytes]
         "startedAt": view.started_ms if job.view.started_at else None,
         "finishedAt": None if job.view.finished_at is None else to_ms(job.view.finished_at),
         "error": job.redactor.text(job.view.error_message or ""),
-        "parameters": job.redactor.value(job.plan.arguments),
-        "results": job.results(),
+        "parameters": None if parameters is None else parameters.values,
+        "results": results.values,
         "steps": steps,
     }
     yield msgspec.json.encode(record)[:-1] + b',"log":['
@@ -583,8 +587,10 @@ async def show_comparison(request: PageRequest) -> Response:
     differing = [pair for pair in pairs if pair.differs]
     shown = pairs if shows_all else differing
     start = parse_number(request.query("from")) or 0
-    parameters = different_values(one.redactor.value(one.plan.arguments), other.redactor.value(other.plan.arguments))
-    results = different_values(one.results(), other.results())
+    taken = [job.parameters() for job in (one, other)]
+    known = [each.values for each in taken if each is not None]
+    parameters = different_values(known[0], known[1]) if len(known) == len(taken) else []
+    results = different_values(one.results().values, other.results().values)
     return await request.page(
         "run_compare.html",
         section="runs",
@@ -599,7 +605,10 @@ async def show_comparison(request: PageRequest) -> Response:
         shows_all=shows_all,
         parameters=parameters,
         results=results,
-        same_parameters=len(set(one.plan.arguments) | set(other.plan.arguments)) - len(parameters),
+        same_parameters=sum(name in known[-1] and known[-1][name] == known[0][name] for name in known[0])
+        if known
+        else 0,
+        unrecorded=[job.view.number for job, each in zip((one, other), taken, strict=True) if each is None],
         versions=[one.plan.manifest_version, other.plan.manifest_version],
         address=_address(record.id, one.view.id) + f"/compare/{other.view.id}",
     )

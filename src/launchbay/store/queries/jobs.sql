@@ -119,7 +119,7 @@ WITH held AS (
 )
 SELECT id, launchbay_write_journal(id, instance_id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
-           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s)
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s, %(inputs)s)
 FROM held;
 
 -- name: end
@@ -132,7 +132,7 @@ WITH held AS (
 ), ended AS (
     UPDATE jobs
     SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, results = %(results)s,
-        finished_at = now(), worker_id = NULL
+        finished_at = now(), worker_id = NULL, shown_parameters = %(shown_parameters)s, shown_return_values = %(shown_return_values)s
     FROM held
     WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
       AND (NOT cancel_requested OR %(is_cancelled)s::boolean)
@@ -158,7 +158,7 @@ WITH held AS (
 )
 SELECT freed.work_waiting, CASE WHEN %(has_journal)s THEN launchbay_write_journal(%(job_id)s, freed.id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
-           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s) END AS written,
+           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s, %(inputs)s) END AS written,
        CASE WHEN %(has_follow_up)s THEN launchbay_follow_up(freed.id, freed.owner_id, %(parent_job_id)s, %(signals_changed)s,
            %(next_kinds)s, %(next_components)s, %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s) END AS followed
 FROM freed;
@@ -282,11 +282,11 @@ SELECT id, name, state FROM below WHERE status <> 'Destroyed';
 -- Gives a new job the recorded successes of an earlier one, without skipped steps: their conditions may be true now. A call that failed in a later attempt is taken over as under way, so that
 -- what this attempt has done inside counts. The fence above 0 makes the first claim read all that.
 WITH taken AS (
-    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at)
-    SELECT %(job_id)s, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at
+    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at, inputs)
+    SELECT %(job_id)s, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at, inputs
     FROM steps WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded' AND attempt > 0
     UNION ALL
-    SELECT %(job_id)s, path, name, 'Executing', percent, is_record, attempt, NULL, started_at, NULL
+    SELECT %(job_id)s, path, name, 'Executing', percent, is_record, attempt, NULL, started_at, NULL, inputs
     FROM steps AS outer_step
     WHERE job_id = %(earlier_id)s AND is_record AND status = 'Failed' AND attempt > 1 AND EXISTS (
         SELECT FROM steps
@@ -340,16 +340,19 @@ WHERE bytes_before < %(bytes)s;
 SELECT path FROM steps WHERE job_id = %(job_id)s AND attempt = 0 AND status = 'Succeeded';
 
 -- name: get
--- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first.
+-- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first;
+-- of inputs, those of failed steps.
 SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.error_message, jobs.results, jobs.plan, jobs.steps, jobs.created_at,
        jobs.started_at, jobs.finished_at, instances.parameters, instances.environment_view, (
     SELECT coalesce(json_agg(json_build_array(
         path, name, status, launchbay_percent(status, percent, started_at, ends_at), attempt, error_message,
         floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
-        CASE WHEN bytes_so_far <= %(output_bytes)s THEN outputs END, outputs IS NOT NULL, failed_attempts
+        CASE WHEN bytes_so_far <= %(output_bytes)s THEN outputs END, outputs IS NOT NULL, failed_attempts,
+        CASE WHEN input_bytes_so_far <= %(input_bytes)s THEN inputs::json END, inputs IS NOT NULL
     ) ORDER BY started_at, path), '[]')
     FROM (
-        SELECT steps.*, sum(coalesce(octet_length(outputs), 0)) OVER (ORDER BY started_at, path) AS bytes_so_far
+        SELECT steps.*, sum(coalesce(octet_length(outputs), 0)) OVER (ORDER BY started_at, path) AS bytes_so_far,
+               sum(coalesce(octet_length(inputs), 0)) OVER (ORDER BY status = 'Failed' DESC, started_at, path) AS input_bytes_so_far
         FROM steps WHERE job_id = jobs.id
     ) AS step
 )::text AS journal, jobs.number, users.name AS owner, instances.application_id, instances.version, (
@@ -361,7 +364,7 @@ SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.er
     SELECT json_build_array(outer_job.id, outer_job.number, outer_job.name, outer_job.status, outer_job.instance_id, source.name)
     FROM jobs AS outer_job JOIN instances AS source ON source.id = outer_job.instance_id
     WHERE outer_job.id = jobs.parent_job_id
-)::text AS parent
+)::text AS parent, jobs.shown_parameters, jobs.shown_return_values
 FROM jobs JOIN instances ON instances.id = jobs.instance_id LEFT JOIN users ON users.id = jobs.owner_id
 WHERE jobs.id = %(job_id)s AND jobs.instance_id = %(instance_id)s;
 

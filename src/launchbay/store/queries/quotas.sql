@@ -51,7 +51,8 @@ CROSS JOIN LATERAL (
     SELECT sum(octet_length(text)) AS bytes FROM log_lines WHERE instance_id = measured.id
 ) AS log
 CROSS JOIN LATERAL (
-    SELECT sum(octet_length(steps.path) + coalesce(octet_length(steps.outputs), 0) + coalesce(octet_length(steps.error_message), 0)) AS bytes
+    SELECT sum(octet_length(steps.path) + coalesce(octet_length(steps.outputs), 0) + coalesce(octet_length(steps.error_message), 0)
+               + coalesce(octet_length(steps.inputs), 0)) AS bytes
     FROM jobs JOIN steps ON steps.job_id = jobs.id WHERE jobs.instance_id = measured.id
 ) AS journal;
 

@@ -59,6 +59,10 @@ class StepDetail(msgspec.Struct, kw_only=True):
     `component` has the workflow of the step; `phase` and `action` are null if the manifest no longer has the step.
     `children` are the steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its
     condition was false. `outputsOmitted` is true if the outputs are too large to show.
+
+    `inputs` are the parameters as the step was sent them, those of a loop its items, with secrets masked; null if none
+    are recorded. `inputsCut` is true if they aren't whole: `…` is where that is so. `inputsOmitted` is true if they are
+    recorded, but those of the whole job are too large to show.
     """
 
     path: str
@@ -70,6 +74,9 @@ class StepDetail(msgspec.Struct, kw_only=True):
     finishedAt: int | None = None
     outputs: dict[str, Any] | None = None
     outputsOmitted: bool = False
+    inputs: dict[str, Any] | None = None
+    inputsCut: bool = False
+    inputsOmitted: bool = False
     errorMessage: str | None = None
     component: str = ""
     phase: str | None = None
@@ -123,7 +130,10 @@ class WaitDetail(msgspec.Struct):
 class JobDetail(msgspec.Struct, kw_only=True):
     """A job. `number` counts the jobs of its instance; `workflow` equals `name`.
 
-    `parameters` and `results` are those of a command. `component` is set if the job runs a workflow of one component.
+    `parameters` and `results` are those of a command, or the effective parameters and the return values of a launch or
+    reconfiguration. `parametersCut` or `resultsCut` is true if they aren't whole: `…` is where that is so.
+    `parametersRecorded` is false if an earlier version of Launchbay ran the launch or reconfiguration. `component` is
+    set if the job runs a workflow of one component.
     `queuedAt` is the time of the request. `resumes` is the failed job that this one continues, and `attempt` counts
     both. `parent` is the job that runs this one, and `children` are the jobs that this one runs on other instances.
     `usualDurationMs` is the median of the last successful runs. `failureCode` is the error code that explains
@@ -141,7 +151,10 @@ class JobDetail(msgspec.Struct, kw_only=True):
     errorMessage: str | None
     failureCode: str | None
     parameters: dict[str, Any]
+    parametersCut: bool
+    parametersRecorded: bool
     results: dict[str, Any]
+    resultsCut: bool
     resumes: str | None
     steps: list[StepDetail]
     number: int
@@ -174,6 +187,7 @@ def job_detail(job: JobDetails) -> JobDetail:
     view, plan, redactor = job.view, job.plan, job.redactor
     steps = _steps(job)
     parent = None if view.parent is None else _reference(read_job_link(view.parent))
+    parameters, results = job.parameters(), job.results()
     return JobDetail(
         id=view.id,
         instanceId=view.instance_id,
@@ -185,8 +199,11 @@ def job_detail(job: JobDetails) -> JobDetail:
         finishedAt=optional_ms(view.finished_at),
         errorMessage=None if view.error_message is None else redactor.text(view.error_message),
         failureCode=failure_code(view.error_message),
-        parameters=redactor.value(plan.arguments),
-        results=job.results(),
+        parameters={} if parameters is None else parameters.values,
+        parametersCut=parameters is not None and parameters.is_cut,
+        parametersRecorded=parameters is not None,
+        results=results.values,
+        resultsCut=results.is_cut,
         resumes=plan.resumes[-1] if plan.resumes else None,
         steps=steps,
         number=view.number,
@@ -307,6 +324,9 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
         finishedAt=view.finished_at_ms,
         outputs=outputs,
         outputsOmitted=view.has_outputs and view.outputs is None,
+        inputs=None if view.inputs is None else redactor.value(view.inputs.values),
+        inputsCut=view.inputs is not None and view.inputs.is_cut,
+        inputsOmitted=view.has_inputs and view.inputs is None,
         errorMessage=error,
         durationMs=_between(view.started_at_ms, view.finished_at_ms),
         attempts=attempts,
