@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from launchbay.cli.connection import OUTPUTS, Connection, connect, say_warning
-from launchbay.cli.following import print_log, progress_for_terminal, wait_for_job
+from launchbay.cli.following import leave_approvals, print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
 from launchbay.cli.output import (
@@ -37,7 +37,7 @@ from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import ClientError, ConnectionFailed, NotAllowed, NotFound, Operations
 from launchbay.client.core import Call
 from launchbay.client.operation import Operation
-from launchbay.clock import from_ms
+from launchbay.clock import from_ms, iso_time_ms
 from launchbay.ids import is_id
 from launchbay.model.code_change import CodeChange
 from launchbay.model.instance import InstanceStatus
@@ -116,7 +116,7 @@ def command_of(operation: AnyOperation, verb: str, extension: Extension | None =
         except ValueError as error:  # an empty name, or one of `.` and `..`
             raise click.UsageError(f"{error}.") from error
         if has_tag and given.pop("etag"):
-            click.echo(connection.client.tagged(call).tag)
+            show(connection.client.tagged(call).tag, connection.output)
         elif extension.run is not None:
             extension.run(connection, call, given)
         else:
@@ -243,12 +243,20 @@ def _duration_s(_: click.Context, __: click.Parameter, text: str | None) -> floa
 
 
 def waiting_options(
-    *, always: bool = False, until: str = "Wait until the job ends and show its steps."
+    *, always: bool = False, until: str = "Wait until the job ends and show its steps.", of_job: bool = True
 ) -> tuple[click.Parameter, ...]:
+    """Return the options of commands that wait; those that wait for a job may leave approvals to others."""
     about = "Stop waiting after this time: seconds, or such as 90s or 10m."
     timeout = click.Option(["--timeout"], callback=_duration_s, metavar="DURATION", help=about)
     wait = click.Option(["-w", "--wait"], is_flag=True, help=until)
-    return (timeout,) if always else (wait, timeout)
+    leave = click.Option(
+        ["--no-wait-approval"],
+        is_flag=True,
+        expose_value=False,
+        callback=leave_approvals,
+        help="Exit with 11 if the job waits for an approval.",
+    )
+    return (*(() if always else (wait,)), timeout, *((leave,) if of_job else ()))
 
 
 def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
@@ -260,6 +268,7 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
         return
     document, job = _started(connection, call)
     _print_warnings(document)
+    _print_end(connection, document["id"])
     if options["wait"] and job:
         follow(connection, document["id"], job, options["timeout"], after=0)
     elif options["wait"]:  # it was there, and nothing runs on it
@@ -270,6 +279,20 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
         _show_started(connection, document, job)
     else:
         _show_started(connection, document, job)
+
+
+def _print_end(connection: Connection, instance: str) -> None:
+    """Say when the instance will end, if the caller is allowed to see it."""
+    with suppress(ClientError):
+        life = connection.client.read_lifetime(instance)
+        ends = [at for at in (life.destroy_at, life.idle_ends_at) if at is not None]
+        if not ends:
+            text = f"No end is set. Set one: launchbay instance set-destroy-at {instance} TIME"
+        else:
+            at = iso_time_ms(from_ms(min(ends)))
+            unless = "" if min(ends) == life.destroy_at else " if nothing runs on it until then"
+            text = f"Launchbay destroys the instance at {at}{unless}. Later: launchbay instance extend {instance} 2h"
+        click.echo(text, err=True)
 
 
 def show_preview(connection: Connection, call: Call[Any], advice: str = "") -> None:
@@ -348,9 +371,13 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
             click.echo(f"Bulk run {document['id']}", err=True)
         follow_bulk(connection, document["id"], options["timeout"])
         return
-    if connection.output == "table":
-        document = _with_counts(document)
-    show(document, connection.output)
+    if connection.output != "table":
+        show(document, connection.output)
+    elif document["id"]:
+        click.echo(document["id"])
+        click.echo(f"Wait for it: launchbay bulk wait {document['id']}", err=True)
+    else:
+        show(_with_counts(document), connection.output)
 
 
 def _create_change_set(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -651,7 +678,12 @@ def _events(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> No
 
 
 def _create_token(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
-    show(token_of(answer(connection, call)), connection.output)
+    show_token(connection, token_of(answer(connection, call)))
+
+
+def show_token(connection: Connection, token: str) -> None:
+    """Print a token: in a table, nothing but the token, which scripts read."""
+    show(token if connection.output == "table" else {"token": token}, connection.output)
 
 
 def token_of(page: str) -> str:
@@ -705,6 +737,8 @@ def _export_organization(connection: Connection, call: Call[Any], options: Mappi
         raise click.UsageError(f"Can't write {options['file']}: {error.strerror}.") from error
     for hole in archive["holes"]:
         click.echo(printable(f"Not in the archive: {hole}"), err=True)
+    if connection.output != "table":
+        show({"file": str(options["file"]), "holes": archive["holes"]}, connection.output)
 
 
 _PROPERTIES = (
@@ -722,7 +756,9 @@ EXTENSIONS: Mapping[str, Extension] = {
         _create_bulk,
         [
             *choosing_options(labels="chosen_labels", words_in="names or labels; IDs from 8 characters on"),
-            *waiting_options(until="Wait until it ends, and exit with 1 unless it succeeded on all instances."),
+            *waiting_options(
+                until="Wait until it ends, and exit with 1 unless it succeeded on all instances.", of_job=False
+            ),
         ],
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
     ),

@@ -78,9 +78,11 @@ def wait_for_job(
     """Wait until a job has succeeded, showing its steps and what it waits for, and return it.
 
     `after` is the number of the last event to skip: 0 shows all, None shows those from now on. Raises CommandFailed if
-    the job failed, WaitTimedOut, and what calls raise: NotFound if its instance was deleted.
+    the job failed, or waits for an approval that the command doesn't wait for, WaitTimedOut, and what calls raise: NotFound if its instance was deleted.
     """
+    leaves_approvals = click.get_current_context().meta.get(_LEAVES_APPROVALS)
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    shown: set[str] = set()
     ask_s = _FIRST_ASK_S
     with _watch(client, instance, progress, after) as watcher:
         while True:
@@ -91,6 +93,12 @@ def wait_for_job(
             ask_s = _ASK_S
             for waited in found.waiting_for:
                 watcher.show_wait(waited.text)
+            if any(waited.kind == "approval" for waited in found.waiting_for):
+                for line in _open_approvals(client, instance, job, shown):
+                    watcher.show_wait(line)
+                if leaves_approvals:
+                    text = f"Job '{found.name}' waits for an approval. It continues when somebody has answered."
+                    raise CommandFailed(text, ExitCode.WAITS_FOR_PERSON)
             if left_s <= 0:
                 raise WaitTimedOut(f"Job '{found.name}' is still running after {timeout_s:g} s.", found.status)
             if left_s < 1:  # the server waits for whole seconds
@@ -105,6 +113,25 @@ def wait_for_job(
         told = "".join(f"\n{advice}" for advice in advice_on_failure(found.error_message))
         raise CommandFailed(printable(f"Job '{found.name}' failed{reason}") + told, ExitCode.FAILED)
     return found
+
+
+_LEAVES_APPROVALS = "launchbay.leaves_approvals"
+
+
+def leave_approvals(context: click.Context, _: click.Parameter, chosen: bool) -> None:  # noqa: FBT001 - of click
+    """Note that the command ends when its job waits for an approval."""
+    context.meta[_LEAVES_APPROVALS] = chosen
+
+
+def _open_approvals(client: Client, instance: str, job: str, shown: set[str]) -> Iterator[str]:
+    """Yield how to answer each approval that a job waits for, once."""
+    with suppress(ClientError):
+        for approval in client.list_instance_approvals.each(instance):
+            if approval.job_id == job and not approval.decided_at and approval.id not in shown:
+                shown.add(approval.id)
+                yield f"  {approval.text}"
+                yield f"  Answer at {client.core.base_url}/console/instances/{instance}#approvals"
+                yield f"  or run: launchbay approval approve {approval.id}"
 
 
 def wait_for_instance(

@@ -158,6 +158,12 @@ def _parse_future_ms(text: str) -> int:
     return time_ms
 
 
+def _parse_bound_ms(text: str) -> int | None:
+    """Parse a time that may be missing: `never` is None."""
+    found = parse_time_ms(text)
+    return None if found == NEVER else found
+
+
 def parse_past_ms(text: str) -> int:
     """Parse a past time to milliseconds since the epoch: `10m` ago, or `2026-12-24T18:00`."""
     stripped = text.strip()
@@ -316,6 +322,17 @@ _FORMS = {
     "at": _Form(parse_past_ms, "As it was at this time: 10m (ago), 2d or 2026-12-24T18:00.", "TIME"),
     "from_": _Form(parse_past_ms, "The first time: 10m (ago), 2d or 2026-12-24T18:00. Default: now.", "TIME"),
     "to": _Form(parse_past_ms, "The second time: 10m (ago), 2d or 2026-12-24T18:00. Default: now.", "TIME"),
+    "starts_at": _Form(_parse_bound_ms, "Not before this time: +2h or 2026-12-24T18:00. never: no bound.", "TIME"),
+    "ends_at": _Form(_parse_bound_ms, "Not after this time: +2h or 2026-12-24T18:00. never: no bound.", "TIME"),
+    "expires_before": _Form(
+        _parse_bound_ms, "Only instances that are destroyed before this time: +2h or 2026-12-24T18:00.", "TIME"
+    ),
+    "longer_than": _Form(
+        _parse_pause_ms, "Only jobs that took this long or longer: 90s or 10m, or milliseconds.", "DURATION"
+    ),
+    "jitter_ms": _Form(
+        _parse_pause_ms, "Delay each firing by a random time up to this: 90s or 10m, or milliseconds.", "DURATION"
+    ),
     "awake_until": _Form(
         parse_time_ms, "Until when: +4h, or 2026-12-24T18:00. Without it, it may sleep again.", "TIME"
     ),

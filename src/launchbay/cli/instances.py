@@ -180,7 +180,7 @@ wait = RemoteCommand(
             type=_STATUS,
             help="Status to wait for. Repeatable.  [default: Running or Destroyed]",
         ),
-        *waiting_options(always=True),
+        *waiting_options(always=True, of_job=False),
         *sharing_options(),
     ],
     context_settings=HELP_OPTIONS,
@@ -235,7 +235,11 @@ wait_for_rollout = RemoteCommand(
     callback=_wait_for_rollout,
     short_help="Wait until a roll-out has ended or stopped.",
     help="Wait until a roll-out has ended, stopped, or waits for somebody. Exit with 1 unless it finished.",
-    params=[click.Argument(["rollout"], metavar="ROLLOUT"), *waiting_options(always=True), *sharing_options()],
+    params=[
+        click.Argument(["rollout"], metavar="ROLLOUT"),
+        *waiting_options(always=True, of_job=False),
+        *sharing_options(),
+    ],
     context_settings=HELP_OPTIONS,
 )
 wait_for_change_set = RemoteCommand(
@@ -243,7 +247,11 @@ wait_for_change_set = RemoteCommand(
     callback=_wait_for_change_set,
     short_help="Wait until the jobs of a change set have ended.",
     help="Wait until the jobs of a change set have ended. Exit with 1 unless all succeeded.",
-    params=[click.Argument(["change_set"], metavar="CHANGE_SET"), *waiting_options(always=True), *sharing_options()],
+    params=[
+        click.Argument(["change_set"], metavar="CHANGE_SET"),
+        *waiting_options(always=True, of_job=False),
+        *sharing_options(),
+    ],
     context_settings=HELP_OPTIONS,
 )
 
@@ -258,6 +266,6 @@ wait_for_bulk = RemoteCommand(
     callback=_wait_for_bulk,
     short_help="Wait until a bulk run has ended.",
     help="Wait until a bulk run has ended. Exit with 1 unless it succeeded on all instances.",
-    params=[click.Argument(["bulk"], metavar="BULK"), *waiting_options(always=True), *sharing_options()],
+    params=[click.Argument(["bulk"], metavar="BULK"), *waiting_options(always=True, of_job=False), *sharing_options()],
     context_settings=HELP_OPTIONS,
 )

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from launchbay.cli.examples import example_of
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -32,12 +34,16 @@ class HelpfulGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Find the command.
 
-        Its help ends with its own page, or else with that of its group.
+        Its help ends with an example, and with its own page or else that of its group.
         """
         command = self.find(ctx, cmd_name)
         if command is not None and command.epilog is None:
-            page = None if ctx.parent else DOCUMENTATION.get(cmd_name)
-            command.epilog = self.epilog if page is None else f"Documentation: launchbay docs {page}"
+            page = DOCUMENTATION.get(cmd_name if ctx.parent is None else self.name or "")
+            command.epilog = f"Documentation: launchbay docs {page}" if page else self.epilog
+            if not isinstance(command, click.Group):
+                path = " ".join([*_below_root(ctx), cmd_name])
+                # The first line keeps the others as they are.
+                command.epilog = f"\b\nExample:\n  {example_of(path, command)}\n\n{command.epilog or ''}"
         return command
 
     def find(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -52,6 +58,11 @@ class HelpfulGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             raise click.UsageError(unknown_name(f"command '{name}'", name, self.list_commands(ctx)), ctx)
         return super().resolve_command(ctx, args)
+
+
+def _below_root(ctx: click.Context) -> list[str]:
+    """Return the names of the groups that lead to a context, without the first one."""
+    return [] if ctx.parent is None else [*_below_root(ctx.parent), ctx.info_name or ""]
 
 
 class LazyGroup(HelpfulGroup):

@@ -50,12 +50,12 @@ IDS = "ids"  # the output with --quiet
 
 
 def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = True) -> None:
-    """Print a string verbatim, and a document as `output` says.
+    """Print a document as `output` says; a string is verbatim, except in JSON.
 
     With `IDS`, that is the ID of each object. `columns` are those of its table. JSON and YAML have times as ISO 8601,
     unless `times` is False.
     """
-    if isinstance(value, str):
+    if isinstance(value, str) and output != "json":
         click.echo(value, nl=not value.endswith("\n"))
     elif output == IDS:
         for each in value if isinstance(value, list) else [value]:
@@ -137,6 +137,7 @@ class ExitCode(IntEnum):
     TIMED_OUT = 8
     REFUSED = 9
     DIFFERS = 10
+    WAITS_FOR_PERSON = 11
     INTERRUPTED = 130
 
 
@@ -169,6 +170,10 @@ MEANINGS = {
     ExitCode.DIFFERS: (
         "With `--detailed-exitcode` or `--check`: the command succeeded, and there are differences.",
         "Apply them with `launchbay apply`, or write them into the files with `launchbay export`.",
+    ),
+    ExitCode.WAITS_FOR_PERSON: (
+        "With `--no-wait-approval`: the job waits for an approval.",
+        "Answer it with `launchbay approval approve`, or wait again.",
     ),
     ExitCode.INTERRUPTED: ("You interrupted the command with Ctrl-C. Jobs on the server keep running.", "Nothing."),
 }

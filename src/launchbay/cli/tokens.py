@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from launchbay.cli.commands import connected, sharing_options, token_of
+from launchbay.cli.commands import connected, sharing_options, show_token, token_of
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import RemoteCommand, show
 from launchbay.client import Operations
@@ -27,7 +27,7 @@ def _create(  # one for each option
             raise click.UsageError("--email creates a refresh token, which has no --name, --scope, --days or --owner.")
         password = password or click.prompt("Password", hide_input=True, err=True)
         page = connection.client.generate_token(email=email, password=password, label=label or "")
-        show(token_of(page), connection.output)
+        show_token(connection, token_of(page))
         return
     organization = connection.names.organization()
     if owner is not None:

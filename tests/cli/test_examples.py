@@ -1,0 +1,61 @@
+"""The help of every command has an example, and each example is a command line that the command accepts."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from launchbay.cli.main import main
+
+FILES = ("manifest.yml", "archive.json", "role.yml", "properties.yml", "shop.yml", "backup.dump", "organization/x.yml")
+
+
+def leaves(context: click.Context) -> Iterator[click.Context]:
+    """Yield a context for each command that isn't a group."""
+    group = context.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found = click.Context(command, parent=context, info_name=name)
+        if isinstance(command, click.Group):
+            yield from leaves(found)
+        else:
+            yield found
+
+
+ROOT = click.Context(main, info_name="launchbay")
+COMMANDS = {each.command_path: each for each in leaves(ROOT)}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the files that examples name."""
+    for name in FILES:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("path", COMMANDS)
+def test_the_help_of_a_command_has_an_example_that_it_accepts(path: str) -> None:
+    lines = COMMANDS[path].get_help().splitlines()
+    assert any(line.strip() == "Example:" for line in lines), path
+    example = lines[lines.index("  Example:") + 1].strip()
+    assert example.startswith(path), example
+    words = shlex.split(example)[1:]
+    with CliRunner().isolation(input="secret-1\nsecret-1\nsecret-1\n"):
+        context = ROOT
+        while isinstance(context.command, click.Group):
+            name, command, words = context.command.resolve_command(context, words)
+            assert command is not None
+            if isinstance(command, click.Group):
+                context = click.Context(command, parent=context, info_name=name)
+            else:
+                context = command.make_context(name, words, parent=context)
