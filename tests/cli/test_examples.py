@@ -1,34 +1,15 @@
 """The help of every command has an example, and each example is a command line that the command accepts."""
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from launchbay.cli.main import main
+from tests.support.shell import COMMANDS, ROOT
 
-FILES = ("manifest.yml", "archive.json", "role.yml", "properties.yml", "shop.yml", "backup.dump", "organization/x.yml")
-
-
-def leaves(context: click.Context) -> Iterator[click.Context]:
-    """Yield a context for each command that isn't a group."""
-    group = context.command
-    assert isinstance(group, click.Group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        found = click.Context(command, parent=context, info_name=name)
-        if isinstance(command, click.Group):
-            yield from leaves(found)
-        else:
-            yield found
-
-
-ROOT = click.Context(main, info_name="launchbay")
-COMMANDS = {each.command_path: each for each in leaves(ROOT)}
+FILES = ("manifest.yml", "archive.json", "launchbay.backup", "organization/x.yml")
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Shells complete the names of what there is, and stay quiet where nothing can be known."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,7 +23,8 @@ from launchbay.cli.inputs import (
     text_or_file,
 )
 from launchbay.cli.verbs import all_operations
-from tests.support.shell import Shell
+from tests.support.manifests import FERRY
+from tests.support.shell import COMMANDS, Shell
 
 SCRIPT = "from launchbay.cli.main import main; main(prog_name='launchbay')"
 
@@ -200,3 +202,25 @@ def test_standard_input_is_a_file_with_and_without_an_at_sign(shell: Shell) -> N
         told = shell.run("validate", name, stdin="nonsense: 1\n")
         assert "Can't read" not in told.stderr, told
         assert "nonsense" in told.stdout, told
+
+
+def test_every_option_that_takes_a_time_takes_it_as_people_write_it() -> None:
+    of_api = re.compile(r"Times? .* [Uu]nix epoch|Milliseconds since|, in\s+milliseconds since")
+    found = {path for path, context in COMMANDS.items() if of_api.search(" ".join(context.get_help().split()))}
+    assert found == set()
+    schedule = COMMANDS["launchbay recurring-schedule create"].command
+    options = {each.name: each.metavar for each in schedule.params}
+    assert (options["starts_at"], options["ends_at"]) == ("TIME", "TIME")
+
+
+def test_the_bounds_of_a_schedule_take_what_times_are(cli: Shell, tmp_path: Path) -> None:
+    name = f"bounds {tmp_path.name}"
+    (tmp_path / "manifest.yaml").write_text(FERRY, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(tmp_path / "manifest.yaml"))
+    words = ("recurring-schedule", "create", name, "--cron", "0 0 1 1 *", "--application", name, "--preview")
+    made = cli.document(*words, "--starts-at", "2096-12-24T18:00+01:00", "--ends-at", "2097-01-01T00:00+00:00")
+    assert (made["startsAt"], made["endsAt"]) == ("2096-12-24T17:00:00.000Z", "2097-01-01T00:00:00.000Z")
+    soon = cli.document(*words, "--starts-at", "+2h", "--ends-at", "never")
+    assert (soon["startsAt"] is not None, soon["endsAt"]) == (True, None)
+    assert "Use +2h, 2026-12-24T18:00" in cli.bad(2, *words, "--starts-at", "tomorrow")

@@ -271,3 +271,38 @@ def test_a_skipped_step_is_told_as_skipped(cli: Shell, tmp_path: Path) -> None:
     assert "detour: Skipped" in told
     assert "detour: Succeeded" not in told
     assert "sail: Succeeded" in told
+
+
+ASKING = """\
+application:
+  components:
+    web:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch: {steps: [{sign: {action: approval, parameters: {text: "Open the harbour?"}}}]}
+          destroy: {steps: []}
+"""
+
+
+def test_a_wait_for_an_approval_says_what_for_and_ends_at_wish(cli: Shell, tmp_path: Path) -> None:
+    name = f"asking {tmp_path.name}"
+    (tmp_path / "manifest.yaml").write_text(ASKING, "utf-8")
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(tmp_path / "manifest.yaml"))
+    told = cli.run("launch", name, "--name", name, "--wait", "--no-wait-approval", "-o", "json")
+    assert told.exit_code == 11
+    document = json.loads(told.stdout)
+    assert document["jobStatus"] == "Executing"
+    assert "waits for an approval" in document["error"]
+    [approval] = cli.document("instance", "approvals", name)
+    for shown in (
+        "Open the harbour?",
+        f"/console/instances/{document['id']}#approvals",
+        f"launchbay approval approve {approval['id']}",
+    ):
+        assert shown in told.stderr
+    assert cli.run("wait", name, "--no-wait-approval").exit_code == 11
+    assert cli.run("wait", name, "--timeout", "1s").exit_code == 8
+    cli.good("approval", "approve", approval["id"])
+    cli.good("wait", name, "--no-wait-approval")

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from launchbay.cli.main import main
@@ -275,3 +276,21 @@ def editor(cli: Shell, tmp_path: Path, program: str) -> Path:
     )
     cli.environ["EDITOR"] = f"{sys.executable} {script}"
     return count
+
+
+def _leaves(context: click.Context) -> Iterator[click.Context]:
+    """Yield a context for each command that isn't a group."""
+    group = context.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found = click.Context(command, parent=context, info_name=name)
+        if isinstance(command, click.Group):
+            yield from _leaves(found)
+        else:
+            yield found
+
+
+ROOT = click.Context(main, info_name="launchbay")
+COMMANDS: Mapping[str, click.Context] = {each.command_path: each for each in _leaves(ROOT)}  # by path, without groups

@@ -37,6 +37,10 @@ class Progress(Protocol):
         """Show the status of the instance."""
         ...
 
+    def note(self, text: str) -> None:
+        """Show a line that stays."""
+        ...
+
     def step(self, path: str, name: str, status: str, percent: int) -> None: ...
 
     def close(self) -> None: ...
@@ -51,6 +55,9 @@ class LineProgress:
     def status(self, text: str) -> None:
         """Print the status if it changed."""
         self._print_once("", text, text)
+
+    def note(self, text: str) -> None:
+        click.echo(printable(text), err=True)
 
     def step(self, path: str, name: str, status: str, percent: int) -> None:
         self._print_once(path, status, f"  {name}: {status}" + (f" {percent} %" if 0 < percent < 100 else ""))
@@ -78,7 +85,8 @@ def wait_for_job(
     """Wait until a job has succeeded, showing its steps and what it waits for, and return it.
 
     `after` is the number of the last event to skip: 0 shows all, None shows those from now on. Raises CommandFailed if
-    the job failed, or waits for an approval that the command doesn't wait for, WaitTimedOut, and what calls raise: NotFound if its instance was deleted.
+    the job failed, or waits for an approval and the command doesn't wait for that; WaitTimedOut; and what calls raise:
+    NotFound if its instance was deleted.
     """
     leaves_approvals = click.get_current_context().meta.get(_LEAVES_APPROVALS)
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -95,7 +103,7 @@ def wait_for_job(
                 watcher.show_wait(waited.text)
             if any(waited.kind == "approval" for waited in found.waiting_for):
                 for line in _open_approvals(client, instance, job, shown):
-                    watcher.show_wait(line)
+                    watcher.note(line)
                 if leaves_approvals:
                     text = f"Job '{found.name}' waits for an approval. It continues when somebody has answered."
                     raise CommandFailed(text, ExitCode.WAITS_FOR_PERSON)
@@ -129,7 +137,6 @@ def _open_approvals(client: Client, instance: str, job: str, shown: set[str]) ->
         for approval in client.list_instance_approvals.each(instance):
             if approval.job_id == job and not approval.decided_at and approval.id not in shown:
                 shown.add(approval.id)
-                yield f"  {approval.text}"
                 yield f"  Answer at {client.core.base_url}/console/instances/{instance}#approvals"
                 yield f"  or run: launchbay approval approve {approval.id}"
 
@@ -195,6 +202,10 @@ class _Watcher(threading.Thread):
         """Show what the job waits for."""
         with self._lock:
             self._progress.status(text)
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            self._progress.note(text)
 
     def _show(self, event: Event) -> None:
         data: dict[str, Any] = event.data

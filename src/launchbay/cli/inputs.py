@@ -333,6 +333,11 @@ _FORMS = {
     "jitter_ms": _Form(
         _parse_pause_ms, "Delay each firing by a random time up to this: 90s or 10m, or milliseconds.", "DURATION"
     ),
+    "interval_ms": _Form(
+        _parse_pause_ms,
+        "Time between two looks at the branch: 90s, 10m or milliseconds. Default: only when asked.",
+        "DURATION",
+    ),
     "awake_until": _Form(
         parse_time_ms, "Until when: +4h, or 2026-12-24T18:00. Without it, it may sleep again.", "TIME"
     ),

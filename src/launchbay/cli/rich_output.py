@@ -386,6 +386,9 @@ class ProgressBars:
             self._status = text
             self._bars.console.print(_coloured(text))
 
+    def note(self, text: str) -> None:
+        self._bars.console.print(escape(printable(text)), soft_wrap=True)  # so that a link stays whole
+
     def step(self, path: str, name: str, status: str, percent: int) -> None:
         task = self._tasks.get(path)
         if task is None:
