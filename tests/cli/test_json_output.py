@@ -9,7 +9,7 @@ import pytest
 
 from launchbay.cli.verbs import all_operations, nouns
 from tests.support.manifests import FERRY
-from tests.support.servers import SERVICE_EMAIL, SERVICE_PASSWORD
+from tests.support.service import EMAIL, PASSWORD
 from tests.support.shell import COMMANDS, Shell
 
 STREAMS = {"instance log", "instance events"}  # a document a line; the second one never ends
@@ -44,7 +44,7 @@ def known(cli: Shell, tmp_path: Path) -> dict[str, str]:
         "job": "last",
         "kind": "vault",
         "role": "Administrator",
-        "user": SERVICE_EMAIL,
+        "user": EMAIL,
         "version": "1",
         "name": "default",
     }
@@ -81,7 +81,7 @@ def test_every_line_of_a_stream_is_json(cli: Shell, known: dict[str, str]) -> No
 
 
 def test_a_refresh_token_is_json_if_asked(cli: Shell) -> None:
-    given = ("--email", SERVICE_EMAIL, "--password", SERVICE_PASSWORD)
+    given = ("--email", EMAIL, "--password", PASSWORD)
     for words in (("token", "create", *given), ("token", "generate", *given)):
         assert json.loads(cli.good(*words, "-o", "json"))["token"].startswith("lbr_")
         assert cli.good(*words).startswith("lbr_"), "scripts read it as it is"

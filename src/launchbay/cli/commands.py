@@ -268,7 +268,6 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
         return
     document, job = _started(connection, call)
     _print_warnings(document)
-    _print_end(connection, document["id"])
     if options["wait"] and job:
         follow(connection, document["id"], job, options["timeout"], after=0)
     elif options["wait"]:  # it was there, and nothing runs on it
@@ -279,6 +278,7 @@ def _launch(connection: Connection, call: Call[Any], options: Mapping[str, Any])
         _show_started(connection, document, job)
     else:
         _show_started(connection, document, job)
+    _print_end(connection, document["id"])
 
 
 def _print_end(connection: Connection, instance: str) -> None:

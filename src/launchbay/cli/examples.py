@@ -1,4 +1,4 @@
-"""An example for the help of each command: its arguments and required options with values of an invented shop."""
+"""An example for the help of each command, with values of an invented shop."""
 
 import shlex
 from collections.abc import Mapping
@@ -164,7 +164,7 @@ _METAVARS = {
 
 
 def example_of(path: str, command: click.Command) -> str:
-    """Return a command line for a command by its path below `launchbay`, such as `instance show`."""
+    """Return a command line for the command with a path such as `instance show`."""
     known = _EXAMPLES.get(path)
     if known is not None:
         return f"launchbay {known}"
