@@ -255,6 +255,22 @@ async def test_other_organizations_stay_unseen(bay: Served) -> None:
             await agent.read(f"launchbay://instances/{instance}")
 
 
+async def test_lists_of_instances_have_destroyed_ones_only_if_they_are_asked_for(bay: Served) -> None:
+    application = await bay.api.application(SIMPLE)
+    name = fresh_name("wreck")
+    alive, gone = [await bay.api.launch(application, instanceName=name) for _ in range(2)]
+    await bay.api.settled(alive)
+    await bay.api.settled(gone)
+    await bay.api.run(gone, "destroy")
+    async with bay.agent() as agent:
+        for answer, expected in (
+            (await agent.good("list_instances", application=application), {alive}),
+            (await agent.good("find", text=name, kind="instances"), {alive}),
+            (await agent.good("list_instances", application=application, status="Destroyed"), {gone}),
+        ):
+            assert {each["id"] for each in answer["instances"]} == expected
+
+
 @pytest.mark.slow  # calls every tool
 async def test_no_tool_shows_or_changes_anything_of_another_organization(bay: Served) -> None:
     stranger, _, _ = await bay.api.outsider()

@@ -33,6 +33,11 @@ def test_ps_finds_the_failed_ones_among_others(cli: Shell, tmp_path: Path) -> No
     cli.good("run", "sound", "destroy", "--wait")
     assert cli.good("ps", "--label", "team=rigging", "-q") == ""
     assert cli.good("ps", "--label", "team=rigging", "-q", "--all").split() == [good]
+    said = "Not shown: destroyed (1). To see them, use --all.\n"
+    assert cli.run("ps", "--label", "team=rigging").stderr.endswith(said)
+    assert cli.run("instance", "list", "--application", "ps-good").stderr.endswith(said)
+    for complete in (["--all"], ["--status", "Failed"], ["-q"], ["-o", "json"]):
+        assert "Not shown" not in cli.run("instance", "list", "--application", "ps-good", *complete).stderr
 
 
 def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:

@@ -37,6 +37,37 @@ async def test_a_page_shows_the_last_failure_with_its_job_until_a_reconfiguratio
     assert "The last run failed" not in (await get(visitor, f"/console/instances/{instance}")).text
 
 
+async def test_lists_leave_out_destroyed_instances_and_say_how_many(api: Api, visitor: httpx.AsyncClient) -> None:
+    made = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("sea")}))
+    environment, application = str(made["id"]), await api.application("launch: {steps: []}\n")
+    alive, *gone = [await api.launch(application, environmentId=environment) for _ in range(3)]
+    await asyncio.gather(*map(api.settled, (alive, *gone)))
+    for instance in gone:
+        await api.run(instance, "destroy")
+    organization = f"/console/organizations/{api.organization}/instances"
+    pages = (
+        f"/console/applications/{application}",
+        f"/console/environments/{environment}",
+        f"{organization}?environment={environment}",
+        f"{organization}?application={application}",
+    )
+    for path in pages:
+        page = await get(visitor, path)
+        shown = {each for each in (alive, *gone) if f"/console/instances/{each}" in page.links}
+        assert shown == {alive}, path
+        [more] = [
+            html.unescape(href) for href in re.findall(r'href="([^"]+)">Show destroyed \(2\)</a>', page.answer.text)
+        ]
+        others = await get(visitor, more)
+        assert {each for each in gone if f"/console/instances/{each}" in others.links} == set(gone)
+        rows = re.findall(r"<tr>(?:(?!</tr>).)*?</tr>", others.answer.text, re.DOTALL)
+        statuses = [re.findall(r'class="st plain (\w+)"', row)[0] for row in rows if any(each in row for each in gone)]
+        assert statuses == ["gone", "gone"], "nor are they shown as well"
+    await api.run(alive, "destroy")
+    for path in pages[:2]:
+        assert "are destroyed." in (await get(visitor, path)).text
+
+
 async def test_the_palette_answers_with_names_that_begin_with_the_text_first(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

@@ -19,13 +19,14 @@ from launchbay.cli.commands import (
     shown_on_failure,
     waiting_options,
 )
+from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import INSTANCE_ORDERS
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client import Client
 from launchbay.limits import PAGE_ROWS_MAX
-from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance import ALIVE, InstanceStatus
 
 _STATUS = click.Choice([status.value for status in InstanceStatus])
 
@@ -41,12 +42,14 @@ def _list_all(
 ) -> None:
     connection = connected(given)
     names = connection.names
-    alive = ",".join(each.value for each in InstanceStatus if each is not InstanceStatus.DESTROYED)
+    where: dict[str, Any] = {
+        "application": None if application is None else names.application(application),
+        "environment": None if environment is None else names.environment(environment),
+    }
     listed = connection.client.list_organization_instances.each(
         names.organization(),
-        status=status or (None if with_destroyed else alive),
-        application=None if application is None else names.application(application),
-        environment=None if environment is None else names.environment(environment),
+        status=status or (None if with_destroyed else ",".join(ALIVE)),
+        **where,
         sort="-created",
         limit=PAGE_ROWS_MAX if limit is None else min(limit, PAGE_ROWS_MAX),
     )
@@ -61,6 +64,19 @@ def _list_all(
         for each in islice(listed, limit)
     ]
     show(rows, connection.output)
+    if not (status or with_destroyed):
+        _say_destroyed(connection, **where)
+
+
+def _say_destroyed(connection: Connection, **wanted: Any) -> None:
+    """Say below a table how many destroyed instances it leaves out."""
+    if connection.output != "table":
+        return
+    listing = connection.client.list_organization_instances
+    found = listing(connection.names.organization(), status=InstanceStatus.DESTROYED, limit=PAGE_ROWS_MAX, **wanted)
+    if found:
+        count = f"{len(found)} or more" if len(found) == PAGE_ROWS_MAX else len(found)
+        click.echo(f"Not shown: destroyed ({count}). To see them, use --all.", err=True)
 
 
 list_all = RemoteCommand(
@@ -101,17 +117,19 @@ def _ps(
 ) -> None:
     connection = connected(given)
     names = connection.names
-    if not (status or with_destroyed):
-        status = [each.value for each in InstanceStatus if each is not InstanceStatus.DESTROYED]
+    wanted: dict[str, Any] = {
+        "last_status": last,
+        "last_workflow": workflow,
+        "labels": ",".join(label) or None,
+        "application": None if application is None else names.application(application),
+        "environment": None if environment is None else names.environment(environment),
+        "q": search,
+    }
+    is_alive = not (status or with_destroyed)
     listed = connection.client.list_organization_instances.each(
         names.organization(),
-        status=",".join(status) or None,
-        last_status=last,
-        last_workflow=workflow,
-        labels=",".join(label) or None,
-        application=None if application is None else names.application(application),
-        environment=None if environment is None else names.environment(environment),
-        q=search,
+        status=",".join(ALIVE if is_alive else status) or None,
+        **wanted,
         sort=sort,
         limit=min(limit + 1, PAGE_ROWS_MAX),
     )
@@ -121,6 +139,8 @@ def _ps(
         click.echo(f"The first {limit}; more instances fit. To see them, use --limit.", err=True)
     if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
+        if is_alive:
+            _say_destroyed(connection, **wanted)
     else:
         show(found, connection.output)
 

@@ -21,7 +21,7 @@ from launchbay.client.types import ChangeSetDocument, DirectoryChanges, FleetIns
 from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.findings import Hints
-from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance import ALIVE
 from launchbay.model.wrong_values import converted
 
 LIST_ITEMS = 20
@@ -34,7 +34,7 @@ _MINUTE_MS = 60_000
 _NAMES_COMPARED = 200
 _WORD_CHARS = 5  # of a name that is written wrong
 _ALIKE_CHARS = 2  # names that begin so are compared first
-_ALIVE = ",".join(each for each in InstanceStatus if each != InstanceStatus.DESTROYED)
+_ALIVE = ",".join(ALIVE)
 _FINDINGS = 20
 _DIRECTORY_CHANGES = 50
 DESTROY = "destroy"
@@ -251,7 +251,7 @@ async def find(caller: Caller, given: Find) -> Any:
         found["environments"] = _named(await caller.client.list_environments(organization), text)
     if given.kind in {None, "instances"}:
         rows = await caller.client.list_organization_instances(
-            organization, name_part=given.text or None, sort="-created", limit=LIST_ITEMS
+            organization, name_part=given.text or None, status=_ALIVE, sort="-created", limit=LIST_ITEMS
         )
         found["instances"] = [_instance_row(row) for row in rows]
     return found
@@ -269,7 +269,10 @@ class ListInstances(_InOrganization, frozen=True, kw_only=True):
     status: (
         Annotated[
             str,
-            Meta(description="Requested, Executing, Running, Failed, Destroying or Destroyed; several by comma."),
+            Meta(
+                description="Requested, Executing, Running, Failed, Destroying or Destroyed; several by comma. Default:"
+                " all but Destroyed."
+            ),
         ]
         | None
     ) = None
@@ -292,14 +295,14 @@ class ListInstances(_InOrganization, frozen=True, kw_only=True):
 async def list_instances(caller: Caller, given: ListInstances) -> Any:
     """List instances by status, application, environment and labels, the newest first.
 
-    To see what needs attention, ask for last_status Failed.
+    Destroyed ones are listed only if status names them. To see what needs attention, ask for last_status Failed.
     """
     where = given.organization
     application = None if given.application is None else await caller.application(given.application, where)
     environment = None if given.environment is None else await caller.environment(given.environment, where)
     rows = await caller.client.list_organization_instances(
         await caller.organization(where),
-        status=given.status,
+        status=given.status or _ALIVE,
         last_status=given.last_status,
         application=application,
         environment=environment,

@@ -22,6 +22,10 @@ class InstanceStatus(StrEnum):
     DESTROYED = "Destroyed"
 
 
+# What lists of instances show unless somebody asks for destroyed ones.
+ALIVE = tuple(status for status in InstanceStatus if status is not InstanceStatus.DESTROYED)
+
+
 class InstanceEvent(StrEnum):
     """What happens to an instance."""
 

@@ -24,6 +24,7 @@ from launchbay.limits import (
     VIEW_NAME_CHARS,
     VIEW_QUERY_CHARS,
 )
+from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.model.redaction import Redactor
@@ -163,6 +164,13 @@ async def list_instances(
         return await page_of_instances(
             work, organization.id, wanted, Permission.READ, sort=sort, after=after, count=count, counts=counts
         )
+
+
+async def count_destroyed(ctx: Context, organization_id: str, wanted: InstanceFilter) -> int:
+    """Return how many destroyed instances that the caller may read fit, whatever statuses are wanted."""
+    destroyed = replace(wanted, statuses=[InstanceStatus.DESTROYED])
+    found = await list_instances(ctx, organization_id, destroyed, sort="name", after=None, count=1, counts=True)
+    return found.total or 0
 
 
 async def page_of_instances(

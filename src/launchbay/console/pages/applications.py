@@ -14,10 +14,11 @@ from launchbay.console.pages.rules import rule_values, save_lifetime, save_limit
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, PreconditionFailed
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.instance import ALIVE
 from launchbay.store.applications import Application
 from launchbay.usecases import applications
 from launchbay.usecases.browsing import read_compiled
-from launchbay.usecases.fleet import InstanceFilter, count_by_version, list_instances, read_groups
+from launchbay.usecases.fleet import InstanceFilter, count_by_version, count_destroyed, list_instances, read_groups
 from launchbay.usecases.generations import FailurePolicy, read_failure_policy, set_failure_policy
 from launchbay.usecases.git_sources import list_git_sources
 from launchbay.usecases.organizations import list_last_changes
@@ -68,7 +69,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
             graph = await manifest_graph(application.id, version, manifest, read_graph_query(request), _path(request))
         except InvalidManifest as error:
             problem = problem or error  # the version needs a package that is no longer installed
-    wanted = InstanceFilter(application_ids=[application.id])
+    wanted = InstanceFilter(application_ids=[application.id], statuses=ALIVE)
     instances = await list_instances(
         ctx, application.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN
     )
@@ -80,6 +81,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
         lines=[] if manifest is None else component_lines(manifest),
         graph=graph,
         instances=instances,
+        destroyed=await count_destroyed(ctx, application.organization_id, wanted),
         **(await _settings(request, application, problem) if tab == "settings" else {}),
     )
 

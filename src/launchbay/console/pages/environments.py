@@ -18,6 +18,7 @@ from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
+from launchbay.model.instance import ALIVE
 from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.values import parse_json
@@ -138,7 +139,7 @@ async def show(
     listed = await environments.list_environments(ctx, environment.organization_id)
     markers = await environments.read_markers(ctx, environment.id)
     offered = await environments.read_services(ctx, environment.id)
-    wanted = fleet.InstanceFilter(environment_ids=[environment.id])
+    wanted = fleet.InstanceFilter(environment_ids=[environment.id], statuses=ALIVE)
     instances = await fleet.list_instances(
         ctx, environment.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN
     )
@@ -168,6 +169,7 @@ async def show(
         services=await list_services(ctx, environment.organization_id),
         type_names={kind.id: kind.name for kind in await list_service_types(ctx, environment.organization_id)},
         instances=instances,
+        destroyed=await fleet.count_destroyed(ctx, environment.organization_id, wanted),
         offered_instances=await list_offered_instances(ctx, environment.id),
         seen=await _seen(request, problem),
         theirs=await _theirs(request) if isinstance(problem, PreconditionFailed) and not tab else "",

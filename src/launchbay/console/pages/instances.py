@@ -79,6 +79,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         found=found,
+        destroyed=await fleet.count_destroyed(ctx, organization_id, query.wanted) if query.has(STANDARD) else 0,
         labels=labels,
         query=query,
         standard=STANDARD,
@@ -230,4 +231,5 @@ def _earlier_query(request: PageRequest, applications: Mapping[str, str], enviro
         f"status:{statuses[status]}" if status in statuses else "",
         request.query("name") or "",
     ]
-    return " ".join(filter(None, terms))
+    named = " ".join(filter(None, terms))
+    return f"{named} {STANDARD}" if named and not terms[2] else named

@@ -14,7 +14,7 @@ from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.console.shell import NAVIGATION
 from launchbay.errors import LaunchbayError
-from launchbay.model.instance import InstanceStatus
+from launchbay.model.instance import ALIVE
 from launchbay.model.job import JobStatus
 from launchbay.usecases import archives, organizations, second_factors
 from launchbay.usecases.applications import list_applications
@@ -25,7 +25,6 @@ from launchbay.usecases.fleet import InstanceFilter, list_instances
 _FOUND = 6  # of each kind, in the palette
 _LAUNCHED = 2  # applications of this name that the palette offers to launch
 _LOOKED_AT = 30  # instances with the text in their names
-_NOT_DESTROYED = [each for each in InstanceStatus if each is not InstanceStatus.DESTROYED]
 
 
 class Verb(NamedTuple):
@@ -102,7 +101,7 @@ async def jump(request: PageRequest) -> Response:
         return request.fragment(
             "jump.html", acts=acts, verbs=(), instances=(), applications=(), environments=(), entries=()
         )
-    named = InstanceFilter(name_part=text, statuses=_NOT_DESTROYED)
+    named = InstanceFilter(name_part=text, statuses=ALIVE)
     found = None
     if text:
         found = await list_instances(ctx, organization_id, named, sort="name", after=None, count=_LOOKED_AT)
@@ -143,7 +142,7 @@ async def _acts(request: PageRequest, permissions: UiPermissions, key: str, verb
         return found
     wanted = InstanceFilter(
         name_part=name or None,
-        statuses=_NOT_DESTROYED,
+        statuses=ALIVE,
         job_statuses=[JobStatus.FAILED] if key == "resume" else None,
     )
     page = await list_instances(
