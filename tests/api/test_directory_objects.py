@@ -65,7 +65,7 @@ async def test_a_schedule_that_no_file_describes_is_refused_by_plan_and_put(api:
     [
         ("service", "type: builtin:cobalt_secure_store\n"),
         ("service-account", "description: Deploys\n"),
-        ("schedule", f"{YEARLY}bulk: {{ act: label, labels: {{ a: b }} }}\n"),
+        ("schedule", f"{YEARLY}bulk: {{ act: label, labels: {{ a: b }}, select: {{ all: true }} }}\n"),
     ],
 )
 async def test_puts_of_one_name_at_once_make_one_object(api: Api, kind: str, content: str) -> None:

@@ -214,7 +214,7 @@ def test_a_change_set_shows_and_makes_them(cli: Shell, tmp_path: Path) -> None:
         "applications/shop/manifest.yaml": GREETER,
         "git-sources/all.yaml": "account: Robot\nurl: https://git.example.org/a.git\npaused: true\n",
         "schedules/a.yaml": "cron: 0 0 1 1 *\napplication: shop\n",
-        "schedules/b.yaml": "cron: 0 0 1 1 *\nbulk: {act: label, labels: {a: b}}\n",
+        "schedules/b.yaml": "cron: 0 0 1 1 *\nbulk: {act: label, labels: {a: b}, select: {all: true}}\n",
     }
     result = cli.run("apply", str(written(tmp_path / "given", files)), "--change-set")
     assert result.exit_code == 0, result.output

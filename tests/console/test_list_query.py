@@ -11,6 +11,7 @@ from launchbay.console.list_query import (
     InstanceQuery,
     facet_of_names,
     page_by_name,
+    read_activity_query,
     read_instance_query,
     read_run_query,
     term,
@@ -58,11 +59,17 @@ def test_the_owner_is_a_person_by_name_or_the_user() -> None:
 @pytest.mark.parametrize(
     "text", ["status:odd", "app:nothing", "colour:red", "expires:soon", "label:=", "last-run:running"]
 )
-def test_a_term_that_is_not_understood_says_why_and_narrows_nothing(text: str) -> None:
-    query = read(text)
-    [found] = query.terms
-    assert found.problem
-    assert query.wanted == read("").wanted
+def test_a_term_that_is_not_understood_says_why_and_selects_nothing(text: str) -> None:
+    query = read(f"{text} status:failed")
+    assert query.terms[0].problem
+    assert text in str(query.problem)
+    assert query.wanted.statuses == ["nothing"]
+
+
+def test_an_unknown_field_names_the_nearest() -> None:
+    assert "Did you mean 'status'?" in str(read("statuss:failed").problem)
+    assert "Did you mean 'duration'?" in str(read_run_query("durations:>5s", {}, {}, {}, "7", NOW).problem)
+    assert "Did you mean 'since'?" in str(read_activity_query("sinc:7d", ["delete"], NOW).problem)
 
 
 def test_a_facet_adds_and_removes_its_term() -> None:

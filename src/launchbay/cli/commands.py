@@ -360,11 +360,14 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
         "application": options["application"] and names.application(options["application"]),
         "environment": options["environment"] and names.environment(options["environment"]),
         "q": options["search"],
+        "all": options["all_instances"],
     }
     select = {name: value for name, value in chosen.items() if value}
     if select:
         call = replace(call, body={**call.body, "select": {**(call.body.get("select") or {}), **select}})
-    _require_choice(call, "filters such as --status, --last, --label, --application, --environment and --search")
+    _require_choice(
+        call, "filters such as --status, --last, --label, --application, --environment and --search, or --all"
+    )
     document = answer(connection, call)
     if options["wait"] and document["id"]:  # a preview has none
         if connection.output == "table":
@@ -756,6 +759,7 @@ EXTENSIONS: Mapping[str, Extension] = {
         _create_bulk,
         [
             *choosing_options(labels="chosen_labels", words_in="names or labels; IDs from 8 characters on"),
+            click.Option(["--all", "all_instances"], is_flag=True, help="All instances. It takes no filter."),
             *waiting_options(
                 until="Wait until it ends, and exit with 1 unless it succeeded on all instances.", of_job=False
             ),

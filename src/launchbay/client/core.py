@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, Generic, TypeAlias, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 from uuid import uuid4
 
 import anyio
@@ -422,6 +422,20 @@ class _Known:
                     self._answers.popitem(last=False)
 
 
+_NEXT = re.compile(r'<([^>]*)>;\s*rel="?next"?')
+
+
+def next_page(call: Call[T], response: httpx.Response) -> Call[T] | None:
+    """Return the call of the next page, or None.
+
+    Only the query of the link counts: the path is the same.
+    """
+    found = _NEXT.search(response.headers.get("link", ""))
+    if found is None:
+        return None
+    return replace(call, query={name: values[-1] for name, values in parse_qs(urlsplit(found[1]).query).items()})
+
+
 class Core:
     """One server and one caller. Raises ValueError if the URL is invalid.
 
@@ -452,8 +466,20 @@ class Core:
         )
 
     def answer(self, call: Call[T]) -> Steps[T]:
-        """Make a call and return what it answers. Raises ApiError, ConnectionFailed and UnreadableAnswer."""
-        return call.value_of((yield from self.response(call)))
+        """Make a call and return what it answers.
+
+        That of a list has the pages that follow too, unless the query has a limit.
+        Raises ApiError, ConnectionFailed and UnreadableAnswer.
+        """
+        response = yield from self.response(call)
+        value = call.value_of(response)
+        if isinstance(value, list) and call.query.get("limit") is None:
+            while (following := next_page(call, response)) is not None:
+                response = yield from self.response(following)
+                more = following.value_of(response)
+                assert isinstance(more, list), "a page is what the list is"
+                value.extend(more)
+        return value
 
     def tagged(self, call: Call[T]) -> Steps["Tagged[T]"]:
         """Return the answer of a call with its tag, for `if_match` of a change."""

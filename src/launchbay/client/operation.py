@@ -111,7 +111,7 @@ class Operation(_Declared[P, T]):
 
 
 class BoundList(Generic[P, Whole, Each]):
-    """A list of a client: called, the whole list or the page that was asked for."""
+    """A list of a client: called, the whole list or, with `limit`, a page."""
 
     def __init__(self, caller: Any, listing: "ListOperation[P, Any]") -> None:
         self._caller = caller
@@ -119,7 +119,7 @@ class BoundList(Generic[P, Whole, Each]):
         self.__doc__ = listing.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Whole:
-        """Return the list, or a page of it with `limit`."""
+        """Return the list with all its pages, or with `limit` one page."""
         found: Whole = self._caller.perform(self._caller.core.answer(self._listing.call(*args, **kwargs)))
         return found
 

@@ -1208,7 +1208,7 @@ class Operations:
     ) -> Call[list[types.GenerationItem]]:
         """List the configurations of an instance that took effect. Permission: Read.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         """
 
@@ -1239,7 +1239,7 @@ class Operations:
     ) -> Call[list[types.TimelineEntry]]:
         """List the changes of an instance. Permission: Read.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         """
 
@@ -1564,13 +1564,20 @@ class Operations:
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/schedules"))
     def list_organization_schedules(
-        self, organization_id: str, *, since: int | None = None, until: int | None = None, limit: int | None = None
+        self,
+        organization_id: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        limit: int | None = None,
+        after: str | None = None,
     ) -> Call[list[types.FleetSchedule]]:
         """List what is scheduled on the instances of an organization. Permission: Read on each instance returned.
 
         `since`: Only schedules from this time on; by default, from now on.
         `until`: Only schedules before this time; by default, within 31 days.
         `limit`: Maximum number of items.
+        `after`: Where the page begins: from the `Link` of the page before.
         """
 
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/views"))
@@ -1650,7 +1657,7 @@ class Operations:
     ) -> Call[list[types.BulkItem]]:
         """List the bulk runs of an organization. Permission: Read.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         """
 
@@ -1669,7 +1676,7 @@ class Operations:
     ) -> Call[list[types.BulkInstance]]:
         """List the instances of a bulk run. Permission: Read on each instance returned.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         `status`: Only instances with this status.
         """
@@ -1735,7 +1742,7 @@ class Operations:
         """List the recurring schedules of an organization. Permission: Read on the instance or application of each
         one returned.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         `instance`: Only those of this instance.
         `application`: Only those of this application and its instances.
@@ -1921,7 +1928,7 @@ class Operations:
     ) -> Call[list[types.GitSyncDocument]]:
         """List what came of the last looks. Permission: Read on its account.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         """
 
@@ -1930,8 +1937,14 @@ class Operations:
         """Show what differs from the applied commit. Permission: Read on its account."""
 
     @list_operation(OperationSpec("GET", "/api/1/git-sources/{sourceId}/previews"))
-    def list_git_previews(self, git_source_id: str) -> Call[list[types.GitPreviewDocument]]:
-        """List the previews of pull requests. Permission: Read on its account."""
+    def list_git_previews(
+        self, git_source_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.GitPreviewDocument]]:
+        """List the previews of pull requests. Permission: Read on its account.
+
+        `limit`: Maximum number of items. A page has at most 1,000.
+        `after`: Only items after the one with this ID.
+        """
 
     @operation(OperationSpec("POST", "/api/1/git-sources/{sourceId}/events", media_type=JSON, public=True))
     def receive_git_event(self, git_source_id: str, body: Any) -> Call[None]:
@@ -1979,7 +1992,7 @@ class Operations:
     ) -> Call[list[types.ChangeSetItem]]:
         """List the change sets of an organization. Permission: Read.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         """
 
@@ -2046,7 +2059,7 @@ class Operations:
     ) -> Call[list[types.RolloutDocument]]:
         """List the roll-outs of an organization. Permission: Read.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         """
 
@@ -2078,7 +2091,7 @@ class Operations:
     ) -> Call[list[types.RolloutInstance]]:
         """List the instances of a roll-out. Permission: Read on each instance returned.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
         `status`: Only instances with this status.
         """
@@ -2109,7 +2122,7 @@ class Operations:
         """List the pending or the decided approvals of an organization. Permission: Read on the instance of each
         approval, or ApproveInstanceWorkflow on its workflow.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items.
         `after`: Only items after the one with this ID.
         `status`: `decided`: approved, rejected, expired or withdrawn ones, newest first; `status` says which.
         """
@@ -2120,7 +2133,7 @@ class Operations:
     ) -> Call[list[types.Approval]]:
         """List the approvals of an instance, pending and decided. Permission: Read.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items.
         `after`: Only items after the one with this ID.
         """
 
@@ -2253,7 +2266,7 @@ class Operations:
         """List the deliveries of a webhook, sent and pending. Permission: ManageUsers for all users of the
         organization, and Read for all instances.
 
-        `limit`: Maximum number of items. Default: all.
+        `limit`: Maximum number of items.
         `after`: Only items after the one with this ID.
         """
 

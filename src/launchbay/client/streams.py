@@ -6,18 +6,16 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import msgspec
 
-from launchbay.client.core import Call, Core, Effect, Emit, Pause, Stream, read, reason, unreadable
+from launchbay.client.core import Call, Core, Effect, Emit, Pause, Stream, next_page, read, reason, unreadable
 from launchbay.client.errors import ConnectionFailed, NotFound
 
 T = TypeVar("T")
 
 SILENCE_S = 45.0  # the server says every 15 s that it is there; after this the connection counts as dead
-_NEXT = re.compile(r'<([^>]*)>;\s*rel="?next"?')
 _SPACE = re.compile(r"[\s,]*")
 _AFTER_ITEM = re.compile(r"[\s,\]]")
 
@@ -40,7 +38,7 @@ def list_steps(core: Core, call: Call[list[T]]) -> Stream[T]:
                 yield Emit(item)
         else:
             response = yield from _chunks(core, current)
-        following = _next(current, response)
+        following = next_page(current, response)
 
 
 def _chunks(core: Core, call: Call[list[T]]) -> Generator[Effect | Emit[T], Any, httpx.Response]:
@@ -58,14 +56,6 @@ def _chunks(core: Core, call: Call[list[T]]) -> Generator[Effect | Emit[T], Any,
             raise unreadable(response, piece, error) from error
         if not piece:
             return response
-
-
-def _next(call: Call[list[T]], response: httpx.Response) -> Call[list[T]] | None:
-    """Return the call that the link of an answer leads to; only the query of it counts, the path is the same."""
-    found = _NEXT.search(response.headers.get("link", ""))
-    if found is None:
-        return None
-    return replace(call, query={name: values[-1] for name, values in parse_qs(urlsplit(found[1]).query).items()})
 
 
 class ArrayItems:

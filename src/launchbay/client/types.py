@@ -1248,7 +1248,7 @@ class BulkDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The filters of the organization's list of instances; without any, all instances."""
+    """The filters of the organization's list of instances, or `all` of them."""
 
     status: str | None = None
     last_status: str | None = None
@@ -1262,6 +1262,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: str | None = None
     name_part: str | None = None
     q: str | None = None
+    all: bool = False
 
 
 class BulkItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.cookies import is_form_token, require_same_origin_form, sent_cookie, session_cookie
 from launchbay.console import assets
-from launchbay.console.forms import Form, check_query, read_form
+from launchbay.console.forms import Form, read_form
 from launchbay.console.pages import (
     account,
     applications,
@@ -110,7 +110,7 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in declared]
     # The address of a form, as a page. It comes last, so that a page at the same address wins.
     routes += [
-        Route(page.path, _endpoint(replace(page, method="GET", handler=_form_only), deps), methods=["GET"])
+        Route(page.path, _endpoint(replace(page, method="GET", handler=_form_only, query=None), deps), methods=["GET"])
         for page in declared
         if page.method == "POST"
     ]
@@ -151,7 +151,7 @@ def _endpoint(route: PageRoute, deps: ConsoleDeps) -> Callable[[Request], Awaita
         request = PageRequest(http=http, deps=deps)
         try:
             request = await _authorize(route, http, deps)
-            check_query(http)
+            route.check_query(http)
             end_turn = await _begin_turn(request)
             try:
                 return await route.answer(request)

@@ -238,14 +238,6 @@ def _end_of_field(page: str, control: _Control) -> int:
     return page.index("</div>", at) + len("</div>") if kind == "textarea" and is_editor else at
 
 
-def check_query(request: Request) -> None:
-    """Raise BadRequest for a query that `read_form` would refuse."""
-    try:
-        decode_fields(request.scope["query_string"], CONSOLE_FORM_FIELDS)
-    except ValueError as error:
-        raise BadRequest("Invalid query string.", str(error)) from None
-
-
 SEEN = "seen"
 
 

@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from launchbay.errors import BadRequest
 from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.model.findings import Hints
 from launchbay.model.labels import read_selector
 from launchbay.usecases.fleet import InstanceFilter, JobFilter
 
@@ -35,7 +36,7 @@ RUN_STATUSES = {"succeeded": "Succeeded", "failed": "Failed", "in-progress": "Ex
 
 
 class Term(NamedTuple):
-    """A term of a query. `problem` says why it has no effect."""
+    """A term of a query. `problem` says why nothing fits: the term isn't understood."""
 
     text: str
     problem: str = ""
@@ -52,6 +53,15 @@ class Query:
     def text(self) -> str:
         """The whole query."""
         return " ".join(filter(None, (*(term.text for term in self.terms), self.words)))
+
+    @property
+    def problem(self) -> BadRequest | None:
+        """What isn't understood.
+
+        Such a query selects nothing: what it narrows would be wider than meant.
+        """
+        wrong = [f"{each.text}: {each.problem}" for each in self.terms if each.problem]
+        return BadRequest(*wrong[:_NAMED], code="InvalidFilter") if wrong else None
 
     def has(self, text: str) -> bool:
         return any(term.text == text for term in self.terms)
@@ -211,7 +221,7 @@ def read_instance_query(
         query.terms,
         query.words,
         InstanceFilter(
-            statuses=given.get("status") or None,
+            statuses=_statuses(query, given),
             job_statuses=given.get("last-run") or None,
             workflows=given.get("workflow") or None,
             application_ids=given.get("app") or None,
@@ -249,7 +259,7 @@ def read_run_query(
         query.terms,
         query.words,
         JobFilter(
-            statuses=given.get("status") or None,
+            statuses=_statuses(query, given),
             workflows=given.get("workflow") or None,
             application_ids=given.get("app") or None,
             environment_ids=given.get("env") or None,
@@ -278,6 +288,10 @@ def read_activity_query(text: str, kinds: Sequence[str], now: datetime) -> Activ
         since=_time(last.get("since"), now),
         until=_time(last.get("until"), now),
     )
+
+
+def _statuses(query: Query, given: Mapping[str, list[str]]) -> list[str] | None:
+    return [_NOTHING] if query.problem else given.get("status") or None
 
 
 def _time(text: str | None, now: datetime) -> datetime | None:
@@ -322,7 +336,9 @@ def _values(
 ) -> Sequence[str]:
     """Return what a term selects. Raises BadRequest for one that is not understood."""
     if field not in known and field not in fields:
-        raise BadRequest(f"There is no field {field}. Use one of these: {', '.join(sorted({*known, *fields}))}.")
+        names = sorted({*known, *fields})
+        hint = Hints().nearest(field.removeprefix("-"), names) or f" Use one of these: {', '.join(names)}."
+        raise BadRequest(f"There is no field {field}.{hint} A text with a colon needs quotation marks.")
     if field in known:
         if value.lower() not in known[field]:
             few = ", ".join(list(known[field])[:_NAMED])

@@ -2,7 +2,7 @@
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +23,10 @@ from launchbay.console.rendering import HEADERS, csv_line, live_event, redact_va
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, NotFound, PreconditionFailed
 from launchbay.ids import NamedRow
+from launchbay.limits import CONSOLE_FORM_FIELDS
+from launchbay.model.findings import Hints
+from launchbay.model.wrong_values import strange_parameters
+from launchbay.urlencoded import decode_fields
 from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.change_sets import list_asking
 from launchbay.usecases.context import AppContext, Context
@@ -141,6 +145,17 @@ class PageRequest:
     def query(self, name: str) -> str | None:
         """Return a field of the query, or None if it is missing or empty."""
         return self.http.query_params.get(name, "").strip() or None
+
+    def choice(self, name: str, choices: Iterable[str]) -> str | None:
+        """Return a field of the query that has one of these values.
+
+        None is a missing one. Raises BadRequest for another value.
+        """
+        given = self.query(name)
+        if given is not None and given not in (known := list(choices)):
+            hint = Hints().nearest(given, known) or f" Use one of these: {', '.join(known)}."
+            raise BadRequest(f"{name}: there is no {given[:40]!r}.{hint}", code="InvalidFilter")
+        return given
 
     def query_form(self) -> Form:
         """Return the fields of the query as a form. Links fill in forms that way."""
@@ -406,7 +421,8 @@ HandlerT = TypeVar("HandlerT", bound=Handler)
 class PageRoute:
     """A page, or the target of a form. A public one needs no session.
 
-    `again` shows the page of the form again, with the error if it is one of the `refusals`.
+    `again` shows the page of the form again, with the error if it is one of the `refusals`. `query` are the fields
+    that the address of the page may have; None is any, for forms that links fill in.
     """
 
     method: Literal["GET", "POST"]
@@ -415,6 +431,21 @@ class PageRoute:
     public: bool = False
     again: FormPage | None = None
     refusals: tuple[type[LaunchbayError], ...] = ()
+    query: frozenset[str] | None = frozenset()
+
+    def check_query(self, request: Request) -> None:
+        """Raise BadRequest for a query that the page can't read or doesn't know (decision 0163).
+
+        A page that shows more than was asked for, because a filter is mistyped, invites to act on all of it.
+        """
+        try:
+            fields = decode_fields(request.scope["query_string"], CONSOLE_FORM_FIELDS)
+        except ValueError as error:
+            raise BadRequest("Invalid query string.", str(error)) from None
+        if self.method == "POST" or self.public or self.query is None:
+            return
+        for sentence in strange_parameters(fields, self.query):
+            raise BadRequest(f"{sentence} Leave it out otherwise.", code="InvalidQuery")
 
     async def answer(self, request: PageRequest) -> Response:
         try:
@@ -442,8 +473,11 @@ class Routes:
     def __iter__(self) -> Iterator[PageRoute]:
         return iter(self._routes)
 
-    def get(self, path: str, *, public: bool = False) -> Callable[[HandlerT], HandlerT]:
-        return self._declare(lambda handler: PageRoute("GET", path, handler, public))
+    def get(
+        self, path: str, *, public: bool = False, query: Iterable[str] | None = ()
+    ) -> Callable[[HandlerT], HandlerT]:
+        known = None if query is None else frozenset(query)
+        return self._declare(lambda handler: PageRoute("GET", path, handler, public, query=known))
 
     def post(
         self,

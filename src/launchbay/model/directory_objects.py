@@ -93,6 +93,7 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, ren
     name_part: str | None = None
     search: str | None = None
     labels: str | None = None
+    all: bool = False  # instead of a filter
 
 
 class Bulk(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):

@@ -1,11 +1,13 @@
 """What is wrong with a value of a wrong type, in plain words."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+
+from launchbay.model.findings import Hints
 
 _PLACE = re.compile(r"(.*?) - at (?:`?key`? in )?`\$(.*)`", re.DOTALL)
 _PATH_PART = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
@@ -205,3 +207,18 @@ def _replaced(document: Any, keys: Sequence[Key], value: Any) -> Any:
     if isinstance(keys[0], str):
         return {**document, keys[0]: inner}
     return [*document[: keys[0]], inner, *document[keys[0] + 1 :]]
+
+
+def strange_parameters(fields: Mapping[str, Sequence[str]], known: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each unknown or repeated parameter of a query.
+
+    `fields` are the values by name; `known` are the names that the endpoint or the page declares.
+    """
+    hints = Hints()
+    for name, texts in fields.items():
+        shown = name[:_NAME_SHOWN]
+        if name not in known:
+            names = f" Known: {', '.join(sorted(known))}." if known else " None are known here."
+            yield f"The query parameter {shown!r} is unknown.{hints.nearest(name, known) or names}"
+        elif len(texts) > 1:
+            yield f"The query parameter {shown!r} is given {len(texts)} times: only its first value counts."

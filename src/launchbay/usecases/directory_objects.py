@@ -570,6 +570,7 @@ async def _bulk_by_name(names: _Names, doing: Doing) -> Bulk:
             name_part=wanted.name_part,
             search=wanted.search,
             labels=wanted.labels,
+            all=wanted == InstanceFilter(id_chars=wanted.id_chars),
         ),
         max_parallel=doing.max_parallel,
         stop_after_failures=doing.stop_after_failures,
@@ -588,7 +589,16 @@ async def _optional(
 
 async def _bulk_by_id(names: _Names, bulk: Bulk) -> Doing:
     given = bulk.select
-    for field_name, value in as_values(given).items():
+    chosen = as_values(given)
+    if not chosen:
+        raise BadRequest(
+            "select has no filter, which would choose every instance of the organization.",
+            "Give a filter, or say all: true if you mean every instance.",
+            code="NothingChosen",
+        )
+    if given.all and len(chosen) > 1:
+        raise BadRequest("select: all goes without a filter. Leave out one of them.", code="InvalidFilter")
+    for field_name, value in chosen.items():
         if value in ("", []) or (isinstance(value, str) and not value.strip()):
             raise BadRequest(f"select: {field_name} is empty. Leave it out, or give it a value.", code="InvalidFilter")
     for field_name, values, known in (

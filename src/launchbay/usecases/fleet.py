@@ -100,6 +100,9 @@ _CANDIDATES = 2_000
 _TIMED_JOBS = 20_000
 
 
+_DUE = "due"  # the order of schedules
+
+
 class Cursor(NamedTuple):
     """A place in a list: after the item with this value and ID.
 
@@ -483,19 +486,29 @@ async def list_expiries(
 
 
 async def list_schedules(
-    ctx: Context, organization_id: str, *, since: datetime, until: datetime, count: int
+    ctx: Context, organization_id: str, *, since: datetime, until: datetime, count: int, after: str | None = None
 ) -> list[FleetScheduleRow]:
-    """Return what is scheduled in a time, on instances that the caller may read, the next one first."""
+    """Return what is scheduled in a time, on instances that the caller may read, the next one first.
+
+    `after` is the cursor of a page (`schedule_cursor`). Raises BadRequest for another one.
+    """
+    cursor = None if after is None else read_cursor(after, _DUE, is_time=True)
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
         return await schedules.list_by_organization(
             work.connection,
             organization_id=organization.id,
-            since=since,
+            since=since if cursor is None else datetime.fromisoformat(cursor.value),
+            after_id="" if cursor is None else cursor.id,
             until=until,
             **visible(work.lookup.grants(organization.id), Permission.READ),
             count=count,
         )
+
+
+def schedule_cursor(row: FleetScheduleRow) -> str:
+    """Return the cursor of a page that ends with this schedule."""
+    return Cursor(_DUE, row.due_at.isoformat(), row.id).to_text()
 
 
 class SavedView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -142,11 +142,11 @@ async def _put_preview(connection: Connection, source_id: str, event: PullReques
     )
 
 
-async def list_git_previews(ctx: Context, source_id: str) -> list[PreviewRow]:
-    """Return the previews of a source's pull requests, the newest first."""
+async def list_git_previews(ctx: Context, source_id: str, *, before: int | None, count: int) -> list[PreviewRow]:
+    """Return previews of pull requests with numbers below `before`, the newest first."""
     async with ctx.read() as work:
         found = await work.lookup.git_source(source_id, Permission.READ)
-        return await store.list_previews(work.connection, source_id=found.id, count=limits.PAGE_ROWS_MAX)
+        return await store.list_previews(work.connection, source_id=found.id, before=before, count=count)
 
 
 class PreviewRunner:
@@ -334,7 +334,7 @@ class PreviewRunner:
                 await self._finish(row, commit=row.applied, preview_id=None, instance_id=None)
 
     async def _is_there(self, connection: Connection, row: TakenPreviewRow) -> bool:
-        rows = await store.list_previews(connection, source_id=row.source_id, count=limits.PAGE_ROWS_MAX)
+        rows = await store.list_previews(connection, source_id=row.source_id, before=row.number + 1, count=1)
         return any(each.number == row.number and each.instance_id is not None for each in rows)
 
     async def _hold(self, connection: Connection, row: TakenPreviewRow) -> None:

@@ -202,7 +202,9 @@ class Dispatcher:
                     end_turn = state.pop("end_turn", None)
                     await write_events(response, scope["method"], receive, send, still_allowed, end_turn)
             else:
-                await self._answering(endpoint, scope["method"], headers, receive, send, begin_turn).write(response)
+                added = state.get("added", ())
+                answering = self._answering(endpoint, scope["method"], headers, receive, send, begin_turn, added)
+                await answering.write(response)
         except ClientDisconnect:
             state["client_gone"] = True
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
@@ -219,8 +221,10 @@ class Dispatcher:
         receive: Receive,
         send: Send,
         begin_turn: "BeginTurn",
+        added: Headers,
     ) -> "_Answering":
         found = _Answering(method, receive, send, begin_turn)
+        found.added = added
         if conditions.has_tag(endpoint):
             found.is_tagged = True
             found.condition = headers.get("if-none-match")
@@ -307,17 +311,17 @@ class Dispatcher:
                 if endpoint.waits is None:
                     scope["state"]["end_turn"] = await self._begin_turn(scope["state"]["tenant"], endpoint)
         query_string: bytes = scope["query_string"]
-        query = read_query(query_string, endpoint.query) if endpoint.query is not None else None
+        query, warnings = read_query(query_string, endpoint.query, refuses_unknown=endpoint.refuses_unknown_parameters)
         body: Any = None
-        warnings: tuple[str, ...] = ()
         if endpoint.body is not None:
-            body, warnings = await read_body(
+            body, ignored = await read_body(
                 endpoint.body,
                 headers,
                 body_reader,
                 field_errors=endpoint.field_errors,
                 manifest_bytes=self._services.manifest_bytes,
             )
+            warnings += ignored
         path = _canonical(path)
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         call: Request[Any, Any] = Request(
@@ -335,7 +339,10 @@ class Dispatcher:
         if endpoint.waits is not None:
             await self._wait(scope["state"], endpoint, call, body_reader, receive, began_s)
         if endpoint.method == "GET":
-            return response_of(await endpoint.handler(call))
+            response = response_of(await endpoint.handler(call))
+            listed = responses.list_headers(query, response) if endpoint.is_list else ()
+            scope["state"]["added"] = (*responses.warning_headers(warnings), *listed)
+            return response
         respond = partial(self._respond_if_matches, endpoint, call)
         if not endpoint.starts_job:
             return await self._respond_once(endpoint, call, respond)
@@ -460,6 +467,7 @@ class _Answering:
     """Writes one response: in one piece with its tag, or as a stream."""
 
     def __init__(self, method: str, receive: Receive, send: Send, begin_turn: BeginTurn) -> None:
+        self.added: Headers = ()  # which the tag doesn't cover: the object is the same however it was asked for
         self.is_tagged = False
         self.condition: str | None = None  # If-None-Match
         self.item_tags: Literal["strong", "weak"] | None = None
@@ -487,7 +495,8 @@ class _Answering:
                     await chunks.aclose()
         elif isinstance(response, Versioned):
             if not await self._is_known(response.tag):
-                await _send_buffered(self._send, 200, JSON, await response.make(), (("ETag", response.tag),))
+                headers = (("ETag", response.tag), *self.added)
+                await _send_buffered(self._send, 200, JSON, await response.make(), headers)
         else:
             media_type, data = responses.encode_buffered(response)
             status = response.status if isinstance(response, HTMLResponse) else 200
@@ -506,7 +515,7 @@ class _Answering:
             if await self._is_known(tag):
                 return
             headers = (*headers, ("ETag", tag))
-        await _send_buffered(self._send, status, media_type, data, headers)
+        await _send_buffered(self._send, status, media_type, data, (*headers, *self.added))
 
     async def _is_known(self, tag: str) -> bool:
         if self.condition is None or not conditions.matches(self.condition, tag, weak=True):
@@ -522,8 +531,9 @@ class _Answering:
         return conditions.with_item_tags(items, strong=self.item_tags == "strong")
 
     async def _start(self, response: JSONStream) -> None:
-        headers = response.headers if self.item_tags is None else (*response.headers, _APPLIED)
-        await self._send({"type": "http.response.start", "status": 200, "headers": _encoded(JSON, None, headers)})
+        applied = () if self.item_tags is None else (_APPLIED,)
+        headers = _encoded(JSON, None, (*response.headers, *applied, *self.added))
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _write_stream(self, chunks: AsyncIterator[Sequence[Any]], response: JSONStream) -> None:
         """Send a list: buffered if it is one chunk, else as a stream.
@@ -555,7 +565,7 @@ class _Answering:
         gone = asyncio.create_task(until_disconnect(self._receive))
         try:
             chunk = await _next_text(chunks, self._begin_turn)
-            head = _encoded(response.media_type, None, response.headers)
+            head = _encoded(response.media_type, None, (*response.headers, *self.added))
             await self._send({"type": "http.response.start", "status": 200, "headers": head})
             while chunk is not None and self._method != "HEAD":
                 if gone.done():

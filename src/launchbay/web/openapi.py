@@ -157,6 +157,15 @@ _WARNINGS: Schema = {
         "warnings.",
     }
 }
+_LIST: Schema = {
+    "Launchbay-List": {
+        "schema": {"type": "string", "enum": ["complete", "page"]},
+        "description": "Whether this answer has all items that fit, or is a page of them.",
+    }
+}
+_LINK: Schema = {
+    "Link": {"schema": {"type": "string"}, "description": 'The next page: `<…>; rel="next"`. Missing on the last one.'}
+}
 _REQUEST_ID: Schema = {
     "X-Request-Id": {"schema": {"type": "string"}, "description": "The ID of this request in the log."}
 }
@@ -229,6 +238,7 @@ def _operation(endpoint: Endpoint, schemas: _Schemas) -> Schema:
         operation["security"] = []
     if endpoint.extension:
         operation["x-addition"] = True
+    operation["x-unknown-parameters"] = "refused" if endpoint.refuses_unknown_parameters else "ignored with a warning"
     parameters = _parameters(endpoint, schemas)
     if parameters:
         operation["parameters"] = parameters
@@ -355,10 +365,22 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     if returns.example is not None:
         content["example"] = returns.example
     can_ask = endpoint.query is not None and issubclass(endpoint.query, IncludeQuery)
-    warns = can_ask or isinstance(endpoint.body, JsonBody)
+    warns = can_ask or isinstance(endpoint.body, JsonBody) or not endpoint.refuses_unknown_parameters
     headers = {**_REQUEST_ID, **(_JOB if endpoint.starts_job else {}), **(_WARNINGS if warns else {})}
+    description = returns.description
+    if endpoint.is_list:
+        names = () if endpoint.query is None else endpoint.query.__struct_encode_fields__
+        headers |= _LIST | (_LINK if "limit" in names else {})
+        description += f" {_listed(endpoint.page_items, has_pages='limit' in names)}"
     contents = {returns.media_type: content, **{kind: _OTHER_FORMS.get(kind, {}) for kind in returns.also}}
-    return {"description": returns.description, "headers": headers, "content": contents}
+    return {"description": description, "headers": headers, "content": contents}
+
+
+def _listed(page_items: int | None, *, has_pages: bool) -> str:
+    """Return the sentence that says whether a list is complete."""
+    if page_items is not None:
+        return f"Always in pages: of {page_items:,} without `limit`."
+    return "Complete without `limit`." if has_pages else "Always complete."
 
 
 def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:

@@ -16,7 +16,7 @@ from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedB
 from launchbay.ids import canonical_id
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
 from launchbay.model.scalars import settled
-from launchbay.model.wrong_values import alternatives, types_inside, wrong_value
+from launchbay.model.wrong_values import alternatives, strange_parameters, types_inside, wrong_value
 from launchbay.urlencoded import MEDIA_TYPE as FORM
 from launchbay.urlencoded import decode_fields
 from launchbay.usecases.context import AppContext, Context
@@ -185,18 +185,34 @@ async def read_body(
     return await asyncio.to_thread(_json, data, wanted, field_errors=field_errors)
 
 
-def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None) -> Any:
-    """Return the query as the endpoint's struct. Ignores unknown parameters and repetitions. Raises BadRequest."""
-    if wanted is None:
-        return None
-    return _read_query(query_string, wanted) if query_string else _no_query(wanted)
+class ReadQuery(NamedTuple):
+    """A decoded query, and warnings of what was ignored in it."""
+
+    value: Any
+    warnings: tuple[str, ...] = ()
 
 
-def _read_query(query_string: bytes, wanted: type[msgspec.Struct]) -> Any:
+def read_query(query_string: bytes, wanted: type[msgspec.Struct] | None, *, refuses_unknown: bool) -> ReadQuery:
+    """Return the query as the endpoint's struct, which declares its parameters; None declares none.
+
+    Unknown parameters and repetitions are refused or ignored with a warning (decision 0163). Raises BadRequest.
+    """
+    if not query_string:
+        return ReadQuery(None if wanted is None else _no_query(wanted))
     try:
-        values = {name: texts[0] for name, texts in decode_fields(query_string, QUERY_FIELDS).items()}
+        fields = decode_fields(query_string, QUERY_FIELDS)
     except ValueError as error:
+        if wanted is None and not refuses_unknown:
+            return ReadQuery(None)
         raise BadRequest("Invalid query string.", str(error)) from None
+    strange = list(strange_parameters(fields, () if wanted is None else wanted.__struct_encode_fields__))
+    if strange and refuses_unknown:
+        raise BadRequest(f"{strange[0]} Leave it out otherwise.", code="InvalidQuery")
+    value = None if wanted is None else _typed_query({name: texts[0] for name, texts in fields.items()}, wanted)
+    return ReadQuery(value, tuple(f"{each} It was ignored." for each in strange))
+
+
+def _typed_query(values: dict[str, str], wanted: type[msgspec.Struct]) -> Any:
     for name in values.keys() & ID_FIELDS:
         values[name] = ",".join(map(canonical_id, values[name].split(",")))
     try:
@@ -209,7 +225,7 @@ def _read_query(query_string: bytes, wanted: type[msgspec.Struct]) -> Any:
 @lru_cache
 def _no_query(wanted: type[msgspec.Struct]) -> Any:
     """Return the query of a request that has none. All share it: these structs are frozen."""
-    return _read_query(b"", wanted)
+    return _typed_query({}, wanted)
 
 
 def header_map(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:

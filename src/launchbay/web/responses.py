@@ -19,7 +19,7 @@ from starlette.types import Receive, Send
 from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError
-from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX, WARNINGS_HEADER_BYTES
+from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX, PAGE_ROWS, PAGE_ROWS_MAX, WARNINGS_HEADER_BYTES
 from launchbay.model.lifetimes import IfExists
 from launchbay.planning import StartedJob
 from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
@@ -189,8 +189,7 @@ def warned(request: Request[Any, Any], response: Response) -> Response:
     if not warnings:
         return response
     can_ask = isinstance(request.query, IncludeQuery)
-    text = _header_text([_sentence(each) for each in warnings], can_ask=can_ask)
-    headers = (*response.headers, (WARNINGS_HEADER, text))
+    headers = (*response.headers, *warning_headers([_sentence(each) for each in warnings], can_ask=can_ask))
     value = response.value
     if includes(request, "warnings"):
         value = {**msgspec.to_builtins(value), "warnings": warnings}
@@ -206,6 +205,11 @@ def _sentence(warning: Any) -> str:
     if isinstance(warning, str):
         return warning
     return f"Line {warning.line}, column {warning.column}: {warning.message}"
+
+
+def warning_headers(warnings: Sequence[str], *, can_ask: bool = False) -> Headers:
+    """Return the header with these sentences, if there are any."""
+    return ((WARNINGS_HEADER, _header_text(warnings, can_ask=can_ask)),) if warnings else ()
 
 
 def _header_text(texts: Sequence[str], *, can_ask: bool) -> str:
@@ -269,8 +273,11 @@ def first_moment(at_ms: int | None) -> datetime | None:
     return None if at_ms is None else from_ms(at_ms) - timedelta(microseconds=500)
 
 
+_PAGED = f"A page has at most {PAGE_ROWS_MAX:,}."
+
+
 class Paging(msgspec.Struct, frozen=True):
-    """The query of every list. Without `limit` there are no pages."""
+    """The query of a list that is complete without `limit` (decision 0164)."""
 
     limit: (
         Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of items. Default: all.")]
@@ -284,9 +291,29 @@ class Paging(msgspec.Struct, frozen=True):
         | None
     ) = None
 
-    def limit_or_max(self) -> int:
-        """Return the limit, for lists that are always bounded."""
-        return LIST_LIMIT_MAX if self.limit is None else self.limit
+
+class Pages(Paging, frozen=True):
+    """The query of a list that always has pages."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description=f"Maximum number of items. {_PAGED}")] = (
+        PAGE_ROWS
+    )
+
+
+class LongPages(Paging, frozen=True):
+    """The query of a list that always has pages, of many items."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_LIMIT_MAX, description="Maximum number of items.")] = (
+        LIST_LIMIT_MAX
+    )
+
+
+class WordPaging(Paging, frozen=True):
+    """The query of a list whose IDs are words, such as hosts."""
+
+    after: Annotated[str, msgspec.Meta(max_length=255, description="Only items after the one with this ID.")] | None = (
+        None
+    )
 
 
 class LabeledPaging(Paging, frozen=True):
@@ -295,6 +322,22 @@ class LabeledPaging(Paging, frozen=True):
     labels: Annotated[
         str | None, msgspec.Meta(description="Only objects with these labels, such as `team=web,tier!=db`.")
     ] = None
+
+
+LIST_HEADER = "Launchbay-List"
+
+
+def list_headers(query: Any, response: Response) -> Headers:
+    """Return the header that says whether a list is complete (decision 0164).
+
+    A page begins after an item, or has a link to the next one. Lines of a log may be the last ones only.
+    """
+    if isinstance(response, EventStreamResponse | Versioned):
+        return ()
+    is_cut = isinstance(response, TextStream) and getattr(query, "limit", None) is not None
+    begins = any(getattr(query, name, None) for name in ("after", "tail"))
+    has_next = any(name == "Link" for name, _ in response.headers)
+    return ((LIST_HEADER, "page" if is_cut or begins or has_next else "complete"),)
 
 
 def encode_buffered(response: BufferedResponse) -> tuple[str, bytes]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_type_hints
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, get_origin, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -88,6 +88,28 @@ class Endpoint:
     def parameters(self) -> tuple[str, ...]:
         return tuple(_PARAMETER_NAME.findall(self.path))
 
+    @property
+    def refuses_unknown_parameters(self) -> bool:
+        """Whether a query with an unknown parameter is 400 (decision 0163).
+
+        Established clients may send more. To public endpoints, browsers, probes and sign-in providers add theirs.
+        """
+        return self.extension and not self.public
+
+    @property
+    def is_list(self) -> bool:
+        return self.method == "GET" and get_origin(self.returns.type) is list
+
+    @property
+    def page_items(self) -> int | None:
+        """The size of a page by default; None of a complete list."""
+        limit = (
+            None
+            if self.query is None
+            else next((each.default for each in msgspec.structs.fields(self.query) if each.name == "limit"), None)
+        )
+        return limit if isinstance(limit, int) else None
+
     def types(self) -> tuple[Any, ...]:
         """Return the types in requests and responses, for the documentation."""
         body = self.body.type if isinstance(self.body, JsonBody | FormBody) else None
@@ -105,7 +127,7 @@ class Endpoint:
             statuses |= {401} if self.permission.startswith("None") else {401, 403}
         if self.body is not None:
             statuses |= {400, 413}
-        if self.query is not None or self.idempotency_key:
+        if self.query is not None or self.idempotency_key or self.refuses_unknown_parameters:
             statuses.add(400)
         if any(is_id_parameter(name) for name in self.parameters()):
             statuses.add(404)

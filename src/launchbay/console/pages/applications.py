@@ -8,7 +8,7 @@ from starlette.responses import Response
 from launchbay.auth.permissions import Permission
 from launchbay.console.graph import component_lines
 from launchbay.console.list_query import page_by_name
-from launchbay.console.pages.components import ShownGraph, manifest_graph, read_graph_query
+from launchbay.console.pages.components import GRAPH_FIELDS, ShownGraph, manifest_graph, read_graph_query
 from launchbay.console.pages.overview import health_by
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
 from launchbay.console.request import HOME, PageRequest, Routes
@@ -31,7 +31,7 @@ _INSTANCES_SHOWN = 10
 routes = Routes()
 
 
-@routes.get("/console/organizations/{id}/applications")
+@routes.get("/console/organizations/{id}/applications", query=("after", "q"))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     every = await applications.list_applications(request.ctx, organization_id)
@@ -56,7 +56,7 @@ async def create(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/applications/{created}/manifest", "Application created. Now write its manifest.")
 
 
-@routes.get("/console/applications/{id}")
+@routes.get("/console/applications/{id}", query=GRAPH_FIELDS)
 async def show(request: PageRequest, problem: LaunchbayError | None = None, tab: str = "overview") -> Response:
     """Show the components and newest instances of an application, or its settings."""
     ctx = request.ctx

@@ -29,15 +29,14 @@ VIEWS = ("mine", "asked", "open", "decided")
 _MOST = 2_000  # pending ones that the page looks at
 
 
-@routes.get("/console/organizations/{id}/approvals")
+@routes.get("/console/organizations/{id}/approvals", query=("after", "view"))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show approvals: those for the user, asked by the user, all open ones, or the decided ones.
 
     The form of an answer names the organization.
     """
     organization_id = request.form.text("organization", request.path("id"))
-    view = request.query("view")
-    view = view if view in VIEWS else "mine"
+    view = request.choice("view", VIEWS) or "mine"
     pending = await approvals.list_pending_approvals(request.ctx, organization_id, after=None, count=_MOST)
     permissions = await request.permissions(organization_id)
     user_id = request.actor.user_id

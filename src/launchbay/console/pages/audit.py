@@ -238,7 +238,7 @@ class Told(NamedTuple):
     changes: Sequence[Change]
 
 
-@routes.get("/console/organizations/{id}/audit")
+@routes.get("/console/organizations/{id}/audit", query=("actor", "before", "object", "q"))
 async def show_audit_log(request: PageRequest) -> Response:
     """Show a page of the entries that fit a query, the newest first."""
     organization_id = request.path("id")
@@ -259,6 +259,7 @@ async def show_audit_log(request: PageRequest) -> Response:
         section="audit",
         organization_id=organization_id,
         problem=problem,
+        status=None if query.problem is None else request.deps.status_of(query.problem),
         names=names,
         days=_by_day([told(organization_id, row, names) for row in shown], request.now()),
         next_before=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
@@ -292,7 +293,12 @@ def _read_query(request: PageRequest) -> ActivityQuery:
 
 
 async def _choose(request: PageRequest, query: ActivityQuery) -> Chosen:
-    """Find the person and the object that a query names."""
+    """Find the person and the object that a query names.
+
+    One that isn't understood selects nothing.
+    """
+    if query.problem is not None:
+        return Chosen(None, ())
     by = request.actor.user_id if query.by == "me" else query.by
     person, people = await _resolve(request, by, is_person=True)
     about, objects = await _resolve(request, query.on, is_person=False)
@@ -306,10 +312,13 @@ async def _choose(request: PageRequest, query: ActivityQuery) -> Chosen:
     return Chosen(None if unknown else wanted, unknown)
 
 
-@routes.get("/console/organizations/{id}/audit/export")
+@routes.get("/console/organizations/{id}/audit/export", query=("actor", "format", "object", "q"))
 async def export(request: PageRequest) -> Response:
     """Send the entries that fit a query, as CSV or JSON."""
-    chosen = await _choose(request, _read_query(request))
+    query = _read_query(request)
+    chosen = await _choose(request, query)
+    if query.problem is not None:
+        raise query.problem
     if chosen.wanted is None:
         names = ", ".join(name for _, name, _ in chosen.unknown)
         raise BadRequest(f"No person or object, or more than one, is called {names}. Choose one in the list first.")

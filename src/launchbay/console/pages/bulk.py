@@ -80,7 +80,7 @@ class Relabeled(NamedTuple):
     after: str
 
 
-@routes.get("/console/organizations/{id}/bulk")
+@routes.get("/console/organizations/{id}/bulk", query=("after",))
 async def list_all(request: PageRequest) -> Response:
     organization_id, after = request.path("id"), request.query("after")
     rows = await bulk.list_bulk_runs(request.ctx, organization_id, after=after, count=CONSOLE_PAGE_ROWS + 1)
@@ -95,7 +95,7 @@ async def list_all(request: PageRequest) -> Response:
     )
 
 
-@routes.get("/console/organizations/{id}/bulk/new")
+@routes.get("/console/organizations/{id}/bulk/new", query=None)
 async def form_page(
     request: PageRequest, problem: LaunchbayError | None = None, chosen: Sequence[ChosenInstance] | None = None
 ) -> Response:
@@ -164,13 +164,12 @@ async def create(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/organizations/{organization_id}/bulk/{bulk_id}")
 
 
-@routes.get("/console/organizations/{id}/bulk/{bulk}")
+@routes.get("/console/organizations/{id}/bulk/{bulk}", query=("after", "status"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show how far a bulk run is, with the result of each instance."""
     ctx, organization_id = request.ctx, request.path("id")
     run = await bulk.read_bulk(ctx, request.path("bulk"))
-    status = request.query("status")
-    status = status if status in STATUSES else None
+    status = request.choice("status", STATUSES)
     after = forms.parse_number(request.query("after"), 6) or 0
     rows = await bulk.list_bulk_instances(ctx, run.id, status=status, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = rows[:CONSOLE_PAGE_ROWS]
@@ -261,9 +260,8 @@ async def _selection(
     people = await user_names(request, organization_id)
     text = given.text("q")
     query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
-    wrong = [term for term in query.terms if term.problem]
-    if wrong:
-        raise BadRequest(f"{wrong[0].text}: {wrong[0].problem}", code="InvalidFilter")
+    if query.problem is not None:
+        raise query.problem
     return None, query.wanted
 
 

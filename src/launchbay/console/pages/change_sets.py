@@ -92,7 +92,7 @@ class Total(NamedTuple):
     permissions: list[tuple[str, str]]
 
 
-@routes.get("/console/organizations/{id}/changes")
+@routes.get("/console/organizations/{id}/changes", query=("after",))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the change sets of an organization, and who approves them.
 
@@ -158,7 +158,7 @@ async def _roles(request: PageRequest, organization_id: str) -> dict[str, str]:
         return {}
 
 
-@routes.get("/console/organizations/{id}/changes/{change}")
+@routes.get("/console/organizations/{id}/changes/{change}", query=("after", "compare"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what a change set does, who decides, and what became of it."""
     ctx, organization_id = request.ctx, request.path("id")

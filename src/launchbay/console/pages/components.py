@@ -94,6 +94,9 @@ class GraphQuery:
         return {name: value for name, value in fields.items() if value}
 
 
+GRAPH_FIELDS = ("focus", "group", "only", "open", "q", "view")  # of the address of a page with a graph
+
+
 def read_graph_query(request: PageRequest) -> GraphQuery:
     opened = request.query("open")
     wanted = request.query("group")
@@ -440,7 +443,7 @@ def _publishes(component: Component) -> list[tuple[str, str]]:
     return [(pin.key, str(pin.type)) for pin in component.pins.values() if str(pin.type).startswith("publish-signal")]
 
 
-@routes.get("/console/instances/{id}/components")
+@routes.get("/console/instances/{id}/components", query=(*GRAPH_FIELDS, "first"))
 async def show(request: PageRequest) -> Response:
     """Show the components of an instance, as a graph or as a list."""
     view = await view_instance(request, request.path("id"))
@@ -476,7 +479,7 @@ async def show(request: PageRequest) -> Response:
     )
 
 
-@routes.get("/console/instances/{id}/components/card")
+@routes.get("/console/instances/{id}/components/card", query=GRAPH_FIELDS)
 async def show_card(request: PageRequest) -> Response:
     """Return the card of one component, which a script inserts next to the graph."""
     view = await view_instance(request, request.path("id"))

@@ -49,7 +49,7 @@ class _Draft(Draft):
     fingerprint: str = ""
 
 
-@routes.get("/console/instances/{id}/configuration")
+@routes.get("/console/instances/{id}/configuration", query=("show", "version"))
 async def form_page(request: PageRequest) -> Response:
     """Show the current configuration, with the fields of the chosen version."""
     return await _show(request, await _draft(request, request.query("version")))

@@ -55,7 +55,7 @@ class Row(NamedTuple):
     approval: str = ""
 
 
-@routes.get("/console/organizations/{id}/environments")
+@routes.get("/console/organizations/{id}/environments", query=("after", "q"))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the environments, and where the first of them differ."""
     organization_id = request.path("id")

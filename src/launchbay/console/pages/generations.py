@@ -89,7 +89,7 @@ async def show_rollback(request: PageRequest) -> Response:
     return request.redirect(f"{_path(instance_id)}/{number}")
 
 
-@routes.get("/console/instances/{id}/generations/{number}")
+@routes.get("/console/instances/{id}/generations/{number}", query=("against",))
 async def show(request: PageRequest) -> Response:
     """Compare a generation with another configuration; show what going back does."""
     return await _show(request, None)

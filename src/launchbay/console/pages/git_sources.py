@@ -10,7 +10,7 @@ from launchbay.console.forms import parse_object
 from launchbay.console.rendering import pretty
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
-from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS, INTERVAL_LONGEST_MS
+from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS, INTERVAL_LONGEST_MS, PAGE_ROWS_MAX
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.lifetimes import duration
 from launchbay.model.wrong_values import converted
@@ -74,7 +74,7 @@ async def create(request: PageRequest) -> Response:
     return request.redirect(target, "Source created. Launchbay looks at the branch.")
 
 
-@routes.get("/console/organizations/{id}/git-sources/{source}")
+@routes.get("/console/organizations/{id}/git-sources/{source}", query=("after",))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     source = await _source(request)
@@ -102,7 +102,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         drift=drift,
         drift_problem=drift_problem,
         syncs=[(each, read_changes(each.changes)) for each in shown],
-        previews=await forges.list_git_previews(request.ctx, source.id),
+        previews=await forges.list_git_previews(request.ctx, source.id, before=None, count=PAGE_ROWS_MAX),
         next_after=shown[-1].id if len(syncs) > CONSOLE_PAGE_ROWS else None,
     )
 

@@ -30,6 +30,7 @@ from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.audit import told
 from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.pages.components import (
+    GRAPH_FIELDS,
     Components,
     component_card,
     component_row,
@@ -213,7 +214,7 @@ def live_values(view: InstanceView, components: Components | None = None) -> dic
     }
 
 
-@routes.get("/console/instances/{id}")
+@routes.get("/console/instances/{id}", query=GRAPH_FIELDS)
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what is broken, the endpoints, the components and the last run."""
     view = await view_instance(request, request.path("id"))
@@ -290,7 +291,7 @@ async def show_schedules(request: PageRequest, problem: LaunchbayError | None = 
     )
 
 
-@routes.get("/console/instances/{id}/activity")
+@routes.get("/console/instances/{id}/activity", query=("before", "changedBefore"))
 async def show_activity(request: PageRequest) -> Response:
     """Show what people and programs did with the instance, the newest first."""
     values = await tab_values(request, "activity")
@@ -400,7 +401,7 @@ async def show_settings(request: PageRequest, problem: LaunchbayError | None = N
 _SETTING_PATHS = {"labels": "/labels", "environment": "/offers", "userData": "/userData", "expires": "/lifetime"}
 
 
-@routes.get("/console/instances/{id}/run")
+@routes.get("/console/instances/{id}/run", query=("from", "workflow"))
 async def run_page(
     request: PageRequest, problem: LaunchbayError | None = None, *, refused: Workflow | None = None
 ) -> Response:
@@ -666,7 +667,7 @@ def _path(request: PageRequest) -> str:
     return f"{HOME}/instances/{request.path('id')}"
 
 
-@routes.get("/console/instances/{id}/events")
+@routes.get("/console/instances/{id}/events", query=(*GRAPH_FIELDS, "line", "parts"))
 async def watch(request: PageRequest) -> Response:
     """Stream the live parts and new log lines until the browser disconnects."""
     await read_instance_record(request.ctx, request.path("id"))  # an error is a response, not a stream

@@ -56,7 +56,10 @@ _COLUMNS = (
 )
 
 
-@routes.get("/console/organizations/{id}/instances")
+@routes.get(
+    "/console/organizations/{id}/instances",
+    query=("after", "application", "environment", "name", "q", "sort", "status"),
+)
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the instances that fit a query. Links of earlier versions name one object for each field."""
     ctx, organization_id = request.ctx, request.path("id")
@@ -78,6 +81,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         section="instances",
         organization_id=organization_id,
         problem=problem,
+        status=None if query.problem is None else request.deps.status_of(query.problem),
         found=found,
         destroyed=await fleet.count_destroyed(ctx, organization_id, query.wanted) if query.has(STANDARD) else 0,
         labels=labels,
@@ -138,10 +142,15 @@ def _label_terms(labels: Sequence[Mapping[str, str]]) -> list[str]:
     return [f"label:{name}={value}" for (name, value), _ in counted.most_common(FACET_ROWS)]
 
 
-@routes.get("/console/organizations/{id}/instances/export")
+@routes.get(
+    "/console/organizations/{id}/instances/export",
+    query=("application", "environment", "format", "name", "q", "sort", "status"),
+)
 async def export(request: PageRequest) -> Response:
     """Send the instances that fit a query, as CSV or JSON."""
     query, _, _, people = await _read_query(request)
+    if query.problem is not None:
+        raise query.problem
     sort = SORTS.get(request.query("sort") or "", "-created")
     # Errors are a page, not a broken file.
     first = await _exported_page(request, query.wanted, sort, None)
@@ -177,7 +186,7 @@ def _exported_row(row: FleetRow, people: Mapping[str, str]) -> Sequence[Any]:
     )
 
 
-@routes.get("/console/instances/{id}/menu")
+@routes.get("/console/instances/{id}/menu", query=("back",))
 async def row_menu(request: PageRequest) -> Response:
     """Return the menu of a row: what the user may do."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
@@ -224,11 +233,12 @@ async def change_views(request: PageRequest) -> Response:
 def _earlier_query(request: PageRequest, applications: Mapping[str, str], environments: Mapping[str, str]) -> str:
     """Return the query for the fields that the page once had."""
     status = (request.query("status") or "").lower()
+    application, environment = request.query("application") or "", request.query("environment") or ""
     statuses = {value.lower(): key for key, value in INSTANCE_STATUSES.items()}
     terms = [
-        term("app", applications[each]) if (each := request.query("application") or "") in applications else "",
-        term("env", environments[each]) if (each := request.query("environment") or "") in environments else "",
-        f"status:{statuses[status]}" if status in statuses else "",
+        term("app", applications.get(application, application)) if application else "",
+        term("env", environments.get(environment, environment)) if environment else "",
+        term("status", statuses.get(status, status)) if status else "",
         request.query("name") or "",
     ]
     named = " ".join(filter(None, terms))

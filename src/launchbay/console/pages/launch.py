@@ -93,7 +93,7 @@ class Need(NamedTuple):
 routes = Routes()
 
 
-@routes.get("/console/applications/{id}/launch")
+@routes.get("/console/applications/{id}/launch", query=("from", "revision", "version"))
 async def launch_page(request: PageRequest) -> Response:
     """Show the form, filled from a revision, or from an instance without its secrets."""
     draft = await _draft(request, request.query("version"), request.query("revision"), request.query("from"))

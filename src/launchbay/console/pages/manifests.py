@@ -64,7 +64,7 @@ def completions(deps: ConsoleDeps) -> str:
 routes = Routes()
 
 
-@routes.get("/console/applications/{id}/manifest")
+@routes.get("/console/applications/{id}/manifest", query=("version",))
 async def edit(request: PageRequest) -> Response:
     """Show the editor with the newest version, or an older version read-only."""
     application = await read_application(request.ctx, request.path("id"))

@@ -90,7 +90,7 @@ async def create(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/organizations/{created}", "Organization created. You are its administrator.")
 
 
-@routes.get("/console/organizations/{id}/jump")
+@routes.get("/console/organizations/{id}/jump", query=("q",))
 async def jump(request: PageRequest) -> Response:
     """Return what the palette offers for a text: objects by name, then sections."""
     ctx, organization_id, text = request.ctx, request.path("id"), request.query("q") or ""

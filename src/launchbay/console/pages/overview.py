@@ -94,7 +94,7 @@ def health_by(field: Literal["application_id", "environment_id"], groups: Iterab
     return defaultdict(Health, {each: health_of_groups(of_one) for each, of_one in found.items()})
 
 
-@routes.get("/console/organizations/{id}")
+@routes.get("/console/organizations/{id}", query=("environment",))
 async def show(request: PageRequest) -> Response:
     """Show what needs somebody; `environment` narrows it to one."""
     ctx, organization_id = request.ctx, request.path("id")

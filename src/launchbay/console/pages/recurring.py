@@ -67,7 +67,7 @@ class ShownFiring(NamedTuple):
     words: str
 
 
-@routes.get("/console/organizations/{id}/recurring")
+@routes.get("/console/organizations/{id}/recurring", query=("after", "application", "instance"))
 async def list_all(request: PageRequest) -> Response:
     """Show the recurring schedules of an organization, of an application or of an instance."""
     organization_id = request.path("id")
@@ -93,7 +93,7 @@ async def list_all(request: PageRequest) -> Response:
     )
 
 
-@routes.get("/console/organizations/{id}/recurring/new")
+@routes.get("/console/organizations/{id}/recurring/new", query=("application", "bulk", "instance"))
 async def form_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the form for an instance, an application, or instances of a query."""
     organization_id, form = request.path("id"), request.form

@@ -59,7 +59,7 @@ class _Draft(Draft):
     impact: Impact | None = None
 
 
-@routes.get("/console/applications/{id}/revisions")
+@routes.get("/console/applications/{id}/revisions", query=("after", "q"))
 async def list_all(request: PageRequest) -> Response:
     """Show the revisions of an application."""
     application = await read_application(request.ctx, request.path("id"))
@@ -82,7 +82,7 @@ def _row(revision: Revision) -> Row:
     return Row(revision, shown, len(given) - len(shown))
 
 
-@routes.get("/console/applications/{id}/revisions/new")
+@routes.get("/console/applications/{id}/revisions/new", query=("version",))
 async def form_page(request: PageRequest) -> Response:
     """Show the form of a new revision, with the fields of the chosen version."""
     return await _show(request, request.path("id"), None, await _draft(request, request.path("id"), None))
@@ -101,7 +101,7 @@ async def create(request: PageRequest) -> Response:
     return await _submit(request, application_id, None, draft, save)
 
 
-@routes.get("/console/revisions/{id}")
+@routes.get("/console/revisions/{id}", query=("version",))
 async def show(request: PageRequest) -> Response:
     """Show a revision, and the form to change it."""
     revision = await revisions.read_revision(request.ctx, request.path("id"))

@@ -29,7 +29,10 @@ _COMPLETIONS = json.dumps({"permissions": list(Permission), "paths": ["/*", *(f"
 routes = Routes()
 
 
-@routes.get("/console/organizations/{id}/roles")
+@routes.get(
+    "/console/organizations/{id}/roles",
+    query=("after", "groups", "groupsAfter", "path", "permission", "q", "touching", "user"),
+)
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the roles, and explain a decision if the query names one."""
     organization_id = request.path("id")
@@ -99,7 +102,7 @@ async def set_group(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/organizations/{organization_id}/roles", message)
 
 
-@routes.get("/console/organizations/{id}/explanation")
+@routes.get("/console/organizations/{id}/explanation", query=("path", "permission", "touching", "user"))
 async def explanation(request: PageRequest) -> Response:
     """Explain why an operation is allowed or not, as a fragment."""
     explained, problem = await _explained(request, request.path("id"))

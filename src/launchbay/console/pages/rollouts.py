@@ -76,7 +76,7 @@ class ShownWave(NamedTuple):
     bad: int
 
 
-@routes.get("/console/applications/{id}/rollouts")
+@routes.get("/console/applications/{id}/rollouts", query=("after",))
 async def list_all(request: PageRequest) -> Response:
     """Show the roll-outs of an application, the newest first."""
     application = await read_application(request.ctx, request.path("id"))
@@ -97,7 +97,7 @@ async def list_all(request: PageRequest) -> Response:
     )
 
 
-@routes.get("/console/applications/{id}/rollouts/new")
+@routes.get("/console/applications/{id}/rollouts/new", query=None)
 async def form_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the form of a roll-out with its waves."""
     application = await read_application(request.ctx, request.path("id"))
@@ -155,14 +155,13 @@ async def create(request: PageRequest) -> Response:
     return request.redirect(f"{HOME}/applications/{application.id}/rollouts/{made}")
 
 
-@routes.get("/console/applications/{id}/rollouts/{rollout}")
+@routes.get("/console/applications/{id}/rollouts/{rollout}", query=("after", "status"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the waves of a roll-out, and the outcome of each instance."""
     ctx = request.ctx
     found = await rollouts.read_rollout(ctx, request.path("rollout"))
     application = await read_application(ctx, found.application_id)
-    status = request.query("status")
-    status = status if status in STATUSES else None
+    status = request.choice("status", STATUSES)
     after = forms.parse_number(request.query("after"), 6) or 0
     rows = await rollouts.list_rollout_instances(ctx, found.id, status=status, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = rows[:CONSOLE_PAGE_ROWS]

@@ -47,6 +47,8 @@ from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_member_names
 
 routes = Routes()
+# Of the addresses of a run: its page, its log and its events have them in common.
+_FIELDS = ("after", "attempt", "before", "do", "from", "lane", "lanes", "level", "line", "n", "q", "step", "tab")
 _TABS = ("log", "parameters", "results", "plan", "called")
 _PLANNED_STEPS = 500  # on the tab of the plan
 _SHOWN_STEPS = 12  # in the dialog of a resumption
@@ -84,7 +86,7 @@ class ResumeForm(NamedTuple):
     more: int
 
 
-@routes.get("/console/instances/{id}/jobs/{job}")
+@routes.get("/console/instances/{id}/jobs/{job}", query=_FIELDS)
 async def show(
     request: PageRequest, problem: LaunchbayError | None = None, *, fields: list[Field] | None = None
 ) -> Response:
@@ -374,7 +376,7 @@ def _changed_sections(view: RunView, kinds: dict[str, Glyph]) -> list[Section]:
     return [Section(step, step.path, step.kind, [], is_open=False) for step in changed[:_DIFFERENCES]]
 
 
-@routes.get("/console/instances/{id}/jobs/{job}/log")
+@routes.get("/console/instances/{id}/jobs/{job}/log", query=_FIELDS)
 async def show_log(request: PageRequest) -> Response:
     """Show a window of the log alone, for scripts."""
     found = await _Found.read(request)
@@ -383,7 +385,7 @@ async def show_log(request: PageRequest) -> Response:
     )
 
 
-@routes.get("/console/instances/{id}/jobs/{job}/log/failure")
+@routes.get("/console/instances/{id}/jobs/{job}/log/failure", query=_FIELDS)
 async def find_failure(request: PageRequest) -> Response:
     """Lead to the failure, or to the error after or before a line."""
     found = await _Found.read(request)
@@ -473,7 +475,7 @@ def _log_line(row: LogRow) -> str:
     return f"{at} {row.level:7} {row.step or '-'} {row.text}\n"
 
 
-@routes.get("/console/instances/{id}/jobs/{job}/events")
+@routes.get("/console/instances/{id}/jobs/{job}/events", query=_FIELDS)
 async def watch(request: PageRequest) -> Response:
     """Stream what changes on the page, until the run has ended."""
     await jobs.read_job(request.ctx, request.path("id"), request.path("job"))  # an error is a response, not a stream
@@ -574,7 +576,7 @@ def _merged(before: Mapping[str, Field], sent: Sequence[Field]) -> list[Field]:
     return list({**before, **{each.name: each for each in sent}}.values())
 
 
-@routes.get("/console/instances/{id}/jobs/{job}/compare/{other}")
+@routes.get("/console/instances/{id}/jobs/{job}/compare/{other}", query=("from", "show"))
 async def show_comparison(request: PageRequest) -> Response:
     """Show two runs of an instance side by side."""
     instance_id = request.path("id")
@@ -614,7 +616,7 @@ async def show_comparison(request: PageRequest) -> Response:
     )
 
 
-@routes.get("/console/instances/{id}/runs/compare")
+@routes.get("/console/instances/{id}/runs/compare", query=None)
 async def compare_selected(request: PageRequest) -> Response:
     """Compare the two runs that were selected in a list, the older one first."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
@@ -626,7 +628,7 @@ async def compare_selected(request: PageRequest) -> Response:
     return request.redirect(f"{_address(record.id, older)}/compare/{newer}")
 
 
-@routes.get("/console/instances/{id}/jobs/{job}/compare")
+@routes.get("/console/instances/{id}/jobs/{job}/compare", query=("with",))
 async def choose_comparison(request: PageRequest) -> Response:
     """Compare with a run by its number or ID, or with the last success."""
     found = await _Found.read(request)

@@ -34,7 +34,7 @@ _COLUMNS = (
 _FIRST_ID = "0" * 24  # before every ID
 
 
-@routes.get("/console/organizations/{id}/runs")
+@routes.get("/console/organizations/{id}/runs", query=("after", "q", "sort"))
 async def list_all(request: PageRequest) -> Response:
     """Show the runs that fit a query."""
     organization_id = request.path("id")
@@ -69,7 +69,7 @@ def _slot_kind(slot: TimeRow) -> Glyph:
     return Glyph.OK if slot.total else Glyph.QUEUED
 
 
-@routes.get("/console/instances/{id}/runs")
+@routes.get("/console/instances/{id}/runs", query=("after", "q", "sort"))
 async def list_of_instance(request: PageRequest) -> Response:
     """Show the runs of an instance that fit a query."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
@@ -118,6 +118,7 @@ async def _list(
         watched["after"] = newest.to_text()
     return {
         "problem": problem,
+        "status": None if query.problem is None else request.deps.status_of(query.problem),
         "found": found,
         "query": query,
         "sort": sort,
@@ -126,10 +127,12 @@ async def _list(
     }
 
 
-@routes.get("/console/organizations/{id}/runs/export")
+@routes.get("/console/organizations/{id}/runs/export", query=("format", "q", "sort"))
 async def export(request: PageRequest) -> Response:
     """Send the runs that fit a query, as CSV or JSON."""
     _, _, query = await _read_query(request, request.path("id"))
+    if query.problem is not None:
+        raise query.problem
     sort = _SORTS.get(request.query("sort") or "", "-created")
     first = await _exported_page(request, query.wanted, sort, None)  # errors are a page, not a broken file
     return request.download("runs", _COLUMNS, _exported(request, query.wanted, sort, first))
@@ -161,7 +164,7 @@ def _running(rows: list[FleetJobRow]) -> list[str]:
     return [row.id for row in rows if row.id is not None and row.status == JobStatus.EXECUTING]
 
 
-@routes.get("/console/organizations/{id}/runs/events")
+@routes.get("/console/organizations/{id}/runs/events", query=("after", "instance", "q", "runs"))
 async def watch_all(request: PageRequest) -> Response:
     """Stream the rows of a list that change, and how many runs it lacks."""
     organization_id = request.path("id")

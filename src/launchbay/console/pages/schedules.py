@@ -89,7 +89,7 @@ class Day:
         return sum(map(len, self.groups[_NAMED:]))
 
 
-@routes.get("/console/organizations/{id}/schedules")
+@routes.get("/console/organizations/{id}/schedules", query=("first", "kind", "month", "q", "view"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what is scheduled, and what expires; times are in UTC."""
     organization_id = request.form.text("organization", request.path("id"))
@@ -103,8 +103,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     due, recurring = await _read_due(request, organization_id, since, until)
     entries = await _entries(due, recurring, home, since, until, is_daily=not is_list)
     ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
-    wanted = request.query("kind")
-    wanted = wanted if wanted in KINDS else "all"
+    wanted = request.choice("kind", KINDS) or "all"
     begin = forms.parse_number(request.query("first"), 6) or 0
     text = (request.query("q") or "").lower()
     matching = [each for each in entries if text in f"{each.what} {each.instance}".lower()]

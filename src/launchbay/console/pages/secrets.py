@@ -15,7 +15,7 @@ SHOWN_S = 30
 _KEPT = "secret"  # kept by a vault
 
 
-@routes.get("/console/services/{id}/secrets")
+@routes.get("/console/services/{id}/secrets", query=("kind", "name"))
 async def show_of_service(
     request: PageRequest, problem: LaunchbayError | None = None, *, value: tuple[str, Any] | None = None
 ) -> Response:
@@ -30,7 +30,7 @@ async def reveal_of_service(request: PageRequest) -> Response:
     return await show_of_service(request, value=(name, value))
 
 
-@routes.get("/console/instances/{id}/secrets")
+@routes.get("/console/instances/{id}/secrets", query=("kind", "name"))
 async def show_of_instance(
     request: PageRequest, problem: LaunchbayError | None = None, *, value: tuple[str, Any] | None = None
 ) -> Response:

@@ -13,7 +13,7 @@ from launchbay.usecases.access_tokens import NewToken
 routes = Routes()
 
 
-@routes.get("/console/organizations/{id}/serviceAccounts")
+@routes.get("/console/organizations/{id}/serviceAccounts", query=("do",))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     return await request.page(

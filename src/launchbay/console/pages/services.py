@@ -48,7 +48,7 @@ _CATALOG = "builtin:shared_instances_catalog"
 _PARTS = {_VAULT: "vault", CLOUD_ACCOUNT: "cloud", _POOL: "pool", _CATALOG: "catalog"}
 
 
-@routes.get("/console/organizations/{id}/services")
+@routes.get("/console/organizations/{id}/services", query=("type",))
 async def list_all(
     request: PageRequest, problem: LaunchbayError | None = None, *, fields: Sequence[Field] | None = None
 ) -> Response:
@@ -127,7 +127,7 @@ async def create(request: PageRequest) -> Response:
     return await list_all(request, problem, fields=fields)
 
 
-@routes.get("/console/services/{id}")
+@routes.get("/console/services/{id}", query=("do",))
 async def show(
     request: PageRequest,
     problem: LaunchbayError | None = None,

@@ -37,7 +37,7 @@ class _Published(msgspec.Struct, frozen=True):
 _read_state = msgspec.json.Decoder(dict[str, _Published]).decode
 
 
-@routes.get("/console/instances/{id}/signals")
+@routes.get("/console/instances/{id}/signals", query=("q",))
 async def show(request: PageRequest) -> Response:
     """Show the signals with their values, secrets masked."""
     view = await view_instance(request, request.path("id"))

@@ -8,7 +8,8 @@ from starlette.responses import Response
 from launchbay.console.pages.audit import Told, told
 from launchbay.console.rendering import is_weak, read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import LaunchbayError
+from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.model.findings import Hints
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
 from launchbay.usecases import roles, second_factors, users
 from launchbay.usecases.access_tokens import list_access_tokens
@@ -19,9 +20,10 @@ from launchbay.usecases.permissions import permitted_in_environments
 routes = Routes()
 _PLACES = 8  # environments in the table of permissions
 _ACTIVITY = 6
+_FIELDS = ("role", "factor", "is")  # of a filter
 
 
-@routes.get("/console/organizations/{id}/users")
+@routes.get("/console/organizations/{id}/users", query=("do", "q"))
 async def list_all(
     request: PageRequest, problem: LaunchbayError | None = None, *, invited: str = "", link: str = ""
 ) -> Response:
@@ -30,6 +32,7 @@ async def list_all(
     permissions = await request.permissions(organization_id)
     states = await users.sign_in_states(request.ctx, organization_id)
     text = request.query("q") or ""
+    wrong = _problem(text)
     found = await users.list_users(request.ctx, organization_id)
     known_roles = await roles.list_roles(request.ctx, organization_id)
     pending = await users.list_pending_members(request.ctx, organization_id) if permissions.manage_some_users() else []
@@ -37,8 +40,9 @@ async def list_all(
         "users.html",
         section="users",
         organization_id=organization_id,
-        problem=problem,
-        rows=[view for view in found if _matches(view.row, states.get(view.row.id), text)],
+        problem=problem or wrong,
+        rows=[] if wrong else [view for view in found if _matches(view.row, states.get(view.row.id), text)],
+        status=400 if wrong and not failed else None,
         states=states,
         weak=sum(is_weak(state) for state in states.values()),
         text=text,
@@ -164,6 +168,18 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
         else None,
         "activity": activity,
     }
+
+
+def _problem(text: str) -> BadRequest | None:
+    """Return what is wrong with the terms of a filter, if anything is."""
+    for term in text.lower().split():
+        kind, colon, value = term.partition(":")
+        if kind == "is" and value and value != "disabled":
+            return BadRequest(f"{term[:60]}: use is:disabled.", code="InvalidFilter")
+        if colon and kind not in _FIELDS:
+            hint = Hints().nearest(kind, _FIELDS) or f" Use one of these: {', '.join(_FIELDS)}."
+            return BadRequest(f"There is no field {kind[:60]}.{hint}", code="InvalidFilter")
+    return None
 
 
 def _matches(row: OrganizationUserRow, state: SignInState | None, text: str) -> bool:

@@ -40,13 +40,13 @@ class Line(NamedTuple):
     text: str
 
 
-@routes.get("/console/applications/{id}/versions")
+@routes.get("/console/applications/{id}/versions", query=("against", "impact"))
 async def show_newest(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the newest version against the one before."""
     return await _show(request, None, problem)
 
 
-@routes.get("/console/applications/{id}/versions/{version}")
+@routes.get("/console/applications/{id}/versions/{version}", query=("against", "impact"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show a version against another one, by default the one before."""
     return await _show(request, parse_number(request.path("version")) or 0, problem)

@@ -51,7 +51,7 @@ async def create(request: PageRequest) -> Response:
     return await list_all(request, None, secret=secret)
 
 
-@routes.get("/console/organizations/{id}/webhooks/{webhook}")
+@routes.get("/console/organizations/{id}/webhooks/{webhook}", query=("after", "delivery"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     row = await _find(request, organization_id)

@@ -160,7 +160,8 @@ WHERE git_previews.changed_at <= EXCLUDED.changed_at;
 
 -- name: list_previews
 SELECT number, branch, commit, is_open, applied, application_id, instance_id, problem, changed_at
-FROM git_previews WHERE source_id = %(source_id)s ORDER BY number DESC LIMIT %(count)s;
+FROM git_previews WHERE source_id = %(source_id)s AND (%(before)s::bigint IS NULL OR number < %(before)s)
+ORDER BY number DESC LIMIT %(count)s;
 
 -- name: list_due_previews
 SELECT number FROM git_previews WHERE due_at <= now() AND (lease_until IS NULL OR lease_until <= now());

@@ -106,7 +106,7 @@ FROM (
     FROM instances JOIN schedules ON schedules.instance_id = instances.id
     WHERE instances.organization_id = %(organization_id)s AND schedules.kind IN ('workflow', 'cron')
 ) AS scheduled
-WHERE due_at >= %(since)s AND due_at < %(until)s
+WHERE (due_at, id) > (%(since)s, %(after_id)s) AND due_at < %(until)s
       AND (%(seen)s::text[] IS NULL OR EXISTS (
           SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
               AS seen (application, instance, environment)

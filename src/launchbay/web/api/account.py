@@ -165,7 +165,6 @@ async def decline_membership(request: Request[None, None]) -> None:
 @routes.delete(
     "/api/1/users/me/organizations/{orgId}",
     permission="None: your own account",
-    statuses=(400,),
     extension=True,
 )
 async def leave_organization(request: Request[None, None]) -> None:

@@ -117,7 +117,7 @@ async def rename_application(request: Request[NameBody, None]) -> None:
     await applications.rename_application(request.ctx, request.path["appId"], request.body.name)
 
 
-@routes.delete("/applications/{appId}", permission="DeleteApplication", statuses=(400,), extension=True)
+@routes.delete("/applications/{appId}", permission="DeleteApplication", extension=True)
 async def delete_application(request: Request[None, None]) -> None:
     """Delete an application with its manifests and revisions. All its instances must be destroyed."""
     await applications.delete_application(request.ctx, request.path["appId"])

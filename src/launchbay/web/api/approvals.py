@@ -10,7 +10,7 @@ from launchbay.store.approvals import ApprovalRow, read_answers
 from launchbay.usecases import approvals
 from launchbay.usecases.approvals import AnswerRequest
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
+from launchbay.web.responses import JSONResponse, LongPages, Response, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Approvals", extension=True)
@@ -62,7 +62,7 @@ class Approval(msgspec.Struct, kw_only=True):
     decidedAt: int | None
 
 
-class ApprovalsQuery(Paging, frozen=True):
+class ApprovalsQuery(LongPages, frozen=True):
     """Paging, and which approvals."""
 
     status: Annotated[
@@ -76,11 +76,11 @@ class ApprovalsQuery(Paging, frozen=True):
 @routes.get(
     "/organizations/{orgId}/approvals",
     permission="Read on the instance of each approval, or ApproveInstanceWorkflow on its workflow",
-    returns=Returns("The pending approvals, oldest first; at most 10,000.", type=list[Approval]),
+    returns=Returns("The pending approvals, oldest first.", type=list[Approval]),
 )
 async def list_approvals(request: Request[None, ApprovalsQuery]) -> Response:
     """List the pending or the decided approvals of an organization."""
-    limit, after = request.query.limit_or_max(), request.query.after
+    limit, after = request.query.limit, request.query.after
     if request.query.status == "decided":
         decided = await approvals.list_decided_approvals(
             request.ctx, request.path["orgId"], before=after, count=limit + 1
@@ -93,11 +93,11 @@ async def list_approvals(request: Request[None, ApprovalsQuery]) -> Response:
 @routes.get(
     "/instances/{id}/approvals",
     permission="Read",
-    returns=Returns("The approvals, oldest first; at most 10,000.", type=list[Approval]),
+    returns=Returns("The approvals, oldest first.", type=list[Approval]),
 )
-async def list_instance_approvals(request: Request[None, Paging]) -> Response:
+async def list_instance_approvals(request: Request[None, LongPages]) -> Response:
     """List the approvals of an instance, pending and decided."""
-    limit, after = request.query.limit_or_max(), request.query.after
+    limit, after = request.query.limit, request.query.after
     rows = await approvals.list_instance_approvals(request.ctx, request.path["id"], after=after, count=limit + 1)
     return page(request, [_approval(row) for row in rows], limit)
 

@@ -59,7 +59,6 @@ class ImportedOrganization(msgspec.Struct):
     "/organizations/{orgId}/archive",
     permission="ManageUsers for all users and ManageRoles for all roles",
     returns=Returns("The archive. `holes` lists what is missing.", _ARCHIVE),
-    statuses=(400,),
     computes=True,
 )
 async def export_organization(request: Request[None, None]) -> Archive:

@@ -9,7 +9,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
-from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS_MAX
 from launchbay.model.labels import read_selector
 from launchbay.store.bulk import BulkInstanceRow, BulkRun
 from launchbay.usecases import bulk
@@ -17,7 +17,7 @@ from launchbay.usecases.bulk import SELECTED_ID_CHARS, Act, BulkRequest, ChosenI
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.web.api.fleet import FleetFilter
 from launchbay.web.requests import TYPED, JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, next_link, optional_ms, page
+from launchbay.web.responses import JSONResponse, Pages, Response, next_link, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Bulk", extension=True)
@@ -27,8 +27,9 @@ RowT = TypeVar("RowT")
 
 
 class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
-    """The filters of the organization's list of instances; without any, all instances."""
+    """The filters of the organization's list of instances, or `all` of them."""
 
+    all: Annotated[bool, msgspec.Meta(description="Every instance of the organization, without filters.")] = False
     q: Annotated[
         str | None,
         msgspec.Meta(
@@ -42,8 +43,21 @@ class Selection(FleetFilter, frozen=True, forbid_unknown_fields=True):
 
         Raises BadRequest, also where an empty text would choose all instances.
         """
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
+        given = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not None and value is not False
+        }
+        if not given:
+            raise BadRequest(
+                "select has no filter, which would choose every instance of the organization.",
+                "Give a filter, or say all: true if you mean every instance.",
+                code="NothingChosen",
+            )
+        if self.all and len(given) > 1:
+            others = ", ".join(sorted(given.keys() - {"all"}))
+            raise BadRequest(f"select: all goes without {others}. Leave out one of them.", code="InvalidFilter")
+        for name, value in given.items():
             if isinstance(value, str) and not value.strip():
                 raise BadRequest(f"select: {name} is empty. Leave it out, or give it a value.", code="InvalidFilter")
         if any(not value for _, value in read_selector(self.labels or "").unlike):
@@ -181,9 +195,9 @@ async def create_bulk(request: Request[BulkBody, None]) -> Response:
     permission="Read",
     returns=Returns("The bulk runs, newest first.", type=list[BulkItem]),
 )
-async def list_bulks(request: Request[None, Paging]) -> Response:
+async def list_bulks(request: Request[None, Pages]) -> Response:
     """List the bulk runs of an organization."""
-    limit = PAGE_ROWS if request.query.limit is None else request.query.limit
+    limit = min(request.query.limit, PAGE_ROWS_MAX)
     rows = await bulk.list_bulk_runs(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
     return page(request, [_item(row) for row in rows], limit)
 
@@ -194,7 +208,7 @@ async def read_bulk(request: Request[None, None]) -> BulkDocument:
     return _document(await bulk.read_bulk(request.ctx, request.path["bulkId"]))
 
 
-class OutcomeQuery(Paging, frozen=True):
+class OutcomeQuery(Pages, frozen=True):
     """Paging and filter of the instances of a bulk run."""
 
     status: Annotated[
@@ -218,8 +232,8 @@ async def page_of_outcomes(
     request: Request[Any, Any], read: Callable[..., Awaitable[list[RowT]]], shown_as: Callable[[RowT], Any]
 ) -> Response:
     """Return a page of instances whose IDs are their places, as `place_id` writes them."""
-    query: Paging = request.query
-    limit = PAGE_ROWS if query.limit is None else min(query.limit, PAGE_ROWS_MAX)
+    query: Pages = request.query
+    limit = min(query.limit, PAGE_ROWS_MAX)
     rows = await read(after=min(int(query.after or "0", 16), BULK_INSTANCES), count=limit + 1)
     shown = [shown_as(row) for row in rows[:limit]]
     return JSONResponse(shown, next_link(request, shown[-1].id) if len(rows) > limit else ())

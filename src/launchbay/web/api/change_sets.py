@@ -10,7 +10,7 @@ from launchbay.limits import (
     CHANGE_SET_EXPIRY_MS,
     CHANGE_SET_INSTANCES,
     ORGANIZATION_ARCHIVE_BYTES,
-    PAGE_ROWS,
+    PAGE_ROWS_MAX,
 )
 from launchbay.model.lifetimes import IfExists
 from launchbay.store.change_sets import AnswerRow, ChangeSet, ChangeSetInstance
@@ -29,7 +29,7 @@ from launchbay.usecases.directory_plans import PlannedObject
 from launchbay.usecases.preview import PreviewedComponent
 from launchbay.web.api.bulk import Selection
 from launchbay.web.requests import TYPED, JsonBody, Request
-from launchbay.web.responses import Paging, Response, optional_ms, page
+from launchbay.web.responses import Pages, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Changes", extension=True)
@@ -221,9 +221,9 @@ async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetD
     permission="Read",
     returns=Returns("The change sets, newest first.", type=list[ChangeSetItem]),
 )
-async def list_change_sets(request: Request[None, Paging]) -> Response:
+async def list_change_sets(request: Request[None, Pages]) -> Response:
     """List the change sets of an organization."""
-    limit = PAGE_ROWS if request.query.limit is None else request.query.limit
+    limit = min(request.query.limit, PAGE_ROWS_MAX)
     rows = await change_sets.list_change_sets(
         request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1
     )

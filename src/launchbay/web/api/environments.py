@@ -123,7 +123,7 @@ async def read_policies(request: Request[None, None]) -> Response:
     return YAMLResponse(await environments.read_policies_document(request.ctx, request.path["id"]))
 
 
-@routes.delete("/environments/{id}", permission="DeleteEnvironment", statuses=(400,), extension=True)
+@routes.delete("/environments/{id}", permission="DeleteEnvironment", extension=True)
 async def delete_environment(request: Request[None, None]) -> None:
     """Delete an environment. It must have no instances and not be the default one."""
     await environments.delete_environment(request.ctx, request.path["id"])

@@ -206,7 +206,7 @@ def _last_job(row: FleetRow, job_id: str) -> LastJob:
 @routes.get(
     "/organizations/{orgId}/instances",
     permission="Read on each instance returned",
-    returns=Returns("A page of the instances.", type=list[FleetInstance]),
+    returns=Returns("The instances.", type=list[FleetInstance]),
 )
 async def list_organization_instances(request: Request[None, FleetQuery]) -> Response:
     """List the instances of an organization, by filters."""
@@ -312,7 +312,7 @@ class FleetJob(msgspec.Struct, kw_only=True):
 @routes.get(
     "/organizations/{orgId}/jobs",
     permission="Read on the instance of each job",
-    returns=Returns("A page of the jobs.", type=list[FleetJob]),
+    returns=Returns("The jobs.", type=list[FleetJob]),
 )
 async def list_organization_jobs(request: Request[None, FleetJobQuery]) -> Response:
     """List the jobs of an organization."""
@@ -422,6 +422,7 @@ class FleetSchedulesQuery(msgspec.Struct, frozen=True):
     since: Annotated[MomentMs | None, _about("Only schedules from this time on; by default, from now on.")] = None
     until: Annotated[MomentMs | None, _about("Only schedules before this time; by default, within 31 days.")] = None
     limit: _Limit = PAGE_ROWS_MAX
+    after: _After = None
 
 
 class FleetSchedule(msgspec.Struct, kw_only=True):
@@ -453,8 +454,11 @@ async def list_organization_schedules(request: Request[None, FleetSchedulesQuery
     query = request.query
     since = request.ctx.app.clock.now() if query.since is None else from_ms(query.since)
     until = since + _SCHEDULED if query.until is None else from_ms(query.until)
-    rows = await fleet.list_schedules(request.ctx, request.path["orgId"], since=since, until=until, count=query.limit)
-    return JSONResponse([_schedule(row) for row in rows])
+    rows = await fleet.list_schedules(
+        request.ctx, request.path["orgId"], since=since, until=until, count=query.limit + 1, after=query.after
+    )
+    link = next_link(request, fleet.schedule_cursor(rows[query.limit - 1])) if len(rows) > query.limit else ()
+    return JSONResponse([_schedule(row) for row in rows[: query.limit]], link)
 
 
 def _schedule(row: FleetScheduleRow) -> FleetSchedule:

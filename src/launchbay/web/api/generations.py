@@ -6,14 +6,14 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
-from launchbay.limits import PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.environment import read_environment_view
 from launchbay.store.generations import Generation
 from launchbay.usecases import generations
 from launchbay.usecases.generations import read_kept_submodules
 from launchbay.usecases.preview import Preview
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, job_headers, next_link
+from launchbay.web.responses import JSONResponse, Pages, Response, job_headers, next_link
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes(extension=True)
@@ -95,10 +95,10 @@ class FailurePolicyBody(msgspec.Struct, forbid_unknown_fields=True):
     permission="Read",
     returns=Returns("The generations, newest first.", type=list[GenerationItem]),
 )
-async def list_generations(request: Request[None, Paging]) -> Response:
+async def list_generations(request: Request[None, Pages]) -> Response:
     """List the configurations of an instance that took effect."""
     query = request.query
-    limit = PAGE_ROWS if query.limit is None else min(query.limit, PAGE_ROWS_MAX)
+    limit = min(query.limit, PAGE_ROWS_MAX)
     before = None if query.after is None else min(int(query.after, 16), 2**31 - 1)
     rows = await generations.list_generations(request.ctx, request.path["id"], before=before, count=limit + 1)
     shown = [_item(row) for row in rows[:limit]]

@@ -6,8 +6,8 @@ import msgspec
 
 from launchbay import limits
 from launchbay.clock import to_ms
-from launchbay.limits import PAGE_ROWS
-from launchbay.store.git_sources import GitSource, SyncRow
+from launchbay.limits import PAGE_ROWS_MAX
+from launchbay.store.git_sources import GitSource, PreviewRow, SyncRow
 from launchbay.usecases import forges, git_sources, git_syncs
 from launchbay.usecases.git_sources import (
     ChangeNote,
@@ -19,7 +19,7 @@ from launchbay.usecases.git_sources import (
     status_of,
 )
 from launchbay.web.requests import TYPED, JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, list_response, optional_ms, page
+from launchbay.web.responses import JSONResponse, Pages, Paging, Response, list_response, next_link, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Git sources", extension=True)
@@ -319,9 +319,9 @@ async def apply_git_source(request: Request[CommitBody, None]) -> None:
     permission=_READ,
     returns=Returns("The outcomes, newest first.", type=list[GitSyncDocument]),
 )
-async def list_git_syncs(request: Request[None, Paging]) -> Response:
+async def list_git_syncs(request: Request[None, Pages]) -> Response:
     """List what came of the last looks."""
-    limit = PAGE_ROWS if request.query.limit is None else request.query.limit
+    limit = min(request.query.limit, PAGE_ROWS_MAX)
     rows = await git_sources.list_git_syncs(
         request.ctx, request.path["sourceId"], after=request.query.after, count=limit + 1
     )
@@ -341,24 +341,33 @@ async def read_git_drift(request: Request[None, None]) -> GitDriftDocument:
     return GitDriftDocument(commit=found.commit, changes=found.changes)
 
 
-@routes.get("/git-sources/{sourceId}/previews", permission=_READ, returns=Returns("The previews, newest first."))
-async def list_git_previews(request: Request[None, None]) -> list[GitPreviewDocument]:
+@routes.get(
+    "/git-sources/{sourceId}/previews",
+    permission=_READ,
+    returns=Returns("The previews, newest first.", type=list[GitPreviewDocument]),
+)
+async def list_git_previews(request: Request[None, Pages]) -> Response:
     """List the previews of pull requests."""
-    rows = await forges.list_git_previews(request.ctx, request.path["sourceId"])
-    return [
-        GitPreviewDocument(
-            number=row.number,
-            branch=row.branch,
-            commit=row.commit,
-            open=row.is_open,
-            applied=row.applied,
-            applicationId=row.application_id,
-            instanceId=row.instance_id,
-            problem=row.problem,
-            changedAt=to_ms(row.changed_at),
-        )
-        for row in rows
-    ]
+    query = request.query
+    limit = min(query.limit, PAGE_ROWS_MAX)
+    before = None if query.after is None else min(int(query.after, 16), 2**31 - 1)
+    rows = await forges.list_git_previews(request.ctx, request.path["sourceId"], before=before, count=limit + 1)
+    link = next_link(request, f"{rows[limit - 1].number:024x}") if len(rows) > limit else ()
+    return JSONResponse([_preview(row) for row in rows[:limit]], link)
+
+
+def _preview(row: PreviewRow) -> GitPreviewDocument:
+    return GitPreviewDocument(
+        number=row.number,
+        branch=row.branch,
+        commit=row.commit,
+        open=row.is_open,
+        applied=row.applied,
+        applicationId=row.application_id,
+        instanceId=row.instance_id,
+        problem=row.problem,
+        changedAt=to_ms(row.changed_at),
+    )
 
 
 @routes.post(

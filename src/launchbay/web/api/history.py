@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from launchbay.clock import from_ms, to_ms
-from launchbay.limits import PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.manifest_difference import ManifestDifference
 from launchbay.usecases import history, manifest_differences
 from launchbay.usecases.history import Change, State
 from launchbay.web.requests import Request
-from launchbay.web.responses import JSONResponse, MomentMs, Paging, Response, next_link
+from launchbay.web.responses import JSONResponse, MomentMs, Pages, Response, next_link
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Instances", extension=True)
@@ -50,14 +50,15 @@ class TimelineEntry(msgspec.Struct, kw_only=True):
     permission="Read",
     returns=Returns("The changes, newest first.", type=list[TimelineEntry]),
 )
-async def list_timeline(request: Request[None, Paging]) -> Response:
+async def list_timeline(request: Request[None, Pages]) -> Response:
     """List the changes of an instance."""
     query = request.query
-    limit = PAGE_ROWS if query.limit is None else min(query.limit, PAGE_ROWS_MAX)
+    limit = min(query.limit, PAGE_ROWS_MAX)
     before = None if query.after is None else min(int(query.after, 16), 2**63 - 1)
     found = await history.list_timeline(request.ctx, request.path["id"], before=before, count=limit)
     shown = [_entry(each) for each in found.changes]
-    if found.created is not None:
+    has_room = len(shown) < limit
+    if found.created is not None and has_room:
         status = ChangedField(field="status", from_=None, to=found.created, names=[])
         shown.append(
             TimelineEntry(
@@ -65,7 +66,8 @@ async def list_timeline(request: Request[None, Paging]) -> Response:
                 ownerId=None, changes=[status],
             )
         )  # fmt: skip
-    return JSONResponse(shown, next_link(request, shown[-1].id) if found.has_more else ())
+    has_more = found.has_more or (found.created is not None and not has_room)
+    return JSONResponse(shown, next_link(request, shown[-1].id) if has_more else ())
 
 
 def _entry(change: Change) -> TimelineEntry:

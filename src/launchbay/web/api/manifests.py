@@ -156,7 +156,7 @@ async def set_manifest_source(request: Request[SourceBody, None]) -> ManifestVer
     "/applications/{appId}/manifestSource/refresh",
     permission="EditApplication",
     returns=Returns("The newest version.", {"version": 3, "changed": True}),
-    statuses=(400, 409),
+    statuses=(409,),
     extension=True,
 )
 async def refresh_manifest(request: Request[None, None]) -> RefreshedVersion:

@@ -18,6 +18,7 @@ from launchbay.web.responses import (
     Named,
     Paging,
     Response,
+    WordPaging,
     first_moment,
     list_of_chunks,
     list_response,
@@ -96,7 +97,7 @@ class Usage(msgspec.Struct):
     ),
     statuses=(403,),
 )
-async def read_usage(request: Request[None, Paging]) -> Response:
+async def read_usage(request: Request[None, WordPaging]) -> Response:
     """List what an organization uses and what it may use."""
     rows = await organizations.read_usage(request.ctx, request.path["orgId"])
     return list_response(request, [Usage(row.quota.value, row.used, row.allowed) for row in rows])
@@ -262,7 +263,7 @@ class HostKey(msgspec.Struct):
     permission=_PERMISSION,
     returns=Returns("The pinned keys, by host.", type=list[HostKey]),
 )
-async def list_host_keys(request: Request[None, Paging]) -> Response:
+async def list_host_keys(request: Request[None, WordPaging]) -> Response:
     """List the pinned SSH host keys of an organization."""
     rows = await organizations.list_host_keys(request.ctx, request.path["orgId"])
     return list_response(request, [_host_key(row) for row in rows])

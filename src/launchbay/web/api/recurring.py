@@ -7,12 +7,12 @@ import msgspec
 from launchbay import limits
 from launchbay.clock import from_ms, to_ms
 from launchbay.errors import BadRequest
-from launchbay.limits import PAGE_ROWS
+from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.usecases import recurring
 from launchbay.usecases.recurring import Doing, Firing, RecurringRequest, RecurringView, Timing
 from launchbay.web.api.bulk import BulkBody
 from launchbay.web.requests import TYPED, JsonBody, Request
-from launchbay.web.responses import JSONResponse, Paging, Response, optional_ms, page
+from launchbay.web.responses import JSONResponse, Pages, Response, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Recurring schedules", extension=True)
@@ -161,7 +161,7 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
     createdAt: int | None
 
 
-class RecurringQuery(Paging, frozen=True):
+class RecurringQuery(Pages, frozen=True):
     """Paging and filters of recurring schedules."""
 
     instance: Annotated[str | None, msgspec.Meta(description="Only those of this instance.")] = None
@@ -206,7 +206,7 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
 async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Response:
     """List the recurring schedules of an organization."""
     query = request.query
-    limit = PAGE_ROWS if query.limit is None else query.limit
+    limit = min(query.limit, PAGE_ROWS_MAX)
     rows = await recurring.list_recurring_schedules(
         request.ctx,
         request.path["orgId"],

@@ -11,7 +11,7 @@ from launchbay.errors import BadRequest
 from launchbay.limits import (
     BULK_INSTANCES,
     BULK_PARALLEL,
-    PAGE_ROWS,
+    PAGE_ROWS_MAX,
     ROLLOUT_PAUSE_LONGEST_MS,
     ROLLOUT_WAVES,
 )
@@ -22,7 +22,7 @@ from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.rollouts import RolloutRequest
 from launchbay.web.api.bulk import Selection, page_of_outcomes, place_id
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Paging, Response, optional_ms, page
+from launchbay.web.responses import Pages, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Changes", extension=True)
@@ -154,7 +154,7 @@ _Status = Literal[  # as in migration 0056
 ]  # fmt: skip
 
 
-class RolloutInstanceQuery(Paging, frozen=True):
+class RolloutInstanceQuery(Pages, frozen=True):
     """Paging and filter of the instances of a roll-out."""
 
     status: Annotated[_Status | None, msgspec.Meta(description="Only instances with this status.")] = None
@@ -189,9 +189,9 @@ async def create_rollout(request: Request[RolloutBody, None]) -> RolloutDocument
     permission="Read",
     returns=Returns("The roll-outs, newest first.", type=list[RolloutDocument]),
 )
-async def list_rollouts(request: Request[None, Paging]) -> Response:
+async def list_rollouts(request: Request[None, Pages]) -> Response:
     """List the roll-outs of an organization."""
-    limit = PAGE_ROWS if request.query.limit is None else request.query.limit
+    limit = min(request.query.limit, PAGE_ROWS_MAX)
     rows = await rollouts.list_rollouts(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
     failures = await rollouts.read_failures(request.ctx, request.path["orgId"], [row.id for row in rows])
     return page(request, [_document(row, failures) for row in rows], limit)

@@ -191,7 +191,7 @@ async def update_service(request: Request[ServiceChange, None]) -> ServiceDocume
     return _document(view)
 
 
-@routes.delete("/services/{id}", permission="EditService", statuses=(400,), extension=True)
+@routes.delete("/services/{id}", permission="EditService", extension=True)
 async def delete_service(request: Request[None, None]) -> None:
     """Delete a service. Environments no longer offer it."""
     await services.delete_service(request.ctx, request.path["id"])

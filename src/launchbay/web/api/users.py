@@ -198,9 +198,7 @@ async def update_user(request: Request[UserChange, None]) -> None:
     await users.update_user(request.ctx, request.path["orgId"], request.path["userId"], enabled=request.body.enabled)
 
 
-@routes.delete(
-    "/organizations/{orgId}/users/{userId}", permission="ManageUsers on the user", statuses=(400,), extension=True
-)
+@routes.delete("/organizations/{orgId}/users/{userId}", permission="ManageUsers on the user", extension=True)
 async def remove_user(request: Request[None, None]) -> None:
     """Remove a user from an organization. An account without any organization is deleted."""
     await users.remove_user(request.ctx, request.path["orgId"], request.path["userId"])

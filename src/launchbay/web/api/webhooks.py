@@ -8,7 +8,7 @@ from launchbay.clock import to_ms
 from launchbay.store.webhooks import DeliveryDetail, DeliveryRow, WebhookRow
 from launchbay.usecases import webhooks
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Paging, Response, list_response, optional_ms, page
+from launchbay.web.responses import LongPages, Paging, Response, list_response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Webhooks", extension=True)
@@ -162,9 +162,9 @@ async def delete_webhook(request: Request[None, None]) -> None:
     permission=_READS,
     returns=Returns("The deliveries of the last days, newest first.", type=list[Delivery]),
 )
-async def list_deliveries(request: Request[None, Paging]) -> Response:
+async def list_deliveries(request: Request[None, LongPages]) -> Response:
     """List the deliveries of a webhook, sent and pending."""
-    limit, after = request.query.limit_or_max(), request.query.after
+    limit, after = request.query.limit, request.query.after
     rows = await webhooks.list_deliveries(request.ctx, request.path["webhookId"], after=after, count=limit + 1)
     return page(request, [_delivery(row) for row in rows], limit)
 
