@@ -488,7 +488,7 @@ async def list_expiries(
 async def list_schedules(
     ctx: Context, organization_id: str, *, since: datetime, until: datetime, count: int, after: str | None = None
 ) -> list[FleetScheduleRow]:
-    """Return what is scheduled in a time, on instances that the caller may read, the next one first.
+    """Return what is scheduled in a time on visible instances, the next one first.
 
     `after` is the cursor of a page (`schedule_cursor`). Raises BadRequest for another one.
     """
