@@ -59,7 +59,7 @@ class Settings:
     organization: str = "Default"
     organization_creators: str = SERVER_ADMINISTRATORS
     outgoing_allow: str = ""
-    outgoing_proxy: str = field(default="", repr=False)  # somebody may write a password into it
+    outgoing_proxy: str = ""
     outgoing_proxy_credentials_file: str = ""
     outgoing_no_proxy: str = ""
     secret_key_file: str = ""

@@ -507,10 +507,13 @@ async def test_a_playbook_on_the_server_uses_the_proxy_of_the_settings() -> None
             context.egress = EgressClient(proxy=proxy.setting())
             url = server.url("/facts", host="api.launchbay.test")
             task = {"ansible.builtin.uri": {"url": url, "return_content": True}, "register": "found"}
+            near = [{"ansible.builtin.uri": {"url": server.url("/near", host=host)}} for host in ("127.0.0.1", "[::1]")]
             shown = {"ansible.builtin.set_stats": {"data": {"content": "{{ found.content }}"}}}
 
-            outputs = await run(ANSIBLE, context, onServer=True, playbook=play(task, shown))
+            outputs = await run(ANSIBLE, context, onServer=True, playbook=play(task, *near, shown))
 
             assert outputs["data"] == {"content": "hello"}
+            assert [each.target for each in server.received] == ["/facts", "/near", "/near"]
+            assert "/near" not in proxy.carried()
             assert f"GET {url} ops" in proxy.carried()
             assert ["pass-w0rd", "pass-w0rd"] in context.learned

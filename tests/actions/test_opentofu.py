@@ -485,5 +485,5 @@ async def test_the_program_gets_the_proxy_of_the_settings(tmp_path: Path) -> Non
 
     found = dict(line.split("=", 1) for line in file.read_text().splitlines())
     assert found["HTTPS_PROXY"] == found["HTTP_PROXY"] == found["http_proxy"] == "http://proxy.example:3128"
-    assert found["NO_PROXY"] == found["no_proxy"] == "localhost,127.0.0.0/8,::1,.example.org,10.0.0.0/8"
+    assert found["NO_PROXY"] == found["no_proxy"] == "localhost,127.0.0.1,127.0.0.0/8,::1,[::1],.example.org,10.0.0.0/8"
     assert found["https_proxy"] == "http://other.example:1"

@@ -148,7 +148,7 @@ def test_programs_get_the_list_in_forms_that_go_reads() -> None:
     assert found["HTTPS_PROXY"] == found["http_proxy"] == URL
     assert found["NO_PROXY"] == found["no_proxy"]
     assert found["NO_PROXY"].split(",") == [
-        *("localhost", "127.0.0.0/8", "::1"),
+        *("localhost", "127.0.0.1", "127.0.0.0/8", "::1", "[::1]"),
         *("fd00::1", ".example.org", "10.0.0.0/8", "[fd00::2]:8080", "10.1.2.3:80", "example.com:443"),
     ]
 

@@ -15,7 +15,8 @@ import httpx
 from launchbay.egress.addresses import Place, literal_addresses, normalized_host, read_place, unmapped_address
 from launchbay.errors import CannotStart, EgressFailed
 
-_LOCAL = ("localhost", "127.0.0.0/8", "::1")
+# Go leaves these out by itself. Python, and so Ansible, reads no networks, and needs brackets around IPv6.
+_LOCAL = ("localhost", "127.0.0.1", "127.0.0.0/8", "::1", "[::1]")
 _URL = "LAUNCHBAY_OUTGOING_PROXY"
 _CREDENTIALS = "LAUNCHBAY_OUTGOING_PROXY_CREDENTIALS_FILE"
 _EVERYTHING = "*"
