@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,15 @@ def test_wrong_values_are_refused_with_their_place(values: dict[str, Any], messa
     assert message in refusal(tmp_path, **values)
 
 
-SECTIONS = sorted(yaml.safe_load((CHART / "values.yaml").read_text()).keys() - REQUIRED.keys())
+def sections(values: dict[str, Any], above: str = "") -> Iterator[str]:
+    """Return the names of all sections and of all values in them."""
+    for name, value in values.items():
+        yield above + name
+        if isinstance(value, dict):
+            yield from sections(value, f"{above}{name}.")
+
+
+SECTIONS = sorted(set(sections(yaml.safe_load((CHART / "values.yaml").read_text()))) - REQUIRED.keys())
 
 
 @pytest.mark.parametrize("section", SECTIONS)

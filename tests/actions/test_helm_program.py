@@ -101,6 +101,19 @@ async def test_the_outputs_of_a_large_chart_are_complete(cluster: HelmCluster, c
     assert len(cluster.data("large-39")["text"]) == 200_000
 
 
+async def test_notes_that_are_too_large_are_an_error(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    files = {"shop/Chart.yaml": CHART, "shop/templates/map.yaml": SHOP, "shop/values.yaml": b"own: 1\n"}
+    charts.routes["/wordy.tgz"] = answer(
+        body=packed({**files, "shop/templates/NOTES.txt": b'{{ repeat 5000000 "x" }}'})
+    )
+
+    with pytest.raises(ActionFailed, match=r"The notes of the chart have 4194304 bytes or more") as failed:
+        await run(HELM, here(), **step(cluster, charts, chart=charts.url("/wordy.tgz")))
+
+    assert not failed.value.retryable
+    assert list(cluster.releases().values()) == ["deployed"]
+
+
 def kill_while_it_works(program: Path, cluster: HelmCluster, directory: Path, chart: str) -> None:
     """Start Helm for the release, and kill it while it waits for the cluster."""
     kubeconfig = directory / "kubeconfig"
