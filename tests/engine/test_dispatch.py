@@ -693,7 +693,7 @@ async def test_a_loop_is_called_blocked_when_it_is_and_not_because_the_database_
         await asyncio.wait_for(announced.get(), 10.0)
         await sql(database, "UPDATE workers SET beat_at = 'epoch'")
         await until(database, "SELECT beat_at > 'epoch' FROM workers")
-        assert [each["event"] for each in logs] == ["worker.heartbeat_disconnected"]
+        assert logs == []
         time.sleep(1.5 * dispatch.SLOW_LOOP_S)
         assert logs[-1]["event"] == "worker.event_loop_blocked"
     await heartbeat.stop()

@@ -71,6 +71,30 @@ log.warning("loop.postponed", error="It is slow.")
 """
 
 
+OF_DATABASE = """
+import structlog
+from launchbay.telemetry.logs import configure_logs
+configure_logs("info", "json")
+log = structlog.get_logger("ours")
+for begin, end in (("database.away", "database.returned"), ("database.disk_full", "database.disk_has_room")):
+    log.warning(begin)
+    log.warning("loop.postponed", error=begin, repeats=True)
+    log.warning("other")
+    log.warning(end)
+    log.warning("loop.postponed", error=end, repeats=True)
+"""
+
+
+def test_an_outage_of_the_database_is_one_line_and_not_one_of_everything_that_waits_for_it() -> None:
+    run = subprocess.run([sys.executable, "-c", OF_DATABASE], capture_output=True, text=True, check=True)
+    found = [json.loads(line)["event"] for line in run.stderr.splitlines()]
+    away, full = (
+        ["database.away", "other", "database.returned"],
+        ["database.disk_full", "other", "database.disk_has_room"],
+    )
+    assert found == [*away, "loop.postponed", *full, "loop.postponed"]
+
+
 def test_what_is_tried_again_and_again_is_a_line_at_first_and_one_each_minute() -> None:
     run = subprocess.run([sys.executable, "-c", OUTAGE], capture_output=True, text=True, check=True)
     found = [json.loads(line) for line in run.stderr.splitlines()]

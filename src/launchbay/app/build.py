@@ -48,7 +48,7 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.reader import Bounds
 from launchbay.planning import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
-from launchbay.postgres.server import EmbeddedPostgres
+from launchbay.postgres.server import EmbeddedPostgres, directory_of
 from launchbay.processes.run import Programs
 from launchbay.quotas import MEASURE_S, SAVE_S, OtherServers, Quotas, StoredBytes, default_quotas, this_machine
 from launchbay.runtime.components.registry import ComponentTypes
@@ -249,7 +249,12 @@ async def lifespan(
         url = await _database_url(settings, stack)
         await upgrade(settings.direct_url() or url)
         database = await stack.enter_async_context(
-            Database(url, direct_url=settings.database_direct_url, connections=settings.database_connections)
+            Database(
+                url,
+                direct_url=settings.database_direct_url,
+                connections=settings.database_connections,
+                directory=directory_of(settings.data_dir, settings.database_url),
+            )
         )
         if "metrics" in settings.signals():
             sender = import_module(_COLLECTOR).MetricsSender(settings.otlp_endpoint, settings.otlp_service, proxy)

@@ -46,7 +46,7 @@ from launchbay.postgres import cluster
 from launchbay.postgres.backup import TLS_MODES, client_program
 from launchbay.processes.run import minimal_environment, search_path
 from launchbay.settings import Settings
-from launchbay.store.database import Database, connection_parameters, redacted_url
+from launchbay.store.database import Database, connection_parameters, has_no_room, redacted_url
 from launchbay.store.schema import Inspection, inspect, revisions
 
 
@@ -305,7 +305,9 @@ def _check_data(settings: Settings, root: Path) -> Iterator[Finding]:
     free = found.f_bavail * found.f_frsize
     level = Level.PROBLEM if free < _LEAST_DISK else Level.WARNING if free < _GOOD_DISK else Level.OK
     fix = "" if level is Level.OK else f"Keep {_GOOD_DISK // MIB} MiB free, or set LAUNCHBAY_DATA_DIR to a larger disk."
-    yield Finding("disk", level, str(wanted), f"{free // MIB} MiB are free.", fix)
+    is_full = has_no_room(wanted / "postgres")
+    what = f"{free // MIB} MiB are free{': the database is out of space' if is_full else ''}."
+    yield Finding("disk", level, str(wanted), what, fix)
     if found.f_files and found.f_favail < _GOOD_INODES:
         yield Finding(
             "disk",

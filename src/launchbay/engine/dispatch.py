@@ -710,7 +710,7 @@ class Dispatcher:
                         )
                     )
             except (LaunchbayError, DatabaseError) as error:
-                log.warning("job.not_parked", job=job.job_id, error=str(error))
+                log.warning("job.not_parked", job=job.job_id, error=str(error), repeats=True)
             if not held.is_parked:
                 held.changes = -1  # not again at the next look
                 return
@@ -781,9 +781,12 @@ class Dispatcher:
         except asyncio.CancelledError:
             if not held.is_parked:
                 log.info("job.handed_over", job=job.job_id)
-        except Exception:
+        except Exception as error:
             delay_s = min(2.0 ** min(job.fence - 1, 10), LONGEST_DELAY_S)
-            log.exception("job.postponed", job=job.job_id, delay_s=delay_s)
+            if isinstance(error, Unavailable):  # which says all, and many jobs may say it
+                log.warning("job.postponed", job=job.job_id, delay_s=delay_s, error=str(error), repeats=True)
+            else:
+                log.exception("job.postponed", job=job.job_id, delay_s=delay_s)
         finally:
             if self._held.get(job.job_id) is held:
                 del self._held[job.job_id]
@@ -821,7 +824,7 @@ class Dispatcher:
                     async with self._database.connection() as connection:
                         released = await _release(connection, worker_id, [job], delay_s)
                 except (Unavailable, DatabaseError) as error:
-                    log.warning("job.release_failed", job=job.job_id, error=str(error))
+                    log.warning("job.release_failed", job=job.job_id, error=str(error), repeats=True)
                     await asyncio.sleep(RETRY_S)
                 else:
                     if released and delay_s is None:

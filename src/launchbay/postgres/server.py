@@ -26,7 +26,7 @@ import structlog
 
 from launchbay.errors import CannotStart
 from launchbay.postgres import cluster
-from launchbay.store.database import refuses_connections
+from launchbay.store.database import has_no_room, refuses_connections
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +64,16 @@ def _open_private(path: Path) -> IO[bytes]:
     if os.fstat(descriptor).st_uid == os.geteuid():
         os.fchmod(descriptor, 0o600)  # of an earlier version
     return os.fdopen(descriptor, "ab")
+
+
+def directory_of(data_dir: Path, url: str) -> Path | None:
+    """Return the directory of the embedded PostgreSQL if a URL leads to it.
+
+    An empty URL leads to it. Processes of one server get its real one.
+    """
+    directory = data_dir.expanduser().resolve() / "postgres"
+    is_embedded = not url or url.startswith(f"postgresql://{cluster.ROLE}@/{cluster.DATABASE}?host=")
+    return directory if is_embedded and directory.is_dir() else None
 
 
 class EmbeddedPostgres:
@@ -148,7 +158,7 @@ class EmbeddedPostgres:
 
     async def keep_running(self) -> None:
         """Restart PostgreSQL when it was killed or is stuck, until cancelled (promise 12)."""
-        pinged_s = time.monotonic()
+        pinged_s, is_failing = time.monotonic(), False
         while True:
             await asyncio.sleep(_WATCH_EVERY_S)
             try:
@@ -158,8 +168,12 @@ class EmbeddedPostgres:
                         log.error("postgres.stuck")
                 if await asyncio.to_thread(self.ensure_running):
                     log.warning("postgres.restarted")
+                is_failing = False
             except (CannotStart, OSError) as error:
-                log.error("postgres.restart_failed", error=str(error))  # noqa: TRY400 - a trace says no more
+                # Of a full disk, the processes that use PostgreSQL tell.
+                if not (is_failing or has_no_room(self._directory)):
+                    log.error("postgres.restart_failed", error=str(error))  # noqa: TRY400 - a trace says no more
+                is_failing = True
 
     def stop(self) -> None:
         """Give up the use of PostgreSQL, and stop it unless another process uses it. Harmless when called twice."""

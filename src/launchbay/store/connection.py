@@ -335,7 +335,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
             self._hang_up()
         arrival = self._arrival
         if waited_s >= LOOK_S and arrival is not None and not arrival.done() and self.is_readable():
-            log.warning("database.socket_forgotten")
+            log.warning("database.socket_forgotten", repeats=True)
             self._stop_reading()
             arrival.set_result(None)
 

@@ -15,11 +15,13 @@ only the caller knows what a duplicate means.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -83,11 +85,11 @@ _READ_ONLY = "25006"  # it has become a standby
 _OUTDATED_KEY = "LBKEY"  # of launchbay_check_key
 _AWAY_STATES = {_READ_ONLY, "25P03", "25P04"}  # idle in transaction too long, transaction too long
 _AWAY = "The database is unavailable; jobs wait for it."
-_FULL = "The database is out of space. The server's administrator must free some."
+_SEGMENT_BYTES = 16 * 1024 * KIB  # of its log, which PostgreSQL must be able to write whole
 # The first match decides; the last row covers every operational error of psycopg.
 _CAUSES: list[tuple[tuple[type[psycopg.Error], ...], str, int]] = [
     ((errors.QueryCanceled, errors.LockNotAvailable), "The database took too long.", 2),
-    ((errors.DiskFull, errors.OutOfMemory), _FULL, 30),
+    ((errors.OutOfMemory,), "The database is out of memory.", 30),
     ((errors.SerializationFailure, errors.DeadlockDetected), "Another request changed the same data.", 1),
     ((psycopg.OperationalError, psycopg.InterfaceError), _AWAY, 2),
 ]
@@ -130,6 +132,19 @@ class OutcomeUnknown(Unavailable):
     code = "OutcomeUnknown"
 
 
+class DatabaseFull(Unavailable):
+    """The disk of the database is full: it refuses changes, or has stopped."""
+
+    code = "DatabaseFull"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database is out of space: its disk is full.",
+            "The server's administrator must free some space; then retry.",
+            retry_after_s=30,
+        )
+
+
 class NotTogether(Unavailable):
     """A group of commits failed, and nothing of it was committed. Repeat the transaction without a group."""
 
@@ -144,15 +159,28 @@ class Database:
 
     If `url` leads to a pooler, `direct_url` leads to PostgreSQL itself: for what needs a session of its own, such as
     LISTEN. Every transaction of the pool may then run in another session, so it leaves nothing behind in one.
+
+    `directory` has the files of a PostgreSQL on this machine. Its file system says whether one that is away is full.
     """
 
-    def __init__(self, url: str, *, direct_url: str = "", connections: int = 20, wait_s: float = WAIT_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        direct_url: str = "",
+        connections: int = 20,
+        wait_s: float = WAIT_S,
+        directory: Path | None = None,
+    ) -> None:
+        self._directory = directory
         self.url = url
         self.direct_url = direct_url or url
         self._is_pooled = bool(direct_url)
         self._is_full = False
         parameters = conninfo(url, is_pooled=self._is_pooled)
-        self.pool = Pool(parameters, most=connections, wait_s=wait_s, prepares=not self._is_pooled)
+        self.pool = Pool(
+            parameters, most=connections, wait_s=wait_s, prepares=not self._is_pooled, find_cause=self.find_cause
+        )
         self.commits = CommitGroup(self)
 
     async def open(self) -> None:
@@ -207,15 +235,29 @@ class Database:
         """Run a statement. Raises Unavailable, also while the disk of the database is full."""
         await self.look_for_room()
         if self._is_full:
-            raise Unavailable(_FULL, "Retry.", retry_after_s=30)
+            raise DatabaseFull
         async with self.connection() as connection:
             await connection.execute("SELECT 1")
 
     def note_error(self, error: psycopg.Error) -> None:
         """Log the first error of a full disk."""
-        if isinstance(error, errors.DiskFull) and not self._is_full:
+        if isinstance(error, errors.DiskFull):
+            self._note_full(error.diag.message_primary or str(error))
+
+    def _note_full(self, error: str) -> None:
+        if not self._is_full:
             self._is_full = True
-            log.error("database.disk_full", error=error.diag.message_primary, effect="Changes are refused with 503.")
+            log.error("database.disk_full", error=error, effect="Changes are refused with 503.")
+
+    def find_cause(self, error: Exception | None) -> Unavailable | None:
+        """Return the error for a database that is away if its disk is full.
+
+        `error` is that of a connection. PostgreSQL stops when it can't write its log, and doesn't start without room
+        for the next part of that.
+        """
+        if isinstance(error, errors.DiskFull) or (self._directory is not None and has_no_room(self._directory)):
+            self._note_full(str(error or "PostgreSQL is away, and its disk is full."))
+        return DatabaseFull() if self._is_full else None
 
     async def look_for_room(self) -> None:
         """Once a full disk has refused a change, try to write, and log if it has room again."""
@@ -342,7 +384,7 @@ class _Borrowed:
 
     def _raise_if_unavailable(self, error: psycopg.Error, *, is_lost: bool) -> None:
         self._database.note_error(error)
-        translated = unavailable(error, is_lost=is_lost)
+        translated = (self._database.find_cause(error) if is_lost else None) or unavailable(error, is_lost=is_lost)
         if translated is not None:
             raise translated from error
 
@@ -751,6 +793,16 @@ def check_version(server_version: int) -> None:
         )
 
 
+def has_no_room(directory: Path) -> bool:
+    """Return whether the disk of a PostgreSQL is too full for it to run."""
+    for place in (directory, directory / "pg_wal"):
+        with suppress(OSError):
+            found = os.statvfs(place)
+            if found.f_bavail * found.f_frsize < _SEGMENT_BYTES:
+                return True
+    return False
+
+
 def unavailable(error: psycopg.Error, *, is_lost: bool = False) -> Unavailable | None:
     """Return the error to raise for a database error, or None if it isn't about availability.
 
@@ -760,6 +812,8 @@ def unavailable(error: psycopg.Error, *, is_lost: bool = False) -> Unavailable |
         return Unavailable("The database was upgraded during this request.", "Retry.", retry_after_s=1)
     if error.sqlstate == _OUTDATED_KEY:
         return SecretKeyOutdated()
+    if isinstance(error, errors.DiskFull):
+        return DatabaseFull()
     for kinds, message, retry_after_s in _CAUSES:
         if isinstance(error, kinds):
             return Unavailable(message, "Retry.", retry_after_s=retry_after_s)

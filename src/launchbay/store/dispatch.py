@@ -119,18 +119,22 @@ class Heartbeat:
             self._own_loop.close()
 
     async def _beat(self) -> None:
+        self._failures = 0
         while True:
             try:
                 await self._connected()
                 return
             except (DatabaseError, OSError) as error:
-                log.warning("worker.heartbeat_disconnected", error=str(error), repeats=True)
+                self._failures += 1
+                if self._failures > 1:  # a lost connection that the next one replaces is nothing to read about
+                    log.warning("worker.heartbeat_disconnected", error=str(error), repeats=True)
             await asyncio.sleep(RECONNECT_S)
 
     async def _connected(self) -> None:
         async with await BoundedConnection.connect(conninfo(self._url), autocommit=True) as connection:
             connection.timeout_s = max(SILENCE_S, 4 * self._interval_s)
             await connection.execute(f"LISTEN {CHANNEL}".encode())
+            self._failures = 0
             # This connection was not notified of jobs that were committed before LISTEN took effect.
             self._post(self._on_announced, "")
             while True:

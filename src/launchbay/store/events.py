@@ -347,7 +347,7 @@ class EventFeed:
             async with asyncio.timeout(CONNECT_S):
                 await self.streams.wait_for_share(organization_id, allowed)
         except TimeoutError:
-            raise Unavailable("The database is unavailable.", "Retry.") from None
+            raise self._away() from None
         with self.streams.counted(organization_id, watcher, allowed):
             waiter = Waiter()
             self._waiters_of.setdefault(watcher, set()).add(waiter)
@@ -373,6 +373,9 @@ class EventFeed:
             async with asyncio.timeout(RECONNECT_S):
                 await self.streams.tell_the_end(self._database)
 
+    def _away(self) -> Unavailable:
+        return self._database.find_cause(None) or Unavailable("The database is unavailable.", "Retry.")
+
     async def _listen(self) -> None:
         if self._listening is None or self._listening.done():
             self._listening = asyncio.create_task(self._keep_listening(), name="event feed")
@@ -382,7 +385,7 @@ class EventFeed:
             async with asyncio.timeout(CONNECT_S):
                 await self._is_listening.wait()
         except TimeoutError:
-            raise Unavailable("The database is unavailable.", "Retry.") from None
+            raise self._away() from None
 
     async def _keep_listening(self) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 import structlog
@@ -35,9 +35,19 @@ class Pool:
     Open and close it in the event loop that uses it.
 
     While the database is known to be away, callers wait a short time only, and one connection is tried at a time.
+    `find_cause` returns what they get then if the cause is known, and has logged that.
     """
 
-    def __init__(self, conninfo: str, *, most: int, wait_s: float, prepares: bool) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        *,
+        most: int,
+        wait_s: float,
+        prepares: bool,
+        find_cause: Callable[[Exception | None], Unavailable | None] = lambda _: None,
+    ) -> None:
+        self._find_cause = find_cause
         self.most = most
         self._conninfo = conninfo
         self._wait_s = wait_s
@@ -168,7 +178,7 @@ class Pool:
             raise _closed()
         owner, places = current_tenant.get(), self.most * _WAITING_EACH
         if not may_take(self._waiting.count_of_group(owner), places - len(self._waiting), places):
-            raise _overloaded()
+            raise self._away()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[_Pooled] = loop.create_future()
         self._waiting.put(owner, waiter)
@@ -188,7 +198,10 @@ class Pool:
     def _give_up(self, owner: str, waiter: asyncio.Future[_Pooled]) -> None:
         if not waiter.done():
             self._waiting.discard(owner, waiter)
-            waiter.set_exception(_overloaded())
+            waiter.set_exception(self._away())
+
+    def _away(self) -> Unavailable:
+        return (self._find_cause(None) if self._is_away else None) or _overloaded()
 
     def _connect(self) -> None:
         """Begin to make the connections that are missing."""
@@ -212,7 +225,8 @@ class Pool:
                 self._is_away = True
                 if self._away_since_s is None:
                     self._away_since_s = time.monotonic()
-                    log.warning("database.away", error=str(error))
+                    if self._find_cause(error) is None:
+                        log.warning("database.away", error=str(error))
                 await asyncio.sleep(_RECONNECT_S[min(attempt, len(_RECONNECT_S) - 1)])
                 if not self._waiting:
                     return

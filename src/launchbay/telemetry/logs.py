@@ -24,21 +24,32 @@ class _Forwarding:
 forwarding = _Forwarding()
 REPEAT_S = 60.0
 _REPEATS_KNOWN = 1_000
+# What ends an outage of the database, and what has begun it.
+_OUTAGES = {"database.returned": "database.away", "database.disk_has_room": "database.disk_full"}
 
 
 class _Repetitions:
     """Drops lines that repeat what another one of the last minute said.
 
     That concerns lines with `repeats=True`: of what is tried again and again, such as connecting. The first one of each
-    event and error is written, then one each REPEAT_S, which says as `repeated` how many it stands for.
+    event and error is written, then one each REPEAT_S, which says as `repeated` how many it stands for. None of them is
+    written while the database is away or full: one line has said so, and all others follow from that.
     """
 
     def __init__(self) -> None:
         self._seen: dict[tuple[object, object], tuple[float, int]] = {}  # until when, and how many were dropped
+        self._outages: set[str] = set()  # the events that began them
 
     def __call__(self, _logger: object, _method: str, line: EventDict) -> EventDict:
         if not line.pop("repeats", False):
+            event = line["event"]
+            if event in _OUTAGES.values():
+                self._outages.add(event)
+            elif event in _OUTAGES:
+                self._outages.discard(_OUTAGES[event])
             return line
+        if self._outages:
+            raise structlog.DropEvent
         key, now_s = (line["event"], line.get("error")), time.monotonic()
         until_s, dropped = self._seen.get(key, (0.0, 0))
         if now_s < until_s:

@@ -170,7 +170,10 @@ async def list_instances(
 
 
 async def count_destroyed(ctx: Context, organization_id: str, wanted: InstanceFilter) -> int:
-    """Return how many destroyed instances that the caller may read fit, whatever statuses are wanted."""
+    """Return how many destroyed instances fit, whatever statuses are wanted.
+
+    Only those that the caller may read count.
+    """
     destroyed = replace(wanted, statuses=[InstanceStatus.DESTROYED])
     found = await list_instances(ctx, organization_id, destroyed, sort="name", after=None, count=1, counts=True)
     return found.total or 0
