@@ -4,6 +4,7 @@ import "htmx-ext-sse";
 import { Idiomorph } from "idiomorph/dist/idiomorph.esm.js";
 import "./connection.js";
 import "./drafts.js";
+import "./editor_on_use.js";
 import "./focus.js";
 import "./graph.js";
 import "./keys.js";

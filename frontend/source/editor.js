@@ -239,6 +239,7 @@ function mount(host) {
       view.focus();
     });
   }
+  return view;
 }
 
 function submit(area) {
@@ -273,4 +274,11 @@ function guard(area) {
   });
 }
 
-for (const host of document.querySelectorAll("[data-editor]")) mount(host);
+for (const host of document.querySelectorAll("[data-editor]")) {
+  const area = host.querySelector("textarea");
+  const at = document.activeElement === area ? area.selectionStart : null;
+  const view = mount(host);
+  if (at === null) continue;
+  view.dispatch({ selection: { anchor: at } });
+  view.focus();
+}

@@ -18,7 +18,9 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 
 def ready(page: Page) -> None:
-    """Wait until the editor stands in the place of its text area."""
+    """Wait until the editor stands in the place of its text area, which it does on use where it isn't all of a page."""
+    for area in page.locator("[data-script] textarea").all()[:1]:
+        area.focus()
     expect(page.locator("[data-editor]").first).to_have_attribute("data-ready", "yes")
 
 
@@ -29,7 +31,7 @@ def opened(page: Page, path: str) -> None:
     """Open a page and wait until its scripts have done their work."""
     page.goto(path)
     page.wait_for_load_state("load")
-    for host in page.locator("[data-editor], [data-graph]").all():
+    for host in page.locator("[data-editor]:not([data-script]), [data-graph]").all():
         host.and_(page.locator("[data-ready]")).wait_for(state="attached")
 
 

@@ -66,7 +66,7 @@ def _take(browser: Browser, site: Site, shown: Shown, address: str) -> None:
         page = context.new_page()
         page.set_default_timeout(60_000)
         page.goto(address, wait_until="load")
-        for host in page.locator("[data-editor], [data-graph]").all():
+        for host in page.locator("[data-editor]:not([data-script]), [data-graph]").all():
             host.and_(page.locator("[data-ready]")).wait_for(state="attached")
         if shown.name in _PREPARED:
             _PREPARED[shown.name](page)

@@ -25,6 +25,7 @@ ATTRIBUTES = frozenset(
         b"data-home",
         b"data-href",
         b"data-impact",
+        b"data-script",
         b"formaction",
         b"href",
         b"hx-get",

@@ -296,6 +296,7 @@ class _Found(NamedTuple):
             "sections": _sections(view, window, target or failure, is_filtered=is_filtered),
             "window": window,
             "line_count": await self.places.count(most=COUNTED_LINES),
+            "has_fault": await self.places.next_error(0) is not None,
             "search": wanted.text,
             "level": wanted.level,
             "is_filtered": is_filtered,
