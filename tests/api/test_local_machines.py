@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.app.machines import local_environments
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, fresh_name, running_api
 
@@ -101,3 +102,30 @@ async def test_log_lines_name_the_stream_of_the_command_that_wrote_them(database
     told = {line["stream"]: (line["text"].partition("] ")[2], line["attempt"]) for line in lines}
     assert (told["stdout"], told["stderr"]) == (("fine", 1), ("careful", 1))
     assert {line["stream"] for line in lines} == {"system", "stdout", "stderr"}
+
+
+async def test_an_environment_is_named_while_no_other_organization_can_have_its_name(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url) as made:
+        organization = made.organization
+    async with running_api(url, local_environments=f"workshop floor, quay, {organization}/crane") as api:
+        application = await api.application(MANIFEST)
+
+        async def outcome(name: str) -> str:
+            made = accepted(await api.post(f"organizations/{organization}/environments", {"name": name}))
+            accepted(await api.put_yaml(f"environments/{made['id']}", "policies: {machines.provider: local}"))
+            document = await api.settled(await api.launch(application, environmentId=made["id"]))
+            return str(document["errorMessage"] or document["status"])
+
+        assert await outcome("workshop floor") == "Running"
+        assert "LOCAL_ENVIRONMENTS" in await outcome("workshop")
+        accepted(await api.post("organizations", {"name": fresh_name()}))
+        assert "LOCAL_ENVIRONMENTS" in await outcome("quay")
+        assert await outcome("crane") == "Running"
+    databases.drop(url)
+
+
+def test_names_with_blanks_stand_between_commas_and_ids_between_blanks() -> None:
+    first, second = "5f8d04b3c2a1908e7f6d5c4b", "5f8d04b3c2a1908e7f6d5c4c"
+    assert local_environments(f"{first} {second}, workshop floor , *") == [first, second, "workshop floor", "*"]
+    assert local_environments("") == []

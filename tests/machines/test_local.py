@@ -28,9 +28,14 @@ DESTROY = plan_destroy(InstanceStatus.RUNNING)
 OUTGOING = EgressClient(Allowlist())
 
 
+async def no_names(_: str, __: str) -> list[str]:
+    """Find no name of any environment."""
+    return []
+
+
 @pytest.fixture
 def local(tmp_path: Path) -> LocalMachines:
-    return LocalMachines(parts(Hosts(tmp_path, "", ""), tmp_path, outgoing=OUTGOING), [ENVIRONMENT])
+    return LocalMachines(parts(Hosts(tmp_path, "", ""), tmp_path, outgoing=OUTGOING), [ENVIRONMENT], no_names)
 
 
 async def made(local: LocalMachines, **more: Any) -> Machine:
@@ -126,13 +131,13 @@ async def test_only_environments_that_the_operator_named_may(tmp_path: Path) -> 
     given = parts(Hosts(tmp_path, "", ""), tmp_path, outgoing=OUTGOING)
     for allowed in ([], ["5f00000000000000000000ff"]):
         with pytest.raises(ActionFailed, match="not allowed in this environment"):
-            await made(LocalMachines(given, allowed))
+            await made(LocalMachines(given, allowed, no_names))
     for allowed in (["*"], [context().organization_id], [ENVIRONMENT]):
-        machine = await made(LocalMachines(given, allowed))
+        machine = await made(LocalMachines(given, allowed, no_names))
     with pytest.raises(ActionFailed, match="not allowed in this environment"):
-        await made(LocalMachines(given, ["*"]), policies={"machines.local": False})
+        await made(LocalMachines(given, ["*"], no_names), policies={"machines.local": False})
     with pytest.raises(ActionFailed, match="not allowed in this environment"):
-        await LocalMachines(given, []).run(context(), machine, RemoteCommand(line="true"))
+        await LocalMachines(given, [], no_names).run(context(), machine, RemoteCommand(line="true"))
 
 
 async def test_an_interrupted_provision_makes_no_second_directory(local: LocalMachines) -> None:

@@ -16,6 +16,7 @@ from launchbay.egress.transport import SystemResolver
 from launchbay.engine.machine_ledger import EnvironmentPools, PostgresHostKeys, PostgresMachineLedger
 from launchbay.engine.sweeper import Sweeper
 from launchbay.errors import ActionFailed, CannotStart, InvalidManifest
+from launchbay.ids import is_id
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProviderDeps, Sweepable
 from launchbay.machines.dry_run import Answers, read_answers
 from launchbay.machines.registry import LazyProvider, Providers
@@ -24,6 +25,7 @@ from launchbay.manifest.tree import children_of, is_null, report_kind
 from launchbay.model.findings import Findings
 from launchbay.service_types.key_pairs import KeyPairs
 from launchbay.settings import Settings
+from launchbay.store import environments
 from launchbay.store.database import Database
 
 _KEY = "answers"
@@ -123,6 +125,29 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(text.replace(",", " ").split())
 
 
+def local_environments(text: str) -> list[str]:
+    """Return IDs and names of a setting. Commas separate names, which have blanks; blanks separate IDs too."""
+    found: list[str] = []
+    for part in text.split(","):
+        words = part.split()
+        found += words if all(is_id(word) or word == "*" for word in words) else [part.strip()]
+    return found
+
+
+async def _names_of(database: Database, organization_id: str, environment_id: str) -> list[str]:
+    """Return how an operator can name an environment.
+
+    Its name alone is enough only if nobody can have another organization with such an environment.
+    """
+    async with database.connection() as connection:
+        row = await environments.read_chosen_name(
+            connection, organization_id=organization_id, environment_id=environment_id
+        )
+    if row is None:
+        return []
+    return [f"{organization_id}/{row.name}", *([row.name] if row.is_alone else [])]
+
+
 def _load(path: str) -> Callable[..., Any]:
     """Import a class at its first use, because its libraries are large."""
     module, _, name = path.partition(":")
@@ -170,7 +195,9 @@ def machine_providers(settings: Settings, database: Database, secret_key: Secret
         directory=settings.data_dir.resolve() / _DIRECTORY,  # absolute: it is the home directory of local commands
     )
     late: LazyProvider = {
-        "local": lambda: _load("launchbay.machines.local:LocalMachines")(deps, _listed(settings.local_environments)),
+        "local": lambda: _load("launchbay.machines.local:LocalMachines")(
+            deps, local_environments(settings.local_environments), partial(_names_of, database)
+        ),
         "static": lambda: _load("launchbay.machines.static:StaticMachines")(deps),
         **cloud_providers(settings, database, secret_key, deps),
     }

@@ -1,8 +1,9 @@
 """Machines that are directories on this server, for commands that need no machine of their own.
 
 They are off unless the setting `local_environments` names the environment or its organization, because commands run as
-the server's own user. Members can edit policies, so a policy can only turn them off (`machines.local: false`). Commands
-get their own process group and nothing of the server's environment. The directory is deleted with the machine.
+the server's own user (decision 0165). Members can edit policies, so a policy can only turn them off
+(`machines.local: false`). Commands get their own process group and nothing of the server's environment. The directory
+is deleted with the machine.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -148,15 +149,21 @@ POLICY = "machines.local"
 ALL_ENVIRONMENTS = "*"
 _NETWORK = 250  # addresses used in each 127.1.x.0/24
 _TAG_CHARS = 16
+NamesOf = Callable[[str, str], Awaitable[Collection[str]]]
 
 
 class LocalMachines(ShellMachines):
-    """The provider; one object serves all instances. `allowed` are IDs of environments and organizations, or `*`."""
+    """The provider; one object serves all instances.
+
+    `allowed` are IDs of environments and organizations, names, or `*`. `names_of` returns the names by which an
+    environment can be chosen, from the IDs of its organization and of itself.
+    """
 
     name = NAME
 
-    def __init__(self, deps: ProviderDeps, allowed: Collection[str]) -> None:
+    def __init__(self, deps: ProviderDeps, allowed: Collection[str], names_of: NamesOf) -> None:
         super().__init__(deps.egress)
+        self._names_of = names_of
         self._root = deps.directory / NAME
         self._allowed = frozenset(allowed)
 
@@ -164,7 +171,7 @@ class LocalMachines(ShellMachines):
         self, context: ProviderContext, role: str, numbers: Sequence[int], spec: MachineSpec
     ) -> Sequence[Machine]:
         """Create a directory for each machine. Raises ActionFailed if the environment isn't allowed to."""
-        self._check(context)
+        await self._check(context)
         machines = [_machine(context, role, number, place, spec) for place, number in enumerate(numbers, 1)]
         for machine in machines:
             await asyncio.to_thread(self._directory(machine).mkdir, mode=0o700, parents=True, exist_ok=True)
@@ -195,29 +202,33 @@ class LocalMachines(ShellMachines):
         return [Machine(id=f"{NAME}:{each.name}", role="", provider=NAME, number=0) for each in directories]
 
     async def run(self, context: ProviderContext, machine: Machine, command: RemoteCommand) -> CommandResult:
-        self._check(context)
+        await self._check(context)
         if command.sudo:
             raise ActionFailed("A local machine has no superuser. Remove isSudo.", retryable=False)
         return await super().run(context, machine, command)
 
     async def converge(self, context: ProviderContext, machine: Machine, chef: ChefRun) -> Mapping[str, Any]:
         """Run Chef as the server's user, which needs `isSudo: false`."""
-        self._check(context)
+        await self._check(context)
         if chef.sudo:
             raise ActionFailed("A local machine has no superuser. Set isSudo to false.", retryable=False)
         return await super().converge(context, machine, chef)
 
     async def put_file(self, context: ProviderContext, machine: Machine, name: str, content: bytes) -> None:
-        self._check(context)
+        await self._check(context)
         await super().put_file(context, machine, name, content)
 
     async def get_file(self, context: ProviderContext, machine: Machine, name: str) -> bytes:
-        self._check(context)
+        await self._check(context)
         return await super().get_file(context, machine, name)
 
-    def _check(self, context: ProviderContext) -> None:
+    async def _check(self, context: ProviderContext) -> None:
         requesters = {ALL_ENVIRONMENTS, context.environment_id, context.organization_id}
-        if not requesters & self._allowed or context.policies.get(POLICY, True) is not True:
+        is_named = bool(requesters & self._allowed)
+        if not is_named and self._allowed:
+            names = await self._names_of(context.organization_id, context.environment_id)
+            is_named = not self._allowed.isdisjoint(names)
+        if not is_named or context.policies.get(POLICY, True) is not True:
             raise ActionFailed(
                 "Local machines are not allowed in this environment: their commands run as the server's own user.",
                 f"To allow them, an administrator adds {context.environment_id} to the setting LOCAL_ENVIRONMENTS.",

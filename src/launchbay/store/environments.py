@@ -104,6 +104,14 @@ class SecretParameterRow(NamedTuple):
     sealed: bytes
 
 
+class ChosenName(NamedTuple):
+    """The name of an environment; `is_alone` if the server has no other organization."""
+
+    name: str
+    is_alone: bool
+
+
+read_chosen_name = _sql.row("read_chosen_name", ChosenName)
 list_offered_instances = _sql.rows("list_offered_instances", OfferedInstance)
 list_environments_by_instance = _sql.column("list_environments_by_instance", str)
 list_known_environments = _sql.column("list_known_environments", str)

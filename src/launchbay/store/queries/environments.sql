@@ -110,6 +110,11 @@ SELECT environment_id AS id FROM instance_offers WHERE instance_id = %(instance_
 SELECT id FROM environments
 WHERE organization_id = %(organization_id)s AND id = ANY (%(environment_ids)s::text[]) FOR KEY SHARE;
 
+-- name: read_chosen_name
+-- What an operator can choose an environment by: its name, and whether no other organization could have one so named.
+SELECT name, (SELECT count(*) FROM organizations) = 1 AS is_alone
+FROM environments WHERE id = %(environment_id)s AND organization_id = %(organization_id)s;
+
 -- name: delete_offers
 DELETE FROM instance_offers WHERE instance_id = %(instance_id)s AND environment_id = ANY (%(environment_ids)s::text[]);
 
