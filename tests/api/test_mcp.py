@@ -202,6 +202,21 @@ async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(
     assert (await bay.api.document(instance))["status"] == "Destroyed"
 
 
+async def test_an_agent_says_what_a_launch_does_with_the_name_of_a_living_instance(bay: Served) -> None:
+    name, instance = fresh_name("app"), fresh_name("one")
+    await bay.api.application(SIMPLE, name=name)
+    async with bay.agent() as agent:
+        first = await agent.good("launch", application=name, name=instance, if_exists="fail")
+        wrong = await agent.bad("launch", application=name, name=instance, if_exists="no")
+        assert "if_exists: invalid value 'no'; expected allow, fail or return" in wrong["error"]
+        told = (await agent.bad("launch", application=name, name=instance, if_exists="fail"))["error"]
+        assert f"'{instance}' is the name of a living instance" in told
+        returned = await agent.good("launch", application=name, name=instance, if_exists="return")
+        assert returned["instance"] == first["instance"]
+        second = await agent.good("launch", application=name, name=instance)
+        assert second["instance"] != first["instance"]
+
+
 async def test_a_scope_that_names_destruction_needs_nobody(bay: Served) -> None:
     kept, instance = await bay.api.running(SIMPLE), await bay.api.running(SIMPLE)
     application = (await bay.api.document(instance))["applicationId"]

@@ -101,17 +101,42 @@ OTHER_READERS = re.compile(
 )
 
 
+# Any way to get at a library of YAML, also inside of a function, by another name or through msgspec.
+_LIBRARY_USE = re.compile(
+    r"^\s*import\s[^\n#]*\byaml\b|^\s*from\s+yaml\b(?! import YAMLError$)|\bruamel\b|\b(?:strict|o|ry|hyper)yaml\b"
+    r"|\bmsgspec\.yaml\b|\bfrom\s+msgspec\s+import\b[^\n]*\byaml\b|(?:import_module|__import__)\(\s*[\"']yaml",
+    re.MULTILINE,
+)
+
+
 def test_one_module_reads_yaml_and_one_writes_it() -> None:
-    uses = {
-        str(path.relative_to(ROOT / "src" / "launchbay")): text
-        for path in PRODUCT
-        if re.search(
-            r"^(?:import yaml|from yaml)\b(?! import YAMLError$)", text := path.read_text("utf-8"), re.MULTILINE
-        )
-    }
+    texts = {str(path.relative_to(ROOT / "src" / "launchbay")): path.read_text("utf-8") for path in PRODUCT}
+    uses = {name: text for name, text in texts.items() if _LIBRARY_USE.search(text)}
     assert uses.keys() == YAML_LIBRARY
     assert {name for name in uses if OTHER_READERS.search(uses[name])} == {"model/yaml_text.py"}
     tagged = {
         str(path.relative_to(ROOT / "src" / "launchbay")) for path in PRODUCT if "tag:yaml.org" in path.read_text()
     }
     assert tagged == {"model/scalars.py", "model/yaml_text.py"}, "another table of YAML's scalars"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_use"),
+    [
+        ("import yaml\n", True),
+        ("import yaml as y\n", True),
+        ("import json, yaml\n", True),
+        ("def read():\n    import yaml\n", True),
+        ("from yaml import safe_load\n", True),
+        ("from yaml import YAMLError, load\n", True),
+        ("from ruamel.yaml import YAML\n", True),
+        ("import msgspec\nmsgspec.yaml.decode(b'')\n", True),
+        ("from msgspec import json, yaml\n", True),
+        ("importlib.import_module('yaml')\n", True),
+        ("from yaml import YAMLError\n", False),
+        ("from launchbay.model.yaml_text import yaml_text\n", False),
+        ("import json  # as yaml\n", False),
+    ],
+)
+def test_no_second_reader_of_yaml_gets_past_the_search(text: str, is_use: bool) -> None:
+    assert bool(_LIBRARY_USE.search(text)) is is_use

@@ -22,6 +22,7 @@ from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.findings import Hints
 from launchbay.model.instance import ALIVE
+from launchbay.model.lifetimes import IfExists
 from launchbay.model.wrong_values import converted
 
 LIST_ITEMS = 20
@@ -480,6 +481,10 @@ class Launch(PreviewLaunch, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(description="Name of the instance. Default: generated.")] | None = None
     labels: Annotated[dict[str, str], Meta(description="Labels of the instance.")] = {}
+    if_exists: (
+        Annotated[IfExists, Meta(description="If a living instance has the name: fail, return it, or allow a second.")]
+        | None
+    ) = None
     idempotency_key: (
         Annotated[str, Meta(max_length=64, description="Any text of your own: the same one never launches twice.")]
         | None
@@ -525,16 +530,21 @@ async def launch(caller: Caller, given: Launch) -> Any:
     """
     application = await caller.application(given.application, given.organization)
     body = await _launch_body(caller, given)
-    job = await caller.client.start(
-        Operations.launch_application.call(
-            application,
-            **body,
-            instance_name=given.name,
-            labels=dict(given.labels) or None,
-            idempotency_key=given.idempotency_key,
-        )
+    call = Operations.launch_application.call(
+        application,
+        **body,
+        instance_name=given.name,
+        labels=dict(given.labels) or None,
+        if_exists=given.if_exists,
+        idempotency_key=given.idempotency_key,
     )
-    return _begun(caller, job.instance_id, job.id)
+    answer, job = await caller.client.perform(caller.client.core.started(call))
+    if not job:  # it was there, and nothing runs on it
+        return {"instance": answer.id, "job": None, "page": caller.page(f"/instances/{answer.id}"), "next": _WAS_THERE}
+    return _begun(caller, answer.id, job)
+
+
+_WAS_THERE = "read_instance: a living instance has the name, and nothing was launched."
 
 
 def _begun(caller: Caller, instance: str, job: str) -> dict[str, Any]:
