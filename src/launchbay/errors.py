@@ -16,6 +16,7 @@ LaunchbayError
 ├── TooManyRequests          a rate limit; has `retry_after_s`
 ├── TooLarge                 beyond a size limit
 ├── Unavailable              database unavailable, overload, stopping; has `retry_after_s`
+│   ├── DatabaseFull         (store/database.py) the disk of the database is full
 │   ├── OutcomeUnknown       (store/database.py) the connection was lost during a commit
 │   ├── NotTogether          (store/database.py) a group of commits failed, each repeats its own
 │   └── SecretKeyOutdated    this process lacks the newest secret key, so it encrypts nothing
