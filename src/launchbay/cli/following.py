@@ -126,7 +126,7 @@ def wait_for_job(
 _LEAVES_APPROVALS = "launchbay.leaves_approvals"
 
 
-def leave_approvals(context: click.Context, _: click.Parameter, chosen: bool) -> None:  # noqa: FBT001 - of click
+def leave_approvals(context: click.Context, _: click.Parameter, chosen: bool) -> None:  # noqa: FBT001 - click hands flags over so
     """Note that the command ends when its job waits for an approval."""
     context.meta[_LEAVES_APPROVALS] = chosen
 
