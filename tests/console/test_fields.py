@@ -273,3 +273,18 @@ async def test_an_application_that_the_person_may_not_see_is_not_looked_into(api
     assert page.status_code == 200
     assert "You need the permission Read" in page.text
     assert SHELF_FIELD not in page.text
+
+
+TYPED = ("1.10", "1e3", "0400", "7.0", "no", "81e3421", "12345678901234567890", "1e400", "~", "<<", "=", " a ", "שלום")
+
+
+@pytest.mark.parametrize("text", TYPED)
+def test_a_string_of_a_form_is_what_was_typed(text: str) -> None:
+    fields = fill_fields(launch_fields(compiled(MANIFEST)), form(input__title=text), "p:")
+    assert values(fields)["input.title"] == text
+    fields = fill_fields([Field(name="x", label="x", declared=None)], form(x=text), "p:")
+    assert (values(fields), string_values(fields)) == ({"x": text}, {"x": text})
+
+
+def test_spaces_around_a_number_of_a_form_are_only_spelling() -> None:
+    assert values(fill_fields(launch_fields(compiled(MANIFEST)), form(input__size=" 3 "), "p:"))["input.size"] == 3

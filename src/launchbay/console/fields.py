@@ -211,8 +211,8 @@ def _of_argument(name: str, declared: Type | None, detail: WorkflowParameter | N
     )
 
 
-def _filled(each: Field, text: str) -> Field:
-    value = text if each.control == "block" else text.strip()
+def _filled(each: Field, value: str) -> Field:
+    """Return the field with a text as typed: spaces are part of a string."""
     if value.strip() == "":
         return replace(each, value="", error=_REQUIRED if each.required and not each.is_kept else "")
     error = ""
