@@ -140,7 +140,7 @@ async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: A
             await asyncio.sleep(0.05)
     accepted(await own.post(f"{path}/cancel"))
     cancelled = accepted(await own.get(path))
-    assert cancelled["waitingFor"] is None
+    assert cancelled["waitingFor"] == "Waiting for 2 jobs under way."
     assert (cancelled["status"], cancelled["counts"]["cancelled"], cancelled["finishedAt"]) == ("Cancelled", 2, None)
     for row in accepted(await own.get(f"{path}/instances", status="Running")):
         accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
@@ -240,6 +240,9 @@ async def test_a_busy_instance_gets_its_turn_when_it_is_free(own: Api) -> None:
     async with asyncio.timeout(20):
         while accepted(await own.get(f"bulk/{begun['id']}/instances"))[0]["message"] is None:
             await asyncio.sleep(0.05)
+    said = "Waiting for 1 busy instance, which gets its turn when other work allows it."
+    held_up = accepted(await own.get(f"bulk/{begun['id']}"))
+    assert (held_up["waitingFor"], held_up["counts"]["waiting"]) == (said, 1)
     [job] = [each for each in (await own.document(instance))["workflowHistory"] if each["status"] == "Executing"]
     accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
     assert (await ended(own, begun["id"]))["counts"]["succeeded"] == 1

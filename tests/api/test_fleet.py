@@ -53,7 +53,11 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "ownerId": found["ownerId"],
         "parentId": None,
         "labels": {},
-        "components": {"total": 1, "running": 1, "failed": 0, "busy": 0},
+        "components": {
+            "total": 1,
+            "running": 1,
+            **dict.fromkeys(("failed", "busy", "waiting", "sleeping", "interrupted", "destroyed", "notStarted"), 0),
+        },
         "createdAt": found["createdAt"],
         "destroyAt": None,
         "lastJob": {

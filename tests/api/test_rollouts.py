@@ -262,6 +262,20 @@ async def test_an_unhealthy_version_stops_and_continues_or_goes_back(own: Api) -
     assert await versions(own, made) == [2] * 3
 
 
+async def test_a_roll_out_behind_a_busy_instance_says_so(own: Api) -> None:
+    application, [instance] = await shops(own, 1)
+    accepted(await own.post(f"instances/{instance}/actions.backUp", {}))
+    begun = await begin(own, application, waves=[1])
+    said = "Waiting for 1 busy instance, which gets its turn when other work allows it."
+    async with asyncio.timeout(20):
+        while (found := accepted(await own.get(f"rollouts/{begun['id']}")))["waitingFor"] != said:
+            assert found["waitingFor"] is not None
+            await asyncio.sleep(0.05)
+    [job] = [each for each in (await own.document(instance))["workflowHistory"] if each["status"] == "Executing"]
+    accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
+    assert (await until(own, begun["id"], "Finished"))["waitingFor"] is None
+
+
 @pytest.mark.slow
 async def test_without_a_pause_it_waits_for_somebody_after_each_wave(own: Api) -> None:
     application, made = await shops(own, 2)

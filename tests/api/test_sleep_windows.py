@@ -94,9 +94,9 @@ async def test_an_instance_is_stopped_at_the_begin_and_started_at_the_end_of_a_w
     assert await bay.jobs(instance) == ["stop"]
     found = await bay.sleep(instance)
     assert (found["isAsleep"], found["wakesAt"]) == (True, ms(MORNING))
-    until = "by the rules of its application, until 2031-06-05T05:00:00Z."
     assert found["waitingFor"].startswith("Sleeping since 2031-06-04T18:00:")
-    assert found["waitingFor"].endswith(until)
+    assert found["waitingFor"].endswith(", until 2031-06-05T05:00:00Z.")
+    assert (await bay.api.document(instance))["waitingFor"] == found["waitingFor"]
     await bay.at(MORNING)
     await bay.round()
     assert await bay.jobs(instance) == ["stop", "start"]

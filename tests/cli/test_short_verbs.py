@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.applications import NEEDY, SPEAKER
-from tests.support.manifests import FAILING_EARLY
+from tests.support.manifests import FAILING_EARLY, WAITING_COMPONENTS
 from tests.support.shell import Shell
 
 MANIFEST = """
@@ -65,7 +65,9 @@ def test_the_status_names_application_job_and_error(cli: Shell, ferry: str, ship
     assert "step 'turn' failed" in shown
     document = cli.document("status", ferry)
     assert (document["id"], document["application"], document["environment"]) == (ship, ferry, "default")
-    assert document["components"] == {"total": 1, "running": 1, "failed": 1, "busy": 0}
+    counts = {name: number for name, number in document["components"].items() if number}
+    assert counts == {"total": 1, "failed": 1}
+    assert [(each["path"], each["status"]) for each in document["componentStates"]] == [("ferry", "Failed")]
     assert [job["name"] for job in document["jobs"]] == ["manage.move", "launch"]
     assert all(ISO.fullmatch(document[name]) for name in ("createdAt", "destroyAt"))
     assert all(ISO.fullmatch(job["finishedAt"]) for job in document["jobs"])
@@ -373,3 +375,17 @@ def test_a_webhook_is_named_by_the_url_in_the_list_or_its_id(cli: Shell) -> None
     assert "Did you mean" not in told
     cli.good("webhook", "delete", made[0]["id"], "--yes")
     cli.good("webhook", "delete", shown, "--yes")
+
+
+def test_the_status_says_what_components_do_while_one_waits(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "manifest.yaml").write_text(WAITING_COMPONENTS, "utf-8")
+    name = f"convoy of {tmp_path.name}"
+    cli.good("application", "create", name)
+    cli.good("manifest", "upload", name, str(tmp_path / "manifest.yaml"))
+    instance = cli.good("launch", name).strip()
+    deadline_s = time.monotonic() + 20
+    while cli.document("status", instance)["components"]["running"] < 2 and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    shown = cli.good("status", instance)
+    assert "2 of 4 components running, 1 waiting for approval" in shown
+    assert "ask: Needs approval (sure)" in shown

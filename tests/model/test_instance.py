@@ -5,19 +5,12 @@ from itertools import product
 import pytest
 
 from launchbay.model.instance import (
-    AwaitedApproval,
-    ChildJob,
-    DueRun,
     InstanceEvent,
     InstanceStatus,
-    Launching,
-    Queued,
-    Waits,
     is_active,
     sources,
     status_after_job,
     transition,
-    waiting_for,
 )
 
 # Every pair that there is: status, event → status. All others are impossible.
@@ -81,65 +74,3 @@ def test_only_destroyed_ones_and_failures_that_hold_nothing_are_not_active() -> 
     assert {
         pair for pair in product(InstanceStatus, (True, False)) if is_active(pair[0], may_hold_something=pair[1])
     } == (active)
-
-
-AT_S = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
-
-
-def test_nothing_is_said_where_nothing_waits() -> None:
-    assert waiting_for(Waits()) == ""
-    assert waiting_for(Waits(job="launch", owner="Ann", approvals=[], inner=[], launching=[], due=[])) == ""
-
-
-@pytest.mark.parametrize(
-    ("waiting", "subject"),
-    [
-        (1, "is"),
-        (2, "and 1 other job of the organization are"),
-        (3, "and 2 other jobs of the organization are"),
-        (1000, "and many other jobs of the organization are"),
-    ],
-)
-def test_a_job_in_the_queue_says_how_many_wait_beside_it(waiting: int, subject: str) -> None:
-    said = waiting_for(Waits(job="launch", queued=Queued(waiting, workers=1)))
-    assert said == f"'launch' {subject} waiting for a free job slot."
-
-
-def test_a_job_without_workers_says_so() -> None:
-    assert "No worker has sent a heartbeat" in waiting_for(Waits(job="launch", queued=Queued(5, workers=0)))
-
-
-def test_people_and_other_instances_are_named() -> None:
-    waits = Waits(
-        job="deploy",
-        approvals=[AwaitedApproval("Deploy?", None, "Ops", 2, 1)],
-        inner=[ChildJob("grow", "db", "5"), ChildJob("ask", None, "6")],
-    )
-    assert waiting_for(waits) == (
-        "Waiting for 2 approvals (1 given) by a user with role 'Ops': Deploy?"
-        " Waiting for 'grow' of 'db', instance 5. Waiting for 'ask' of instance 6."
-    )
-
-
-def test_a_service_is_named_only_where_nothing_nearer_is_known() -> None:
-    launching = [Launching("db", "5")]
-    assert waiting_for(Waits(launching=launching)) == "Waiting for the launch of service 'db', instance 5."
-    assert "service" not in waiting_for(Waits(launching=launching, inner=[ChildJob("launch", "db", "5")]))
-
-
-@pytest.mark.parametrize(
-    ("due", "said"),
-    [
-        (DueRun("workflow", "go", "", AT_S), "Scheduled 'go', due since 2023-11-14 22:13:20 UTC, is waiting for"),
-        (
-            DueRun("cron", "act.go", "db", AT_S),
-            "Scheduled 'act.go' of 'db', due since 2023-11-14 22:13:20 UTC, is waiting for",
-        ),
-        (DueRun("trigger", "go", "", AT_S), "Triggered 'go', due since 2023-11-14 22:13:20 UTC, is waiting for"),
-        (DueRun("expiry", "destroy", "", AT_S), "The instance's destruction is due and waiting for"),
-        (DueRun("signals", "", "", AT_S), "Changed signals of other instances are waiting for"),
-    ],
-)
-def test_what_is_due_says_behind_what_it_waits(due: DueRun, said: str) -> None:
-    assert waiting_for(Waits(job="hold", owner="Ann", due=[due])) == f"{said} the end of 'hold', run by Ann."
-    assert waiting_for(Waits(due=[due])) == f"{said} earlier due work."

@@ -458,3 +458,30 @@ application:
           tick: {steps: [], return: {count: {value: 1}}}
           destroy: {steps: []}
 """
+
+# Two are done at once, `answers` publishes without a step, `late` waits for `ask`, which waits for a person.
+WAITING_COMPONENTS = """
+application:
+  components:
+    first:
+      type: workflow.Instance
+      configuration: {configuration.workflows: {launch: {steps: [{go: {action: wait, parameters: {delay: 0}}}]}}}
+    second:
+      type: workflow.Instance
+      configuration: {configuration.workflows: {launch: {steps: [{go: {action: wait, parameters: {delay: 0}}}]}}}
+    ask:
+      type: workflow.Instance
+      interfaces: {out: {ready: publish-signal(string)}}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps: [{sure: {action: approval, parameters: {text: Sure?}}}]
+            return: {ready: {value: "yes"}}
+    late:
+      type: workflow.Instance
+      interfaces: {in: {ready: consume-signal(string)}}
+      required: [in]
+      configuration: {configuration.workflows: {launch: {steps: [{go: {action: wait, parameters: {delay: 0}}}]}}}
+  bindings:
+    - [ask#out, late#in]
+"""

@@ -32,9 +32,11 @@ from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, RemoteCommand, show, with_iso_times
 from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import JobDocument
+from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.instance import InstanceStatus
 
 _RECENT_JOBS = 5
+_COMPONENTS_SHOWN = 20
 _WAIT_FIELDS = ("text", "since", "endsWhen", "until", "position")
 _SHOWN = (
     "id",
@@ -76,11 +78,19 @@ def _status(instance: str, **given: Any) -> None:
         # The error of an earlier job stays until a launch or reconfiguration succeeds.
         brief["error" if document["status"] == "Failed" else "lastError"] = error + origin
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
+    if document["componentStates"]:
+        counts = counted(ComponentStatus(each["status"]) for each in document["componentStates"])
+        brief["components"] = [counts.summary(), *map(_component, document["componentStates"][:_COMPONENTS_SHOWN])]
     if document["waits"]:
         brief["waits"] = [{name: wait[name] for name in _WAIT_FIELDS} for wait in document["waits"]]
     show(brief, connection.output)
     click.echo()
     show(document["jobs"], connection.output, JOB_COLUMNS)
+
+
+def _component(found: dict[str, Any]) -> str:
+    step = "" if found["step"] is None else f" ({found['step']})"
+    return f"{found['path']}: {ComponentStatus(found['status']).words}{step}"
 
 
 def _step(step: dict[str, Any]) -> str:
@@ -118,6 +128,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "destroyedBy": None if last is None else last["beganBy"]["name"],
         "labels": document.get("labels") or {},
         "components": known.get("components"),
+        "componentStates": _components(connection, instance_id),
         "job": document.get("workflow"),
         "waitingFor": document.get("waitingFor"),
         "waits": job.get("waitingFor") or [],
@@ -128,6 +139,15 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "returnValues": document["returnValues"],
         "jobs": jobs,
     }
+
+
+def _components(connection: Connection, instance_id: str) -> list[dict[str, Any]]:
+    """Return what the components do, those that need somebody first."""
+    try:
+        found: list[dict[str, Any]] = answer(connection, Operations.list_components.call(instance_id))
+    except NotFound:  # an older server
+        return []
+    return sorted(found, key=lambda each: ComponentStatus(each["status"]).is_settled)
 
 
 def _sleep(connection: Connection, instance_id: str) -> str | None:

@@ -49,6 +49,7 @@ _NAMES = {
     "diff_instance": "instance diff",
     "read_delivery": "webhook delivery",
     "retry_deliveries": "webhook retry",
+    "list_components": "instance components",
     "list_generations": "instance generations",
     "read_generation": "instance generation",
     "rollback_instance": "instance rollback",

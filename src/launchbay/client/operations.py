@@ -1270,6 +1270,10 @@ class Operations:
     def set_destroy_at(self, instance_id: str, *, destroy_at: int, if_match: str | None = None) -> Call[None]:
         """Set when an instance is destroyed automatically. Permission: EditInstance."""
 
+    @list_operation(OperationSpec("GET", "/api/1/instances/{id}/components"))
+    def list_components(self, instance_id: str) -> Call[list[types.ComponentDetail]]:
+        """Show what each component of an instance does, in launch order. Permission: Read."""
+
     @operation(OperationSpec("GET", "/api/1/instances/{id}/lifetime"))
     def read_lifetime(self, instance_id: str) -> Call[types.LifetimeDocument]:
         """Show how long an instance lives, and what will happen when. Permission: Read."""

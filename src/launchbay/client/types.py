@@ -708,7 +708,7 @@ class InstanceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """An instance; `workflow` is set while a job runs, `dryRun` if its machines are simulated. `parameters` are the
     effective ones, with the manifest's defaults; `parameterOrigins` says where each comes from. For a time in the
     past, `at` is set, `recordedSince` says how far back the record goes, and `environment` and `machines` (by
-    component) are what the instance had then. `waitingFor` is set while its job waits: it describes for what.
+    component) are what the instance had then. `waitingFor` is set while it or its job waits: it describes for what.
     `errorMessage` and `lastFailure` are those of the last failed job, until a launch or reconfiguration succeeds.
     """
 
@@ -958,6 +958,22 @@ class Schedules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     schedules: list[ScheduleEntry]
 
 
+class ComponentDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a component does (docs/reference/component-states.md). `status` is NotStarted, InProgress, NeedsApproval,
+    Running, Degraded, Sleeping, Failed, Interrupted, Destroying or Destroyed. `step` is the name of the step that
+    runs, asks, failed or was interrupted, and `percent` is set while steps run. `instanceId` is set if it stands for
+    a submodule. It is `declared` unless it belongs to an earlier version and is not removed yet.
+    """
+
+    path: str
+    type: str
+    status: str
+    step: str | None
+    percent: int | None
+    instance_id: str | None
+    declared: bool
+
+
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`. The `name` of an expiry says
     whether the lifetime or the idle time of the instance ended.
@@ -1022,9 +1038,9 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WaitDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that a job waits for, since when, and what ends it. `kind` is `worker`, `approval`, `job`,
-    `instance`, `resource`, `machine`, `peers`, `retry` or `time`. `position` is the job's place in the queue for a
-    worker or a resource; `jobId` and `instanceId` are the job to wait for.
+    """One thing that a job waits for, since when, and what ends it. `kind` is `worker`, `limit`, `approval`, `job`,
+    `instance`, `service`, `resource`, `machine`, `peers`, `retry` or `time`. `position` is the job's place in the
+    queue for a worker or a resource; `jobId` and `instanceId` are the job to wait for.
     """
 
     kind: str
@@ -1080,14 +1096,20 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many components there are, and how many of them are launched. Steps of `failed` components failed in the
-    last job. Steps of `busy` ones run now.
+    """How many components there are, and how many of them do what. The numbers add up to `total`. `busy` ones are in
+    progress or being destroyed, `waiting` ones need an approval. `failed` and `interrupted` ones are so since the
+    newest job.
     """
 
     total: int
     running: int
     failed: int
     busy: int
+    waiting: int
+    sleeping: int
+    interrupted: int
+    destroyed: int
+    not_started: int
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1104,7 +1126,8 @@ class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance of the organization's list. Times are in milliseconds since the Unix epoch. `health` is Healthy,
-    Degraded, Failed, Busy or Gone. `components` is null until a job of this version has ended.
+    Degraded, Failed, Busy or Gone. `components` is null if it is unknown: no job of this version has ended, and its
+    manifest compiles no more.
     """
 
     id: str
@@ -1331,6 +1354,7 @@ class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     next_at: list[int]
     warnings: list[str] | None
     waiting_since: int | None = None
+    waiting_for: str | None = None
     fired: int
     firings: list[FiringDocument]
     owner_id: str | None

@@ -28,6 +28,8 @@ from launchbay.manifest.graph import (
     Component,
 )
 from launchbay.manifest.scaling import scaled
+from launchbay.model import component_state
+from launchbay.model.component_state import ComponentStatus
 
 Grouping = Literal["composite", "type", "status", "none"]
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
@@ -396,9 +398,41 @@ class ComponentState(NamedTuple):
     """What a component does now: a glyph, words, and how far it is."""
 
     kind: Glyph = Glyph.QUEUED
-    words: str = "Not started"
+    words: str = ComponentStatus.NOT_STARTED.words
     percent: int | None = None
     note: str = ""  # for its node, instead of the type
+    status: ComponentStatus = ComponentStatus.NOT_STARTED
+
+
+_GLYPHS: Mapping[ComponentStatus, Glyph] = {
+    ComponentStatus.NOT_STARTED: Glyph.QUEUED,
+    ComponentStatus.IN_PROGRESS: Glyph.BUSY,
+    ComponentStatus.NEEDS_APPROVAL: Glyph.WAIT,
+    ComponentStatus.RUNNING: Glyph.OK,
+    ComponentStatus.DEGRADED: Glyph.WARN,
+    ComponentStatus.SLEEPING: Glyph.STOPPED,
+    ComponentStatus.FAILED: Glyph.FAIL,
+    ComponentStatus.INTERRUPTED: Glyph.STOPPED,
+    ComponentStatus.DESTROYING: Glyph.BUSY,
+    ComponentStatus.DESTROYED: Glyph.GONE,
+}
+
+
+def shown_state(state: component_state.ComponentState, submodule: str | None) -> ComponentState:
+    """Return a state as it is drawn.
+
+    `submodule` is the name of the instance behind the component.
+    """
+    status, step = state.status, state.step
+    if submodule is not None:
+        note = f"Submodule · {submodule}"
+    elif status is ComponentStatus.FAILED and step:
+        note = f"{step} failed"
+    elif status is ComponentStatus.NEEDS_APPROVAL:
+        note = status.words
+    else:
+        note = step or ""
+    return ComponentState(_GLYPHS[status], status.words, state.percent, note, status)
 
 
 def worst(states: Iterable[ComponentState]) -> ComponentState:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from launchbay.console.assets import Glyph, instance_status, run_status, shown_status
-from launchbay.console.graph import ComponentState
+from launchbay.console.assets import Glyph, run_status, shown_status
+from launchbay.console.graph import ComponentState, shown_state
 from launchbay.console.permissions import InstanceRef, UiPermissions
 from launchbay.console.request import PageRequest
 from launchbay.limits import LIST_LIMIT_MAX
@@ -20,6 +20,7 @@ from launchbay.store.approvals import ApprovalRow
 from launchbay.store.instances import FailureRow, InstanceRecord, JobRow, RelativeRow, read_history
 from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_family, read_instance_record
+from launchbay.usecases.components import ComponentView, list_components
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.generations import find_rollback_target
 from launchbay.usecases.instances import read_instance
@@ -114,6 +115,8 @@ class InstanceView:
     jobs: list[JobLine]
     family: list[RelativeRow]
     pending: list[ApprovalRow]
+    components: list[ComponentView]
+    waiting: str  # for what, in sentences; "" for nothing
 
     @property
     def is_over(self) -> bool:
@@ -139,12 +142,6 @@ class InstanceView:
         return bool(self.jobs) and self.jobs[0].status == JobStatus.FAILED and not self.is_busy and not self.is_over
 
 
-class _ComponentState(msgspec.Struct, frozen=True):
-    """The part of a component's state that the page needs."""
-
-    launched: bool = False
-
-
 class _Component(msgspec.Struct, frozen=True, rename="camel"):
     """A component in the API's document of the instance."""
 
@@ -152,46 +149,14 @@ class _Component(msgspec.Struct, frozen=True, rename="camel"):
     instance_id: str | None = None
 
 
-_STATES = {
-    InstanceStatus.DESTROYING: ComponentState(Glyph.BUSY, "Destroying"),
-    InstanceStatus.DESTROYED: ComponentState(Glyph.GONE, "Destroyed"),
-}
-_STEP_KINDS = {StepStatus.EXECUTING, StepStatus.FAILED}
-
-
 def component_states(view: InstanceView, components: Iterable[str]) -> dict[str, ComponentState]:
-    """Return what each component does.
-
-    By its instance, else by its steps in the newest job, else launched or not.
-    """
-    parts = msgspec.json.decode(view.record.state, type=dict[str, _ComponentState])
-    resting = {True: ComponentState(Glyph.OK, "Running"), False: ComponentState()}
-    found = {
-        each: _STATES.get(view.record.status, resting[(part := parts.get(each)) is not None and part.launched])
-        for each in components
+    """Return what each component does, as it is drawn."""
+    known = {each.path: each for each in view.components}
+    found = {path: known.get(path) for path in components}
+    return {
+        path: ComponentState() if each is None else shown_state(each.state, each.instance)
+        for path, each in found.items()
     }
-    waiting = {row.step.partition("#")[0]: row for row in view.pending}
-    steps: dict[str, list[StepLine]] = {}
-    for step in view.current.steps if view.current else []:
-        steps.setdefault(step.path.partition("#")[0], []).append(step)
-    for component in found.keys() & steps.keys():
-        own = steps[component]
-        step = next((each for each in own if each.status in _STEP_KINDS), own[0])
-        if step.status == StepStatus.FAILED:
-            found[component] = ComponentState(Glyph.FAIL, "Failed", note=f"{step.name} failed")
-        elif step.status == StepStatus.EXECUTING and component in waiting:
-            found[component] = ComponentState(Glyph.WAIT, "Needs approval", note="Needs approval")
-        elif step.status == StepStatus.EXECUTING:
-            percent = sum(each.percent for each in own) // len(own)
-            found[component] = ComponentState(Glyph.BUSY, "In progress", percent, step.name)
-    known = {row.id: row for row in view.family}
-    for component, child in view.children.items():
-        if component in found and child in known:
-            kind, words = shown_status(
-                instance_status(known[child].status, known[child].job_status, is_asking=known[child].is_asking)
-            )
-            found[component] = ComponentState(kind, words, note=f"Submodule · {known[child].name}")
-    return found
 
 
 async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
@@ -216,6 +181,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         jobs=jobs,
         family=await read_family(request.ctx, instance_id),
         pending=await _pending(request, record),
+        components=await list_components(request.ctx, instance_id),
+        waiting=redactor.text(view.detail.waits or ""),
     )
 
 

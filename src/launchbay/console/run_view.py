@@ -12,7 +12,17 @@ from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph
 from launchbay.console.rendering import format_duration
 from launchbay.manifest.graph import APPROVAL, Step
-from launchbay.model.job import JobStatus, StepStatus, component_of, outer_paths, owner_of, step_name, unescaped
+from launchbay.model.component_state import Outcome, StepState, outcome
+from launchbay.model.job import (
+    INTERRUPTED_STEP,
+    JobStatus,
+    StepStatus,
+    component_of,
+    outer_paths,
+    owner_of,
+    step_name,
+    unescaped,
+)
 from launchbay.model.redaction import MaskedValues
 from launchbay.planning import step_at
 from launchbay.store.jobs import StepView
@@ -66,6 +76,7 @@ class RunStep:
     ended_ms: int | None = None
     is_kept: bool = False  # of an earlier attempt of the run, not done again
     is_skipped: bool = False  # its condition was false
+    is_asking: bool = False  # it waits for an approval
     view: StepView | None = field(default=None, repr=False)
 
     @property
@@ -83,6 +94,17 @@ class RunStep:
     @property
     def is_failed(self) -> bool:
         return self.kind is Glyph.FAIL
+
+    @property
+    def state(self) -> StepState:
+        """How far it is, for the state of its component."""
+        if self.is_skipped:
+            return StepState.SKIPPED
+        if self.is_asking:
+            return StepState.ASKS
+        if self.is_failed and self.view is not None and self.view.error_message == INTERRUPTED_STEP:
+            return StepState.INTERRUPTED
+        return _STATES[self.kind]
 
     @property
     def note(self) -> str:
@@ -264,11 +286,11 @@ class RunView:
         return lanes
 
     def _lane(self, name: str, steps: list[RunStep], shown: str, first: int, *, is_small: bool) -> Lane:
-        is_skipped = all(step.is_skipped for step in steps if step.level == 0)
-        kinds = Counter(step.kind for step in steps if step.level == 0 and (is_skipped or not step.is_skipped))
-        kind = next((each for each in _WORST if kinds[each]), Glyph.QUEUED)
-        if kinds[Glyph.OK] and kind in {Glyph.QUEUED, Glyph.SKIPPED}:
-            kind = Glyph.SKIPPED if self.is_over else Glyph.BUSY
+        states = {step.state for step in steps if step.level == 0}
+        if any(step.is_asking for step in steps):  # one inside of another
+            states.add(StepState.ASKS)
+        result = outcome(states, is_over=self.is_over)
+        kind = _OUTCOMES[result]
         began = [step.started_ms for step in steps if step.started_ms is not None and not step.is_kept]
         ended = [step.ended_ms or self.end_ms for step in steps if step.started_ms is not None and not step.is_kept]
         is_open = name == shown or (not shown and kind in {Glyph.FAIL, Glyph.WAIT})
@@ -287,8 +309,8 @@ class RunView:
         return Lane(
             name=name,
             kind=kind,
-            words="Skipped" if is_skipped else _WORDS[kind],
-            note="skipped" if is_skipped else _lane_note(kind, attempts, kept, len(steps)),
+            words=result.value,
+            note=_lane_note(result, attempts, kept, len(steps)),
             segments=_merged(segments, self.span_ms, self._most_segments),
             started_ms=min(began, default=None),
             duration_ms=max(ended) - min(began) if began else None,
@@ -345,16 +367,20 @@ class RunView:
             started_ms=step.started_at_ms,
             ended_ms=step.finished_at_ms,
             is_kept=is_kept and bool(self.job.plan.resumes),
+            is_asking=kind is Glyph.WAIT and self._is_approval(step.path),
             view=step,
         )
 
     def _waiting(self, step: StepView) -> Glyph:
         """Return whether a step under way waits: for people, or for its next attempt."""
-        declared = None if self.job.manifest is None else step_at(self.job.manifest, step.path)
-        if declared is not None and declared.action == APPROVAL:
+        if self._is_approval(step.path):
             return Glyph.WAIT
         pauses = [following for number, _, _, _, following in step.failed_attempts or () if number == step.attempt]
         return Glyph.WAIT if pauses and (pauses[-1] or 0) > self._now_ms else Glyph.BUSY
+
+    def _is_approval(self, path: str) -> bool:
+        declared = None if self.job.manifest is None else step_at(self.job.manifest, path)
+        return declared is not None and declared.action == APPROVAL
 
 
 _KINDS = {
@@ -370,17 +396,36 @@ _WORDS = {
     Glyph.WAIT: "Waiting",
     Glyph.QUEUED: "Not started",
     Glyph.SKIPPED: "Not run",
-    Glyph.STOPPED: "Stopped",
+    Glyph.STOPPED: "Interrupted",
 }
-# What a component is: the first of these that one of its steps is.
+_STATES = {
+    Glyph.OK: StepState.DONE,
+    Glyph.FAIL: StepState.FAILED,
+    Glyph.BUSY: StepState.RUNS,
+    Glyph.WAIT: StepState.RUNS,  # its next attempt follows
+    Glyph.QUEUED: StepState.WAITS,
+    Glyph.SKIPPED: StepState.WAITS,
+    Glyph.STOPPED: StepState.INTERRUPTED,
+}
+_OUTCOMES = {
+    Outcome.NOT_STARTED: Glyph.QUEUED,
+    Outcome.IN_PROGRESS: Glyph.BUSY,
+    Outcome.NEEDS_APPROVAL: Glyph.WAIT,
+    Outcome.SUCCEEDED: Glyph.OK,
+    Outcome.SKIPPED: Glyph.SKIPPED,
+    Outcome.FAILED: Glyph.FAIL,
+    Outcome.INTERRUPTED: Glyph.STOPPED,
+    Outcome.NOT_RUN: Glyph.SKIPPED,
+}
+# Parts of a bar that become one are the first of these that one of them is.
 _WORST = (Glyph.FAIL, Glyph.WAIT, Glyph.BUSY, Glyph.STOPPED, Glyph.QUEUED, Glyph.SKIPPED, Glyph.OK)
 
 
-def _lane_note(kind: Glyph, attempts: int, kept: int, total: int) -> str:
+def _lane_note(result: Outcome, attempts: int, kept: int, total: int) -> str:
     if kept and kept == total:
         return "kept"
-    if kind is Glyph.SKIPPED:
-        return "not run"
+    if result in {Outcome.SKIPPED, Outcome.NOT_RUN}:
+        return result.value.lower()
     return f"attempt {attempts}" if attempts > 1 else ""
 
 

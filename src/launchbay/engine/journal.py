@@ -23,6 +23,7 @@ from launchbay.clock import Backoff, Clock, to_ms
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import (
+    INTERRUPTED_STEP,
     StepStatus,
     StepWait,
     is_decision,
@@ -435,7 +436,7 @@ class PostgresJournal:
         for path, row in self._steps.items():
             if row.status is StepStatus.EXECUTING:
                 self._finish(path, row, StepStatus.FAILED, "was interrupted")
-                row.error = "The step was interrupted."
+                row.error = INTERRUPTED_STEP
                 self._put(path, row)
 
     async def summary(self, planned: list[list[Any]]) -> str:

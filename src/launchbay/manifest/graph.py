@@ -190,6 +190,16 @@ class Component(Meant):
     line: int = 1
 
 
+def required_components(component: Component) -> set[str]:
+    """Return the components that must be launched before this one."""
+    return {
+        target.component
+        for interface in component.required
+        for peer in component.peers.get(interface, ())
+        for target in peer.pins.values()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ApplicationPin:
     """A pin of the application's own interfaces; `key` is its name in the API (`interface.pin`; plain names for v1)."""

@@ -562,10 +562,11 @@ class OneInstance(_InOrganization, frozen=True, kw_only=True):
     instance: _Instance
 
 
-@_tool("Show an instance", "list_organizations", "list_organization_instances", "read_instance")
+@_tool("Show an instance", "list_organizations", "list_organization_instances", "read_instance", "list_components")
 async def read_instance(caller: Caller, given: OneInstance) -> Any:
-    """Show an instance: status, parameters, results, available workflows and newest jobs."""
+    """Show an instance: status, components, parameters, results, available workflows and newest jobs."""
     found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
+    components = await caller.client.list_components(found.id)
     return {
         "name": found.name,
         "id": found.id,
@@ -579,7 +580,10 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
         "parameters": found.parameters,
         "returnValues": found.return_values,
         "availableWorkflows": found.available_workflows,
-        "components": [each.name for each in found.components],
+        "components": [
+            {"path": each.path, "status": each.status, "step": each.step, "instance": each.instance_id}
+            for each in components
+        ],
         "labels": found.labels,
         "createdAt": found.created_at,
         "destroyAt": found.destroy_at,

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import msgspec
-
-from launchbay.model.job import Holders, approver_message, place_message, waiting_message
 
 
 class InstanceStatus(StrEnum):
@@ -217,125 +214,3 @@ class _Part(msgspec.Struct):
 
 
 _parts_decoder = msgspec.json.Decoder(dict[str, _Part])
-
-
-class Queued(msgspec.Struct, frozen=True, array_like=True):
-    """A job that hasn't started: the organization's number of waiting jobs, and the number of live workers."""
-
-    waiting: int
-    workers: int
-
-
-class AwaitedApproval(msgspec.Struct, frozen=True, array_like=True):
-    """A pending approval."""
-
-    text: str
-    permission: str | None
-    role: str | None
-    needed: int
-    given: int
-
-
-class ChildJob(msgspec.Struct, frozen=True, array_like=True):
-    """A job on another instance that the running one waits for; `component` is linked to that instance."""
-
-    workflow: str
-    component: str | None
-    instance_id: str
-
-
-class Launching(msgspec.Struct, frozen=True, array_like=True):
-    """A service that the launch needs and that is still launching."""
-
-    component: str
-    instance_id: str
-
-
-class AwaitedPlace(msgspec.Struct, frozen=True, array_like=True):
-    """A group with a limit, in which the job has no place yet."""
-
-    title: str
-    most: int
-    held: int
-    before: int
-    holders: Holders | None = None
-
-
-class DueRun(msgspec.Struct, frozen=True, array_like=True):
-    """A due run that waits for the end of the running job. `due_at_s` is in seconds since 1970, UTC."""
-
-    kind: str
-    workflow: str
-    component: str
-    due_at_s: float
-
-
-class Waits(msgspec.Struct, frozen=True):
-    """Everything that an instance's work waits for.
-
-    `job` is the running one, requested by `owner`. `steps` has the sentences of steps.
-    """
-
-    job: str | None = None
-    owner: str | None = None
-    queued: Queued | None = None
-    approvals: list[AwaitedApproval] | None = None
-    inner: list[ChildJob] | None = None
-    launching: list[Launching] | None = None
-    steps: list[str] | None = None
-    places: list[AwaitedPlace] | None = None
-    due: list[DueRun] | None = None
-
-
-def waiting_for(waits: Waits) -> str:
-    """Return what work waits for, or "". Waits of the running job precede waits for its end."""
-    sentences = [_awaited_approval(each) for each in waits.approvals or ()]
-    sentences += [
-        place_message(each.title, most=each.most, held=each.held, before=each.before, holders=each.holders)
-        for each in waits.places or ()
-    ]
-    if waits.queued is not None:
-        sentences.append(_queued(waits.job, waits.queued))
-    sentences += [
-        f"Waiting for {each.workflow!r} of {_for_component(each.component)}instance {each.instance_id}."
-        for each in waits.inner or ()
-    ]
-    sentences += waits.steps or ()
-    if not sentences:
-        sentences += [
-            f"Waiting for the launch of service {each.component!r}, instance {each.instance_id}."
-            for each in waits.launching or ()
-        ]
-    sentences += [_due(each, waits) for each in waits.due or ()]
-    return " ".join(sentences)
-
-
-def _awaited_approval(each: AwaitedApproval) -> str:
-    who = approver_message(permission=each.permission, role=each.role)
-    return waiting_message(each.text, who=who, needed=each.needed, given=each.given)
-
-
-def _queued(job: str | None, queued: Queued) -> str:
-    if queued.workers == 0:
-        return f"{job!r} is waiting for a worker. No worker has sent a heartbeat recently; start one."
-    others = queued.waiting - 1
-    if others <= 0:
-        return f"{job!r} is waiting for a free job slot."
-    jobs = "1 other job" if others == 1 else f"{others if others < 999 else 'many'} other jobs"
-    return f"{job!r} and {jobs} of the organization are waiting for a free job slot."
-
-
-def _for_component(component: str | None) -> str:
-    return "" if component is None else f"{component!r}, "
-
-
-def _due(each: DueRun, waits: Waits) -> str:
-    behind = "earlier due work" if waits.job is None else f"the end of {waits.job!r}, run by {waits.owner}"
-    if each.kind == "expiry":
-        return f"The instance's destruction is due and waiting for {behind}."
-    if each.kind == "signals":
-        return f"Changed signals of other instances are waiting for {behind}."
-    where = f" of {each.component!r}" if each.component else ""
-    at = datetime.fromtimestamp(each.due_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    what = {"cron": "Scheduled", "trigger": "Triggered"}.get(each.kind, "Scheduled")
-    return f"{what} {each.workflow!r}{where}, due since {at}, is waiting for {behind}."

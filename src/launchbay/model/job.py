@@ -6,9 +6,9 @@ of `claim`, `end` and `supersede` in `store/queries/jobs.sql` guard that.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ class JobStatus(StrEnum):
 
 
 CANCELLED = "Cancelled by "  # begins the error of a job that somebody cancelled
+INTERRUPTED_STEP = "The step was interrupted."  # the error of a step that its job left unfinished
 
 
 # What a step says of its failure, and the code that explains it.
@@ -127,12 +128,6 @@ def verdict_after(answers: Sequence[bool], needed: int) -> ApprovalStatus:
     return ApprovalStatus.APPROVED if len(answers) >= needed else ApprovalStatus.PENDING
 
 
-def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
-    """Describe a pending approval; `who` comes from `approver_message`."""
-    count = "approval" if needed == 1 else f"{needed} approvals ({given} given)"
-    return f"Waiting for {count} by {who}: {text}"
-
-
 def approver_message(*, permission: str | None, role: str | None) -> str:
     if role is not None:
         return f"a user with role {role!r}"
@@ -159,30 +154,22 @@ class Holders(msgspec.Struct, frozen=True, array_like=True):
     more: bool = False
 
 
-def place_message(title: str, *, most: int, held: int, before: int, holders: Holders | None = None) -> str:
-    """Describe why a job waits for a place in a group.
-
-    `title` names the group, such as `lock 'db'`. `held` is the number of jobs that have a place, and `before` of those
-    that wait longer. `holders` name jobs that have one.
-    """
-    bound = "1 job" if most == 1 else f"{most} jobs"
-    running = "1 has started" if held == 1 else f"{held} have started"
-    earlier = "" if before == 0 else f", and {before} {'is' if before == 1 else 'are'} before it"
-    sentence = f"Waiting for its turn: at most {bound} at a time for {title}; {running}{earlier}."
-    if holders is None or not holders.shown:
-        return sentence
-    names = [
-        f"job {each.number}, {each.workflow!r}, of {each.instance!r} since {_iso_time(each.since_ms)}"
-        for each in holders.shown
-    ]
-    return f"{sentence} Held by {'; '.join(names)}{'; and others' if holders.more else ''}."
-
-
-def _iso_time(ms: int) -> str:
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-WaitKind = Literal["worker", "limit", "approval", "job", "retry", "time", "resource", "machine", "peers", "instance"]
+# What work waits for. Each has a case in tests/console/test_waits.py, which asks all surfaces.
+WaitKind = Literal[
+    "worker",
+    "limit",
+    "approval",
+    "job",
+    "retry",
+    "time",
+    "resource",
+    "machine",
+    "peers",
+    "instance",
+    "service",
+    "schedule",
+    "sleep",
+]
 
 
 class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -197,75 +184,6 @@ class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instance: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """One thing that a job waits for; times are in ms since the epoch.
-
-    `ends_when` says what ends it. `position` is the job's place in the queue, `job` and `instance` are what to wait
-    for.
-    """
-
-    kind: WaitKind
-    text: str
-    since: int
-    ends_when: str
-    until: int | None = None
-    position: int | None = None
-    job: str | None = None
-    instance: str | None = None
-
-
-class _Waits(msgspec.Struct, frozen=True):
-    since: int
-    workers: int
-    queue: tuple[int, int]  # position, length; zeros outside of the queue
-    approvals: list[tuple[str, str | None, str | None, int, int, int, int]]
-    jobs: list[tuple[str, int, str, str, str, int]]
-    steps: list[tuple[str, str, int | None, int]]  # name, path, start, end
-    told: list[tuple[int, StepWait]] = []
-    places: list[tuple[str, int, int, int, int]] = []  # title, most, since, held, jobs before it
-
-
-def read_waits(text: str, holders: Mapping[str, Holders]) -> list[Wait]:
-    """Return what a job waits for.
-
-    `text` is the JSON of the statement `get_waits`, and `holders` are by the title of the group.
-    """
-    found = _waits_decoder.decode(text)
-    waits = []
-    position, length = found.queue
-    if length and not found.workers:
-        sentence = "The job is waiting for a worker; none has sent a heartbeat recently."
-        waits.append(Wait("worker", sentence, found.since, "A worker is started.", position=position))
-    elif length:
-        sentence = f"The job is number {position} of {length} in the organization's queue for a free job slot."
-        waits.append(Wait("worker", sentence, found.since, "The jobs before it have started.", position=position))
-    for title, most, since, held, before in found.places:
-        known = holders.get(title, Holders())
-        sentence = place_message(title, most=most, held=held, before=before, holders=known)
-        first = next(iter(known.shown), None)
-        job, instance = (None, None) if first is None else (first.job_id, first.instance_id)
-        end = "A job of the group ends."
-        waits.append(Wait("limit", sentence, since, end, position=before + 1, job=job, instance=instance))
-    for question, permission, role, needed, given, since, until in found.approvals:
-        who = approver_message(permission=permission, role=role)
-        sentence = waiting_message(question, who=who, needed=needed, given=given)
-        waits.append(Wait("approval", sentence, since, f"The approval of {who}, or its expiry.", until))
-    for job_id, number, workflow, instance_id, name, since in found.jobs:
-        sentence = f"Waiting for job {number}, {workflow!r}, of the instance {name!r}."
-        waits.append(Wait("job", sentence, since, "That job ends.", job=job_id, instance=instance_id))
-    for since, told in found.told:
-        waits.append(
-            Wait(told.kind, told.text, since, told.ends_when, told.until, told.position, told.job, told.instance)
-        )
-    for name, path, started, ends in found.steps:
-        if started is not None:
-            sentence = f"Step {name!r} of {owner_of(path)!r} waits for its time."
-            waits.append(Wait("time", sentence, started, "The time is over.", ends))
-    return waits
-
-
-_waits_decoder = msgspec.json.Decoder(_Waits)
 # Incremented if an older program would run a plan, or replay its journal, incorrectly. A field that older programs may
 # ignore doesn't increment it (docs/decisions/0086-stored-versions.md).
 PLAN_VERSION = 1

@@ -14,7 +14,7 @@ from launchbay.actions.contract import ActionCall, SupportsTeardown
 from launchbay.concurrency import Tasks
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
-from launchbay.manifest.graph import Component, Workflow
+from launchbay.manifest.graph import Component, Workflow, required_components
 from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import in_component
 from launchbay.model.instance import Link
@@ -25,7 +25,7 @@ from launchbay.runtime.commands import SentCommand, collect_results, send, unbou
 from launchbay.runtime.context import StepRun
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun
 from launchbay.runtime.machines import release_all, release_component
-from launchbay.runtime.signals import missing_for_launch, refresh_linked_signals, required_components
+from launchbay.runtime.signals import missing_for_launch, refresh_linked_signals
 from launchbay.runtime.slot import paced
 from launchbay.runtime.state import Graph
 from launchbay.runtime.step import run_recorded

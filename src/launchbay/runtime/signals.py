@@ -346,16 +346,6 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
     return copy
 
 
-def required_components(component: Component) -> set[str]:
-    """Return the components that must be launched before this one."""
-    return {
-        target.component
-        for interface in component.required
-        for peer in component.peers.get(interface, ())
-        for target in peer.pins.values()
-    }
-
-
 def missing_for_launch(job: JobRun, component: Component) -> list[str]:
     """Describe what the component's required interfaces still lack (manifest-language §3, `required`)."""
     missing: list[str] = []

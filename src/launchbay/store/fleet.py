@@ -32,8 +32,6 @@ class FleetRow(NamedTuple):
     labels: str
     component_count: int | None
     running_count: int | None
-    failed_count: int
-    busy_count: int
     destroy_at: datetime | None
     created_at: datetime
     job_id: str | None

@@ -17,7 +17,7 @@ _sql = load("instances")
 class InstanceDetail(msgspec.Struct, frozen=True):
     """One instance. Documents are JSON strings; `history` has the newest jobs, newest first (`read_history`).
 
-    `waits` is what its work waits for (`model/instance.py`); None if nothing runs or is due.
+    `waits` is what it waits for (`model/waits.py`): the facts as they are read, then the sentences; None for nothing.
     This is a struct because it is the hot read, and creating a frozen dataclass takes a call for each field.
     """
 
@@ -265,6 +265,33 @@ class RelativeRow(NamedTuple):
 
 
 list_family = _sql.rows("list_family", RelativeRow)
+
+
+class ComponentFactsRow(NamedTuple):
+    """What decides what the components of an instance do, with its newest job.
+
+    `launched` are paths, `scales` quantities by Scaler; `planned`, `recorded` and `submodules` are lists of lists, all
+    JSON. `asking` are the paths of steps that wait for an approval.
+    """
+
+    id: str
+    status: str
+    application_id: str
+    version: int
+    parameters: str
+    launched: str
+    scales: str
+    job_name: str | None
+    job_status: str | None
+    is_started: bool
+    planned: str | None
+    recorded: str
+    asking: str
+    submodules: str
+    is_asleep: bool
+
+
+list_component_facts = _sql.rows("list_component_facts", ComponentFactsRow)
 list_log_tail = _sql.rows("list_log_tail", LogRow)
 list_audit_page = _sql.rows("list_audit_page", AuditRow)
 

@@ -37,6 +37,7 @@ from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import Redactor, masked_message
 from launchbay.model.scalars import json_real
+from launchbay.model.waits import turns_message
 from launchbay.planning import DESTROY, LAUNCH, ignored_parameters, require_workflow
 from launchbay.store import applications, organizations
 from launchbay.store import bulk as store
@@ -496,7 +497,21 @@ def may_control(grants: Grants, actor: Actor, run: Begun) -> bool:
 
 def counts_of(run: BulkRun) -> Counter[str]:
     """Return how many instances have each status."""
-    return Counter(msgspec.json.decode(run.counts))
+    counts = Counter[str](msgspec.json.decode(run.counts))
+    counts["Waiting"] += counts.pop("Busy", 0)
+    return +counts
+
+
+def waiting_for(run: BulkRun) -> str | None:
+    """Return what a bulk run waits for, None if it has ended."""
+    if run.status == PAUSED:
+        return "Paused: the instances that wait get their turns when somebody continues it."
+    counts = Counter[str](msgspec.json.decode(run.counts))
+    running = counts["Running"]
+    if run.status == RUNNING:
+        busy, waiting = counts["Busy"], counts["Waiting"]
+        return turns_message(running=running, busy=busy, waiting=waiting, most=run.max_parallel)
+    return turns_message(running=running) if running else None  # one that was cancelled or stopped
 
 
 class OnBehalf(Protocol):

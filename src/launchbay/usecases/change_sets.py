@@ -27,6 +27,7 @@ from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, ver
 from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import masked_message
 from launchbay.model.scalars import json_decoder
+from launchbay.model.waits import turns_message
 from launchbay.planning import DESTROY, StartedJob
 from launchbay.store import change_sets as store
 from launchbay.store import environments, git_sources, instances, organizations
@@ -423,6 +424,8 @@ def waiting_for(view: ChangeSetView) -> str | None:
     expiry = f"it expires at {iso_time(found.expires_at)}"
     if found.status == "Ready":
         return f"Waiting since {since} for somebody who applies it; {expiry}."
+    if found.status == "Applying":
+        return turns_message(running=sum(row.status == "Running" for row in view.instances))
     if found.status != "Pending":
         return None
     if found.confirm:

@@ -24,6 +24,7 @@ from launchbay.limits import (
     VIEW_NAME_CHARS,
     VIEW_QUERY_CHARS,
 )
+from launchbay.model.component_state import ComponentCounts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
@@ -34,6 +35,7 @@ from launchbay.store import schedules
 from launchbay.store.database import Database
 from launchbay.store.fleet import ExpiryRow, FleetJobRow, FleetRow, GroupRow, TimeRow, WorkRow
 from launchbay.store.schedules import FleetScheduleRow
+from launchbay.usecases.components import count_components
 from launchbay.usecases.context import Context, Work
 
 JobSort = Literal["created", "-created"]
@@ -144,11 +146,15 @@ R = TypeVar("R", FleetRow, FleetJobRow)
 
 
 class InstancePage(NamedTuple):
-    """Instances in order, where the next page begins, and how many fit."""
+    """Instances in order, where the next page begins, and how many fit.
+
+    `components` says what the components of each do, as far as it is known.
+    """
 
     rows: list[FleetRow]
     next_after: Cursor | None
     total: int | None
+    components: Mapping[str, ComponentCounts] = {}
 
 
 async def list_instances(
@@ -160,13 +166,18 @@ async def list_instances(
     after: str | None,
     count: int,
     counts: bool = False,
+    counts_components: bool = False,
 ) -> InstancePage:
-    """Return instances that the caller may read; `counts` asks for the total."""
+    """Return instances that the caller may read.
+
+    `counts` asks for the total, `counts_components` for what their components do.
+    """
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
-        return await page_of_instances(
+        page = await page_of_instances(
             work, organization.id, wanted, Permission.READ, sort=sort, after=after, count=count, counts=counts
         )
+        return page._replace(components=await count_components(work, page.rows)) if counts_components else page
 
 
 async def count_destroyed(ctx: Context, organization_id: str, wanted: InstanceFilter) -> int:

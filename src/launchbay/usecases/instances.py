@@ -18,11 +18,12 @@ from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
-from launchbay.model.instance import InstanceStatus, Waits, is_active
-from launchbay.model.job import JobStatus, read_plan
+from launchbay.model.instance import InstanceStatus, is_active
+from launchbay.model.job import Holders, JobStatus, read_plan
 from launchbay.model.lifetimes import NEVER
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
+from launchbay.model.waits import has_places, read_waits, sentences
 from launchbay.planning import StartedJob, available_workflows, plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
@@ -88,12 +89,9 @@ async def _detail(work: Work, instance_id: str) -> InstanceDetail:
     )
     if detail.waits is None:
         return detail
-    waits = msgspec.json.decode(detail.waits, type=Waits)
-    if not waits.places:
-        return detail
-    holders = await list_holders(work, detail.organization_id, detail.id)
-    named = [msgspec.structs.replace(each, holders=holders.get(each.title)) for each in waits.places]
-    text = msgspec.json.encode(msgspec.structs.replace(waits, places=named)).decode()
+    named = has_places(detail.waits)
+    holders = await list_holders(work, detail.organization_id, detail.id) if named else dict[str, Holders]()
+    text = sentences(read_waits(detail.waits, holders, of_instance=True))
     return msgspec.structs.replace(detail, waits=text)
 
 

@@ -14,8 +14,9 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, 
 from launchbay.manifest.configuration import configure, effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, Wait, read_plan, read_waits
+from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, read_plan
 from launchbay.model.redaction import MaskedValues, Redactor
+from launchbay.model.waits import Wait, read_waits
 from launchbay.planning import (
     DESTROY,
     StartedJob,

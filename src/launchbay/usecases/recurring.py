@@ -18,7 +18,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
-from launchbay.clock import to_ms
+from launchbay.clock import iso_time, to_ms
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import id_of_turn, new_id
 from launchbay.model.instance import InstanceStatus
@@ -378,6 +378,16 @@ async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[Recurri
         )
         for each in schedules
     ]
+
+
+def waiting_for(schedule: RecurringSchedule, now: datetime) -> str | None:
+    """Return what a time that is due waits for; None if none is."""
+    due_at, fires_at = schedule.due_at, schedule.fires_at
+    if due_at is None or fires_at is None or due_at > now or schedule.is_paused or fires_at == due_at:
+        return None
+    if fires_at <= due_at + timedelta(milliseconds=schedule.jitter_ms):
+        return f"Due since {iso_time(due_at)}, and delayed to {iso_time(fires_at)}."
+    return f"Due since {iso_time(due_at)}, and waiting until no other work runs there and its limits allow another job."
 
 
 def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:

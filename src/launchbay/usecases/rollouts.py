@@ -22,6 +22,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyReques
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
 from launchbay.model.redaction import masked_message
+from launchbay.model.waits import turns_message
 from launchbay.planning import available_workflows
 from launchbay.store import organizations
 from launchbay.store import rollouts as store
@@ -312,24 +313,37 @@ async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "
 
 def counts_of(rollout: Rollout) -> Counter[str]:
     """Return how many instances have each status."""
-    return Counter(msgspec.json.decode(rollout.counts))
+    counts = Counter[str](msgspec.json.decode(rollout.counts))
+    counts["Waiting"] += counts.pop("Busy", 0)
+    return +counts
 
 
 def waiting_for(found: Rollout) -> str | None:
     """Return what a roll-out waits for, since when, and what ends that."""
     if found.status == STOPPED:
         return f"Stopped in wave {found.wave} of {len(found.waves)}, until somebody continues it or takes it back."
+    if found.status not in {RUNNING, WAITING, RETURNING}:
+        return None
     done_at = found.wave_done_at
     # A wave whose pause somebody has ended has the time 0.
-    if done_at is None or not done_at.timestamp() or found.wave >= len(found.waves):
-        return None
+    if done_at is None or not done_at.timestamp() or found.wave >= len(found.waves) or found.status == RETURNING:
+        return _turns(found)
     following = f"wave {found.wave + 1} of {len(found.waves)}"
     if found.status == WAITING:
         return f"Waiting since {iso_time(done_at)} for somebody who continues it with {following}."
     if found.status == RUNNING and found.pause_ms:
         begins_at = done_at + timedelta(milliseconds=found.pause_ms)
         return f"Pausing since {iso_time(done_at)}; {following} begins at {iso_time(begins_at)}."
-    return None
+    return _turns(found)
+
+
+def _turns(found: Rollout) -> str:
+    """Return what a wave, or the way back, waits for."""
+    counts = Counter[str](msgspec.json.decode(found.counts))
+    return turns_message(running=sum(counts[each] for each in _UNDER_WAY), busy=counts["Busy"])
+
+
+_UNDER_WAY = ("Running", "Checking", "Returning")
 
 
 def _at(application_id: str, rollout_id: str) -> str:

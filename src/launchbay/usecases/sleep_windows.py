@@ -14,13 +14,14 @@ import structlog
 from launchbay.auth import permissions
 from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Actor, Method, Permission
-from launchbay.clock import iso_time, to_ms
+from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
 from launchbay.ids import first_id_of_last
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
 from launchbay.model.sleep_windows import SleepRules
+from launchbay.model.waits import sleeping_message
 from launchbay.store import instances, schedules
 from launchbay.store import sleep_windows as store
 from launchbay.store.applications import Application
@@ -55,12 +56,10 @@ class Sleep:
     message: str | None
 
     def waiting_for(self) -> str | None:
-        """Return since when the instance sleeps, why, and what wakes it."""
+        """Return since when the instance sleeps, and what wakes it."""
         if not self.is_asleep or self.since is None:
             return None
-        whose = "a rule that is removed" if self.of is None else f"the rules of its {self.of}"
-        wakes = "somebody keeps it awake" if self.wakes_at is None else f"{iso_time(self.wakes_at)}"
-        return f"Sleeping since {iso_time(self.since)} by {whose}, until {wakes}."
+        return sleeping_message(self.since, self.wakes_at)
 
 
 async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> SleepRules | None:

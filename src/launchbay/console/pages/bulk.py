@@ -189,6 +189,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         title=_title(run),
         act=bulk.read_act(run.act),
         counts=counts,
+        waiting=bulk.waiting_for(run),
         total=counts.total(),
         done=sum(counts[each] for each in ("Succeeded", "Failed", "Refused", "Cancelled")),
         statuses=STATUSES,

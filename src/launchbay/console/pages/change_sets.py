@@ -19,7 +19,14 @@ from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance
 from launchbay.usecases import change_sets
 from launchbay.usecases.applications import list_applications
-from launchbay.usecases.change_sets import ChangeAct, ChangePolicy, ChangeSetRequest, Promise, read_promise
+from launchbay.usecases.change_sets import (
+    ChangeAct,
+    ChangePolicy,
+    ChangeSetRequest,
+    Promise,
+    read_promise,
+    waiting_for,
+)
 from launchbay.usecases.directory_plans import KEEP
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
@@ -183,6 +190,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         title=title_of(found, view.instances),
         deed=_deed(found, view.instances),
         state=STATUSES[found.status],
+        waiting=waiting_for(view),
         answers=view.answers,
         approvals=sum(each.approves for each in view.answers),
         may_answer=view.may_answer,

@@ -39,6 +39,7 @@ from launchbay.console.instance_view import InstanceView, component_states, view
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.limits import CONSOLE_LIST_COMPONENTS
 from launchbay.manifest.graph import CompiledManifest, Component
+from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.instance import scales_in
 
 _NOTE_PX, _CHAR_PX = 40, 6.1  # what a node has around its note, and the width of a character
@@ -118,11 +119,8 @@ class Components(NamedTuple):
     states: Mapping[str, ComponentState]
     instances: Mapping[str, str]
 
-    def counts(self) -> Counter[Glyph]:
-        return Counter(state.kind for state in self.states.values())
-
     def not_started(self) -> list[str]:
-        return [each for each, state in self.states.items() if state.kind is Glyph.QUEUED]
+        return [each for each, state in self.states.items() if state.status is ComponentStatus.NOT_STARTED]
 
     def by_urgency(self) -> list[str]:
         """Return the components, those that need somebody first."""
@@ -130,16 +128,7 @@ class Components(NamedTuple):
 
     def summary(self) -> str:
         """Return one sentence such as `6 of 9 components running, 1 failed`."""
-        counts = self.counts()
-        parts = [f"{counts[Glyph.OK]} of {len(self.states)} components running"]
-        for kind, words in (
-            (Glyph.FAIL, "failed"),
-            (Glyph.BUSY, "in progress"),
-            (Glyph.WAIT, "waiting for approval"),
-            (Glyph.GONE, "destroyed"),
-        ):
-            parts += [f"{counts[kind]} {words}"] if counts[kind] else []
-        return ", ".join(parts)
+        return counted(state.status for state in self.states.values()).summary()
 
 
 async def read_components(request: PageRequest, view: InstanceView, opened: frozenset[str] | None = None) -> Components:

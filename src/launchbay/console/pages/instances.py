@@ -68,12 +68,26 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     after = request.query("after")
     try:
         found = await fleet.list_instances(
-            ctx, organization_id, query.wanted, sort=sort, after=after, count=CONSOLE_PAGE_ROWS, counts=True
+            ctx,
+            organization_id,
+            query.wanted,
+            sort=sort,
+            after=after,
+            count=CONSOLE_PAGE_ROWS,
+            counts=True,
+            counts_components=True,
         )
     except BadRequest as error:  # a cursor of another order, or made up
         problem, after = error, None
         found = await fleet.list_instances(
-            ctx, organization_id, query.wanted, sort=sort, after=None, count=CONSOLE_PAGE_ROWS, counts=True
+            ctx,
+            organization_id,
+            query.wanted,
+            sort=sort,
+            after=None,
+            count=CONSOLE_PAGE_ROWS,
+            counts=True,
+            counts_components=True,
         )
     labels = [msgspec.json.decode(row.labels, type=dict[str, str]) for row in found.rows]
     return await request.page(

@@ -28,7 +28,7 @@ from launchbay.usecases.bulk import Act
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.instances import read_instance
-from launchbay.usecases.recurring import Doing, Firing, RecurringRequest, RecurringView, Timing
+from launchbay.usecases.recurring import Doing, Firing, RecurringRequest, RecurringView, Timing, waiting_for
 
 routes = Routes()
 
@@ -166,6 +166,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         status=200 if form.text("do") == "preview" else None,
         found=found,
+        waiting=waiting_for(found, request.now()),
         seen=request.seen(f"/{found.id}", _stored(view)),
         row=row,
         narrowing=_narrowing(view.doing),

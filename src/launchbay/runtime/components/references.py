@@ -10,7 +10,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.errors import WorkflowFailed
-from launchbay.manifest.graph import LOCATOR, Component
+from launchbay.manifest.graph import LOCATOR, Component, required_components
 from launchbay.manifest.services import markers, properties, required_providers, service_shape
 from launchbay.model.instance import InstanceStatus, Link, LinkKind
 from launchbay.model.job import workflow_path
@@ -19,7 +19,7 @@ from launchbay.model.values import CoercionError, coerce
 from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.commands import refuse_deadlock
 from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
-from launchbay.runtime.signals import link_of, publish_linked, required_components, submodule_signals
+from launchbay.runtime.signals import link_of, publish_linked, submodule_signals
 from launchbay.runtime.slot import interruptible_sleep, staying
 
 _POLL_S = 0.2  # of instances that are launching or busy

@@ -23,7 +23,8 @@ DELETE FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_a
 -- Bulk runs of an organization, the newest first, with how far they are.
 SELECT id, organization_id, owner_id, token_id, act, status, max_parallel, stop_after_failures, created_at, finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT status, count(*) AS count FROM bulk_instances WHERE bulk_id = bulk_runs.id GROUP BY status) AS each
+    FROM (SELECT CASE WHEN status = 'Waiting' AND put_off_at IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+          FROM bulk_instances WHERE bulk_id = bulk_runs.id GROUP BY 1) AS each
 )::text AS counts
 FROM bulk_runs
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)

@@ -76,11 +76,6 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
        CASE WHEN page.is_requested THEN 'Requested' ELSE page.status END AS status, page.application_id, applications.name AS application,
        page.environment_id, environments.name AS environment, page.version, page.owner_id, instances.parent_id,
        page.labels::text AS labels, instances.component_count, instances.running_count,
-       -- Only of the instances of the page: by the steps of their jobs.
-       CASE WHEN page.job_status = 'Failed' THEN (
-           SELECT count(DISTINCT split_part(path, '/', 1)) FROM steps WHERE job_id = page.job_id AND status = 'Failed') ELSE 0 END AS failed_count,
-       CASE WHEN instances.job_id IS NOT NULL THEN (
-           SELECT count(DISTINCT split_part(path, '/', 1)) FROM steps WHERE job_id = instances.job_id AND status = 'Executing') ELSE 0 END AS busy_count,
        nullif(page.destroy_at, 'infinity') AS destroy_at,
        instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'

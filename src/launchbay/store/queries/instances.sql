@@ -353,3 +353,34 @@ WITH RECURSIVE standing (offered_id, id) AS (
     FROM standing JOIN instance_links ON instance_links.instance_id = standing.id
 )
 SELECT offered_id, id FROM standing;
+
+-- name: list_component_facts
+-- What decides what the components of instances do: how far they were, the newest job with its own steps, and what is behind submodules.
+-- With `unsettled`, only of instances with work under way, or after a job that failed, or with submodules; not of destroyed ones.
+SELECT instances.id, instances.status, instances.application_id, instances.version, instances.parameters, (
+    SELECT coalesce(json_agg(key), '[]') FROM json_each(instances.state::json) WHERE value ->> 'launched' = 'true'
+)::text AS launched, (
+    SELECT coalesce(json_object_agg(key, value -> 'scale' -> 'quantity'), '{}') FROM json_each(instances.state::json)
+    WHERE json_typeof(value -> 'scale') = 'object'
+)::text AS scales, job.name AS job_name, job.status AS job_status, job.started_at IS NOT NULL AS is_started, job.steps AS planned, (
+    SELECT coalesce(json_agg(json_build_array(path, status, launchbay_percent(status, percent, started_at, ends_at), attempt = 0,
+        error_message IS NOT DISTINCT FROM %(interrupted)s::text) ORDER BY started_at, path), '[]')
+    FROM steps WHERE job_id = job.id AND path !~ '[>~]|/.*/'
+)::text AS recorded, (
+    SELECT coalesce(json_agg(step), '[]') FROM approvals WHERE job_id = job.id AND approvals.status = 'pending'
+)::text AS asking, (
+    SELECT coalesce(json_agg(json_build_array(link.component, link.target_id, target.name, target.status, behind.job_status, EXISTS (
+        SELECT FROM approvals WHERE approvals.job_id = target.job_id AND approvals.status = 'pending'))), '[]')
+    FROM instance_links AS link JOIN instances AS target ON target.id = link.target_id
+    LEFT JOIN fleet AS behind ON behind.instance_id = target.id
+    WHERE link.instance_id = instances.id AND link.kind = 'own'
+)::text AS submodules, EXISTS (
+    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+) AS is_asleep
+FROM instances LEFT JOIN LATERAL (
+    SELECT * FROM jobs WHERE jobs.instance_id = instances.id ORDER BY created_at DESC, id DESC LIMIT 1
+) AS job ON true
+WHERE instances.id = ANY (%(instance_ids)s)
+  AND (NOT %(unsettled)s::boolean OR instances.status <> 'Destroyed' AND (
+      instances.job_id IS NOT NULL OR job.status IS DISTINCT FROM 'Succeeded'
+      OR EXISTS (SELECT FROM instance_links AS link WHERE link.instance_id = instances.id AND link.kind = 'own')));

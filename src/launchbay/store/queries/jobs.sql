@@ -375,47 +375,8 @@ WHERE instance_id = %(instance_id)s AND created_at > %(since)s AND jsonb_exists(
 ORDER BY created_at, id LIMIT 100;
 
 -- name: get_waits
--- What a job under way waits for, in the form of `model/job.py`. No row: it has ended.
-SELECT json_build_object(
-    'since', floor(extract(epoch FROM jobs.created_at) * 1000)::bigint,
-    'workers', (SELECT count(*) FROM workers WHERE beat_at > now() - interval '10 seconds'),
-    'queue', (
-        SELECT json_build_array(count(*) FILTER (WHERE ready.number <= own.number), count(*))
-        FROM ready JOIN ready AS own ON own.organization_id = ready.organization_id
-        WHERE own.organization_id = instances.organization_id AND own.job_id = jobs.id AND (own.due_at IS NULL OR own.due_at <= now())
-          AND (ready.due_at IS NULL OR ready.due_at <= now())
-    ),
-    'approvals', (
-        SELECT coalesce(json_agg(json_build_array(text, permission, role, needed, json_array_length(answers::json),
-            floor(extract(epoch FROM created_at) * 1000)::bigint, floor(extract(epoch FROM expires_at) * 1000)::bigint) ORDER BY id), '[]')
-        FROM approvals_shown WHERE job_id = jobs.id AND status = 'pending'
-    ),
-    'jobs', (
-        SELECT coalesce(json_agg(json_build_array(inner_job.id, inner_job.number, inner_job.name, inner_job.instance_id, target.name,
-            floor(extract(epoch FROM inner_job.created_at) * 1000)::bigint) ORDER BY inner_job.created_at), '[]')
-        FROM jobs AS inner_job JOIN instances AS target ON target.id = inner_job.instance_id
-        WHERE inner_job.parent_job_id = jobs.id AND inner_job.status = 'Executing'
-    ),
-    'steps', (
-        SELECT coalesce(json_agg(json_build_array(name, path,
-            floor(extract(epoch FROM steps.started_at) * 1000)::bigint, floor(extract(epoch FROM ends_at) * 1000)::bigint) ORDER BY path), '[]')
-        FROM steps WHERE job_id = jobs.id AND status = 'Executing' AND ends_at > now()
-    ),
-    'told', (
-        SELECT coalesce(json_agg(json_build_array(floor(extract(epoch FROM since) * 1000)::bigint, wait::json) ORDER BY path), '[]')
-        FROM (SELECT * FROM step_waits WHERE job_id = jobs.id AND fence = jobs.fence ORDER BY path LIMIT 50) AS told
-    ),
-    'places', CASE WHEN jobs.is_limited THEN (
-        SELECT coalesce(json_agg(json_build_array(mine.title, mine.most, floor(extract(epoch FROM mine.created_at) * 1000)::bigint, (
-            SELECT count(*) FROM concurrency_places AS other
-            WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND other.is_held
-        ), (
-            SELECT count(*) FROM concurrency_places AS other
-            WHERE other.organization_id = mine.organization_id AND other.bucket = mine.bucket AND NOT other.is_held AND other.number < mine.number
-        )) ORDER BY mine.bucket), '[]')
-        FROM concurrency_places AS mine WHERE mine.job_id = jobs.id AND NOT mine.is_held
-    ) ELSE '[]' END
-)::text
+-- What a job under way waits for, in the form of `model/waits.py`. No row: it has ended. Null: it waits for nothing.
+SELECT launchbay_awaited(instances.id, jobs.id, instances.organization_id, 0)::text
 FROM jobs JOIN instances ON instances.id = jobs.instance_id
 WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
 

@@ -76,7 +76,8 @@ WHERE u.id = %(caller_id)s;
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        b.id, b.organization_id, b.owner_id, b.token_id, b.act, b.status, b.max_parallel, b.stop_after_failures, b.created_at, b.finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT status, count(*) AS count FROM bulk_instances WHERE bulk_id = b.id GROUP BY status) AS each
+    FROM (SELECT CASE WHEN status = 'Waiting' AND put_off_at IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+          FROM bulk_instances WHERE bulk_id = b.id GROUP BY 1) AS each
 )::text AS counts
 FROM users u
 LEFT JOIN (bulk_runs b JOIN organizations o ON o.id = b.organization_id) ON b.id = %(id)s
@@ -113,7 +114,8 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
        r.id, r.organization_id, r.application_id, r.version, r.owner_id, r.token_id, r.comment, r.waves, r.wave, r.wave_done_at, r.pause_ms,
        r.health_workflow, r.max_parallel, r.stop_after_failures, r.on_failure, r.status, r.created_at, r.finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT status, count(*) AS count FROM rollout_instances WHERE rollout_id = r.id GROUP BY status) AS each
+    FROM (SELECT CASE WHEN status = 'Waiting' AND message IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+          FROM rollout_instances WHERE rollout_id = r.id GROUP BY 1) AS each
 )::text AS counts
 FROM users u
 LEFT JOIN (rollouts r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
@@ -164,7 +166,7 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
     ) AS newest
     WHERE bytes_before < %(steps_bytes)s
 )::text AS history,
-       CASE WHEN i.job_id IS NOT NULL OR i.work_waiting THEN launchbay_waits(i.id, i.job_id, i.organization_id) END::text AS waits
+       CASE WHEN i.status <> 'Destroyed' THEN launchbay_awaited(i.id, i.job_id, i.organization_id, 1) END::text AS waits
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;

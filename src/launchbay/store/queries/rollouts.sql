@@ -27,7 +27,8 @@ DELETE FROM rollouts WHERE organization_id = %(organization_id)s AND status NOT 
 SELECT id, organization_id, application_id, version, owner_id, token_id, comment, waves, wave, wave_done_at, pause_ms, health_workflow,
        max_parallel, stop_after_failures, on_failure, status, created_at, finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT status, count(*) AS count FROM rollout_instances WHERE rollout_id = rollouts.id GROUP BY status) AS each
+    FROM (SELECT CASE WHEN status = 'Waiting' AND message IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+          FROM rollout_instances WHERE rollout_id = rollouts.id GROUP BY 1) AS each
 )::text AS counts
 FROM rollouts
 WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)

@@ -277,12 +277,11 @@ def _counts(run: BulkRun) -> BulkCounts:
 
 
 def _document(run: BulkRun) -> BulkDocument:
-    waits = "Paused: the instances that wait get their turns when somebody continues it."
     return BulkDocument(
         **_fields(run),
         maxParallel=run.max_parallel,
         stopAfterFailures=run.stop_after_failures,
-        waitingFor=waits if run.status == "Paused" else None,
+        waitingFor=bulk.waiting_for(run),
     )
 
 

@@ -9,6 +9,7 @@ from launchbay.clock import from_ms, to_ms
 from launchbay.errors import BadRequest
 from launchbay.ids import is_id
 from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.model import component_state
 from launchbay.model.instance import InstanceStatus, health_of
 from launchbay.model.job import JobStatus
 from launchbay.store.fleet import FleetJobRow, FleetRow
@@ -126,21 +127,28 @@ class LastJob(msgspec.Struct):
 
 
 class ComponentCounts(msgspec.Struct):
-    """How many components there are, and how many of them are launched.
+    """How many components there are, and how many of them do what.
 
-    Steps of `failed` components failed in the last job. Steps of `busy` ones run now.
+    The numbers add up to `total`. `busy` ones are in progress or being destroyed, `waiting` ones need an approval.
+    `failed` and `interrupted` ones are so since the newest job.
     """
 
     total: int
     running: int
     failed: int
     busy: int
+    waiting: int
+    sleeping: int
+    interrupted: int
+    destroyed: int
+    notStarted: int
 
 
 class FleetInstance(msgspec.Struct, kw_only=True):
     """An instance of the organization's list. Times are in milliseconds since the Unix epoch.
 
-    `health` is Healthy, Degraded, Failed, Busy or Gone. `components` is null until a job of this version has ended.
+    `health` is Healthy, Degraded, Failed, Busy or Gone. `components` is null if it is
+    unknown: no job of this version has ended, and its manifest compiles no more.
     """
 
     id: str
@@ -161,12 +169,9 @@ class FleetInstance(msgspec.Struct, kw_only=True):
     lastJob: LastJob | None
 
 
-def fleet_instance(row: FleetRow) -> FleetInstance:
+def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None) -> FleetInstance:
     """Return an instance as the list shows it."""
     assert row.id is not None, "rows without an instance are left out before"
-    components = None
-    if row.component_count is not None and row.running_count is not None:
-        components = ComponentCounts(row.component_count, row.running_count, row.failed_count, row.busy_count)
     return FleetInstance(
         id=row.id,
         name=row.name,
@@ -174,7 +179,7 @@ def fleet_instance(row: FleetRow) -> FleetInstance:
         health=health_of(
             InstanceStatus(row.status),
             last_job_failed=row.job_status == JobStatus.FAILED,
-            is_incomplete=components is not None and components.running < components.total,
+            is_incomplete=counts is not None and not counts.is_complete,
         ),
         applicationId=row.application_id,
         applicationName=row.application,
@@ -184,7 +189,7 @@ def fleet_instance(row: FleetRow) -> FleetInstance:
         ownerId=row.owner_id,
         parentId=row.parent_id,
         labels=msgspec.json.decode(row.labels),
-        components=components,
+        components=None if counts is None else ComponentCounts(*counts),
         createdAt=optional_ms(row.created_at),
         destroyAt=optional_ms(row.destroy_at),
         lastJob=None if row.job_id is None else _last_job(row, row.job_id),
@@ -219,10 +224,11 @@ async def list_organization_instances(request: Request[None, FleetQuery]) -> Res
         after=query.after,
         count=query.limit,
         counts=query.count,
+        counts_components=True,
     )
     link: Headers = () if page.next_after is None else next_link(request, page.next_after.to_text())
     total: Headers = () if page.total is None else ((TOTAL, str(page.total)),)
-    return JSONResponse([fleet_instance(row) for row in page.rows], (*link, *total))
+    return JSONResponse([fleet_instance(row, page.components.get(row.id or "")) for row in page.rows], (*link, *total))
 
 
 class FleetJobQuery(msgspec.Struct, frozen=True):

@@ -10,10 +10,9 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.concurrency import computed
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, LONGEST_WAIT_S
-from launchbay.model.instance import Waits, waiting_for
 from launchbay.model.job import JobStatus, failure_code, raise_percent
 from launchbay.store.instances import FailureRow, InstanceDetail, InstanceSummary, JobRow, read_history
-from launchbay.usecases import instances
+from launchbay.usecases import components, instances
 from launchbay.usecases.history import State, read_state
 from launchbay.usecases.instances import InstanceView
 from launchbay.usecases.waits import Awaited
@@ -52,6 +51,41 @@ class DestroyAt(msgspec.Struct):
 async def set_destroy_at(request: Request[DestroyAt, None]) -> None:
     """Set when an instance is destroyed automatically."""
     await instances.set_destroy_at(request.ctx, request.path["id"], request.body.destroyAt)
+
+
+class ComponentDetail(msgspec.Struct):
+    """What a component does (docs/reference/component-states.md).
+
+    `status` is NotStarted, InProgress, NeedsApproval, Running, Degraded, Sleeping, Failed, Interrupted, Destroying or
+    Destroyed. `step` is the name of the step that runs, asks, failed or was interrupted, and `percent` is set while
+    steps run. `instanceId` is set if it stands for a submodule. It is `declared` unless it belongs to an earlier
+    version and is not removed yet.
+    """
+
+    path: str
+    type: str
+    status: str
+    step: str | None
+    percent: int | None
+    instanceId: str | None
+    declared: bool
+
+
+@expiry_routes.get("/instances/{id}/components", permission="Read", returns=Returns("The components."))
+async def list_components(request: Request[None, None]) -> list[ComponentDetail]:
+    """Show what each component of an instance does, in launch order."""
+    return [
+        ComponentDetail(
+            each.path,
+            each.type,
+            each.state.status,
+            each.state.step,
+            each.state.percent,
+            each.instance_id,
+            each.is_declared,
+        )
+        for each in await components.list_components(request.ctx, request.path["id"])
+    ]
 
 
 class StepDocument(TypedDict):
@@ -134,8 +168,8 @@ class InstanceDocument(_InstanceDocument, total=False):
     For a time in the past, `at` is set, `recordedSince` says how far back the record goes, and `environment` and
     `machines` (by component) are what the instance had then.
 
-    `waitingFor` is set while its job waits: it describes for what. `errorMessage` and `lastFailure` are those of the
-    last failed job, until a launch or reconfiguration succeeds.
+    `waitingFor` is set while it or its job waits: it describes for what. `errorMessage` and `lastFailure` are those of
+    the last failed job, until a launch or reconfiguration succeeds.
     """
 
     workflow: WorkflowDocument
@@ -187,9 +221,8 @@ def instance_document(view: InstanceView) -> dict[str, Any]:
     running = next((job for job in history if job["status"] == JobStatus.EXECUTING), None)
     if running is not None:
         document["workflow"] = {name: running[name] for name in ("name", "status", "ownerId", "steps")}
-    sentences = "" if detail.waits is None else waiting_for(msgspec.json.decode(detail.waits, type=Waits))
-    if sentences:
-        document["waitingFor"] = sentences
+    if detail.waits is not None:
+        document["waitingFor"] = detail.waits
     if view.is_dry_run:
         document["dryRun"] = True
     return document

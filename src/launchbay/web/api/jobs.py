@@ -11,7 +11,6 @@ from launchbay.limits import LIST_LIMIT_MAX, LONGEST_WAIT_S
 from launchbay.model.job import (
     JobStatus,
     StepStatus,
-    Wait,
     failure_code,
     is_own_step,
     outer_paths,
@@ -19,6 +18,7 @@ from launchbay.model.job import (
     raise_percent,
 )
 from launchbay.model.redaction import Redactor
+from launchbay.model.waits import Wait
 from launchbay.planning import step_at
 from launchbay.store.instances import JobRow
 from launchbay.store.jobs import JobLink, JobView, StepView, read_job_link, read_links
@@ -113,7 +113,8 @@ class Beginning(msgspec.Struct):
 class WaitDetail(msgspec.Struct):
     """One thing that a job waits for, since when, and what ends it.
 
-    `kind` is `worker`, `approval`, `job`, `instance`, `resource`, `machine`, `peers`, `retry` or `time`. `position` is
+    `kind` is `worker`, `limit`, `approval`, `job`, `instance`, `service`, `resource`, `machine`, `peers`, `retry` or
+    `time`. `position` is
     the job's place in the queue for a worker or a resource; `jobId` and `instanceId` are the job to wait for.
     """
 

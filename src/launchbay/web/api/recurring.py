@@ -1,5 +1,6 @@
 """Recurring schedules (conformance.md, "Beyond the reference")."""
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -154,6 +155,7 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
         msgspec.Meta(description="What the author of `cron` may not expect. null in lists, which don't look for it."),
     ]
     waitingSince: Annotated[int | None, msgspec.Meta(description="Since when it waits for a busy instance.")] = None
+    waitingFor: Annotated[str | None, msgspec.Meta(description="What a time that is due waits for.")] = None
     fired: int
     firings: list[FiringDocument]
     ownerId: str | None
@@ -195,7 +197,7 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
         preview = await recurring.preview_recurring_schedule(request.ctx, request.path["orgId"], wanted)
         return JSONResponse(_preview(wanted, preview))
     made = await recurring.create_recurring_schedule(request.ctx, request.path["orgId"], wanted)
-    return JSONResponse(_document(made, made.warnings(request.ctx.app.clock.now())))
+    return JSONResponse(_document(made, now := request.ctx.app.clock.now(), made.warnings(now)))
 
 
 @routes.get(
@@ -215,7 +217,7 @@ async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Re
         after=query.after,
         count=limit + 1,
     )
-    return page(request, [_document(row) for row in rows], limit)
+    return page(request, [_document(row, request.ctx.app.clock.now()) for row in rows], limit)
 
 
 @routes.get(
@@ -226,7 +228,7 @@ async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Re
 async def read_recurring_schedule(request: Request[None, None]) -> RecurringDocument:
     """Show a recurring schedule with its next times and last firings."""
     view = await recurring.read_recurring_schedule(request.ctx, request.path["scheduleId"])
-    return _document(view, view.warnings(request.ctx.app.clock.now()))
+    return _document(view, now := request.ctx.app.clock.now(), view.warnings(now))
 
 
 @routes.put(
@@ -287,7 +289,7 @@ def _preview(wanted: RecurringRequest, preview: recurring.TimingPreview) -> Recu
     )
 
 
-def _document(view: RecurringView, warnings: list[str] | None = None) -> RecurringDocument:
+def _document(view: RecurringView, now: datetime, warnings: list[str] | None = None) -> RecurringDocument:
     schedule, doing = view.schedule, view.doing
     status = "Paused" if schedule.is_paused else "Ended" if schedule.due_at is None else "Active"
     is_late = schedule.due_at is not None and schedule.fires_at is not None and schedule.jitter_ms == 0
@@ -309,6 +311,7 @@ def _document(view: RecurringView, warnings: list[str] | None = None) -> Recurri
         nextAt=[to_ms(each) for each in view.next_at],
         warnings=warnings,
         waitingSince=optional_ms(schedule.due_at) if is_late and schedule.fires_at != schedule.due_at else None,
+        waitingFor=recurring.waiting_for(schedule, now),
         fired=schedule.fired,
         firings=[_firing(each, view) for each in view.firings],
         ownerId=schedule.owner_id,

@@ -1,0 +1,225 @@
+"""What jobs and instances wait for: one sentence for API, console, command and tools.
+
+The facts come from the database function `launchbay_awaited`. What roll-outs, bulk runs, change sets and schedules wait
+for is with them (`waiting_for` in their use cases).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import msgspec
+
+from launchbay.model.job import Holders, StepWait, WaitKind, approver_message, owner_of
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One thing that a job or an instance waits for.
+
+    Times are in ms since the epoch. `ends_when` says what ends it. `position` is the job's place in the queue, `job`
+    and `instance` are what to wait for.
+    """
+
+    kind: WaitKind
+    text: str
+    since: int
+    ends_when: str
+    until: int | None = None
+    position: int | None = None
+    job: str | None = None
+    instance: str | None = None
+
+
+class _Waits(msgspec.Struct, frozen=True):
+    """What `launchbay_awaited` returns.
+
+    `job` and `owner` are the names of what runs, None if nothing does.
+    """
+
+    since: int | None = None
+    workers: int = 0
+    queue: tuple[int, int] | None = None  # position, length; zeros outside of the queue
+    approvals: list[tuple[str, str | None, str | None, int, int, int, int]] | None = None
+    jobs: list[tuple[str, int, str, str, str, int]] | None = None
+    steps: list[tuple[str, str, int | None, int]] | None = None  # name, path, start, end
+    told: list[tuple[int, StepWait]] | None = None
+    places: list[tuple[str, int, int, int, int]] | None = None  # title, most, since, held, jobs before it
+    launching: list[tuple[str, str]] | None = None  # component, instance
+    due: list[tuple[str, str, str, int]] | None = None  # kind, workflow, component, time
+    sleeping: tuple[int, int | None] | None = None  # since when, until when
+    job: str | None = None
+    owner: str | None = None
+
+
+def read_waits(text: str, holders: Mapping[str, Holders], *, of_instance: bool = False) -> list[Wait]:
+    """Return what a job waits for.
+
+    For its instance, that includes what waits for the job. `text` is the JSON of `launchbay_awaited`, and `holders` are
+    by the title of the group.
+    """
+    found = _decoder.decode(text)
+    waits = [*_of_queue(found), *_of_places(found, holders), *_of_people(found), *_of_others(found), *_of_steps(found)]
+    if not waits:
+        waits += [
+            Wait(
+                "service",
+                f"Waiting for the launch of service {component!r}, instance {instance_id}.",
+                found.since or 0,
+                "That launch ends.",
+                instance=instance_id,
+            )
+            for component, instance_id in found.launching or ()
+        ]
+    if of_instance:
+        waits += [_due(each, found) for each in found.due or ()]
+        if found.sleeping is not None:
+            since, until = found.sleeping
+            end = None if until is None else _time(until)
+            sentence = sleeping_message(_time(since), end)
+            waits.append(Wait("sleep", sentence, since, "The window ends, or somebody keeps it awake.", until))
+    return waits
+
+
+def has_places(text: str) -> bool:
+    """Return whether a job waits for its place in a group."""
+    return bool(_decoder.decode(text).places)
+
+
+def sentences(waits: list[Wait]) -> str | None:
+    """Return the waits as one text, None without any."""
+    return " ".join(each.text for each in waits) or None
+
+
+def sleeping_message(since: datetime, until: datetime | None) -> str:
+    """Describe an instance that a sleep window has stopped."""
+    wakes = "somebody keeps it awake" if until is None else _moment(until)
+    return f"Sleeping since {_moment(since)}, until {wakes}."
+
+
+def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
+    """Describe a pending approval; `who` comes from `approver_message`."""
+    count = "approval" if needed == 1 else f"{needed} approvals ({given} given)"
+    return f"Waiting for {count} by {who}: {text}"
+
+
+def place_message(title: str, *, most: int, held: int, before: int, holders: Holders | None = None) -> str:
+    """Describe why a job waits for a place in a group.
+
+    `title` names the group, such as `lock 'db'`. `held` is the number of jobs that have a place, and `before` of those
+    that wait longer. `holders` name jobs that have one.
+    """
+    bound = "1 job" if most == 1 else f"{most} jobs"
+    running = "1 has started" if held == 1 else f"{held} have started"
+    earlier = "" if before == 0 else f", and {before} {'is' if before == 1 else 'are'} before it"
+    sentence = f"Waiting for its turn: at most {bound} at a time for {title}; {running}{earlier}."
+    if holders is None or not holders.shown:
+        return sentence
+    names = [
+        f"job {each.number}, {each.workflow!r}, of {each.instance!r} since {_moment(_time(each.since_ms))}"
+        for each in holders.shown
+    ]
+    return f"{sentence} Held by {'; '.join(names)}{'; and others' if holders.more else ''}."
+
+
+def turns_message(*, running: int, busy: int = 0, waiting: int = 0, most: int = 0) -> str:
+    """Describe what work on many instances that has not ended waits for.
+
+    `running` instances have a job of it, `busy` ones are held up by other work, and `waiting` ones follow, at most
+    `most` at a time.
+    """
+    parts = []
+    if running:
+        parts.append("1 job under way" if running == 1 else f"{running} jobs under way")
+    if busy:
+        which = "1 busy instance, which gets its turn" if busy == 1 else f"{busy} busy instances, which get their turns"
+        parts.append(f"{which} when other work allows it")
+    if not parts:
+        parts.append("its next turn")
+    follow = "1 instance follows" if waiting == 1 else f"{waiting} instances follow"
+    rest = f"; {follow}, at most {most} at a time" if waiting else ""
+    return f"Waiting for {' and '.join(parts)}{rest}."
+
+
+def _of_queue(found: _Waits) -> list[Wait]:
+    position, length = found.queue or (0, 0)
+    if not length:
+        return []
+    since = found.since or 0
+    if not found.workers:
+        sentence = "The job is waiting for a worker; none has sent a heartbeat recently."
+        return [Wait("worker", sentence, since, "A worker is started.", position=position)]
+    sentence = f"The job is number {position} of {length} in the organization's queue for a free job slot."
+    return [Wait("worker", sentence, since, "The jobs before it have started.", position=position)]
+
+
+def _of_places(found: _Waits, holders: Mapping[str, Holders]) -> list[Wait]:
+    waits: list[Wait] = []
+    for title, most, since, held, before in found.places or ():
+        known = holders.get(title, Holders())
+        sentence = place_message(title, most=most, held=held, before=before, holders=known)
+        first = next(iter(known.shown), None)
+        job, instance = (None, None) if first is None else (first.job_id, first.instance_id)
+        end = "A job of the group ends."
+        waits.append(Wait("limit", sentence, since, end, position=before + 1, job=job, instance=instance))
+    return waits
+
+
+def _of_people(found: _Waits) -> list[Wait]:
+    waits: list[Wait] = []
+    for question, permission, role, needed, given, since, until in found.approvals or ():
+        who = approver_message(permission=permission, role=role)
+        sentence = waiting_message(question, who=who, needed=needed, given=given)
+        waits.append(Wait("approval", sentence, since, f"The approval of {who}, or its expiry.", until))
+    return waits
+
+
+def _of_others(found: _Waits) -> list[Wait]:
+    return [
+        Wait(
+            "job",
+            f"Waiting for job {number}, {workflow!r}, of the instance {name!r}.",
+            since,
+            "That job ends.",
+            job=job_id,
+            instance=instance_id,
+        )
+        for job_id, number, workflow, instance_id, name, since in found.jobs or ()
+    ]
+
+
+def _of_steps(found: _Waits) -> list[Wait]:
+    waits = [
+        Wait(told.kind, told.text, since, told.ends_when, told.until, told.position, told.job, told.instance)
+        for since, told in found.told or ()
+    ]
+    for name, path, started, ends in found.steps or ():
+        if started is not None:
+            sentence = f"Step {name!r} of {owner_of(path)!r} waits for its time."
+            waits.append(Wait("time", sentence, started, "The time is over.", ends))
+    return waits
+
+
+def _due(each: tuple[str, str, str, int], found: _Waits) -> Wait:
+    kind, workflow, component, due_at = each
+    behind = "earlier due work" if found.job is None else f"the end of {found.job!r}, run by {found.owner}"
+    if kind == "expiry":
+        sentence = f"The instance's destruction is due and waiting for {behind}."
+    elif kind == "signals":
+        sentence = f"Changed signals of other instances are waiting for {behind}."
+    else:
+        where = f" of {component!r}" if component else ""
+        what = "Triggered" if kind == "trigger" else "Scheduled"
+        sentence = f"{what} {workflow!r}{where}, due since {_moment(_time(due_at))}, is waiting for {behind}."
+    return Wait("schedule", sentence, due_at, "The job before it ends.")
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms // 1000, UTC)
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+_decoder = msgspec.json.Decoder(_Waits)

@@ -1,0 +1,77 @@
+"""What components do while others of their instance wait: pages, lists and lanes say the same."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+
+from tests.support.manifests import WAITING_COMPONENTS
+from tests.support.pages import get
+from tests.support.service import Api, accepted, fresh_name
+
+SHOWN = {"first": "Running", "second": "Running", "ask": "Needs approval", "late": "Not started"}
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    return working_service
+
+
+async def waiting(api: Api) -> tuple[str, str]:
+    """Launch, and return the instance's name and ID as soon as it asks."""
+    name = fresh_name("Ferry").replace(" ", "-")
+    instance = await api.launch(await api.application(WAITING_COMPONENTS), instanceName=name)
+    async with asyncio.timeout(20):
+        while not accepted(await api.get(f"instances/{instance}/approvals")):
+            await asyncio.sleep(0.05)
+    return name, instance
+
+
+async def statuses(api: Api, instance: str) -> dict[str, str]:
+    found = accepted(await api.get(f"instances/{instance}/components"))
+    return {each["path"]: each["status"] for each in found}
+
+
+async def test_components_that_are_done_run_while_another_waits(api: Api, visitor: httpx.AsyncClient) -> None:
+    name, instance = await waiting(api)
+    async with asyncio.timeout(20):  # statuses without an effect are written a moment later
+        while list((await statuses(api, instance)).values()).count("Running") < 2:
+            await asyncio.sleep(0.05)
+    assert await statuses(api, instance) == {
+        "first": "Running",
+        "second": "Running",
+        "ask": "NeedsApproval",
+        "late": "NotStarted",
+    }
+    summary = "2 of 4 components running, 1 waiting for approval"
+    page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+    assert summary in page
+    for path, words in SHOWN.items():
+        assert re.search(rf'"{path}, [^"]*{words}"', page), path
+    assert summary in (await get(visitor, f"/console/organizations/{api.organization}/instances?q={name}")).answer.text
+    [listed] = accepted(await api.get(f"organizations/{api.organization}/instances", name=name))
+    counts = listed["components"]
+    assert (counts["total"], counts["running"], counts["waiting"], counts["notStarted"]) == (4, 2, 1, 1)
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    lanes = (await get(visitor, f"/console/instances/{instance}/jobs/{job}")).answer.text
+    assert "Needs approval" in lanes.partition("Timeline")[2]
+
+
+async def test_what_a_cancellation_interrupts_has_not_failed(api: Api, visitor: httpx.AsyncClient) -> None:
+    _, instance = await waiting(api)
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.settled(instance)
+    assert await statuses(api, instance) == {
+        "first": "Running",
+        "second": "Running",
+        "ask": "Interrupted",
+        "late": "NotStarted",
+    }
+    lanes = (await get(visitor, f"/console/instances/{instance}/jobs/{job}")).answer.text
+    assert "Interrupted" in lanes
+    await api.run(instance, "destroy")
+    assert set((await statuses(api, instance)).values()) == {"Destroyed"}
+    page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+    assert "0 of 4 components running, 4 destroyed" in page
