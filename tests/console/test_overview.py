@@ -8,8 +8,8 @@ import pytest
 
 from launchbay.console.pages import overview
 from tests.support.manifests import FAILING_LATE
-from tests.support.pages import ORIGIN, get
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.pages import ORIGIN, browser, get
+from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
 DAY_MS = 86_400_000
 BREAKS = FAILING_LATE.replace("launch", "break")
@@ -47,7 +47,7 @@ async def test_the_overview_names_what_is_broken_with_its_reason_and_its_run(
     application = await api.application(f"launch: {{steps: []}}\n{BREAKS}")
     fine = await api.launch(application, environmentId=environment)
     degraded = await api.launch(application, environmentId=environment)
-    failed = await api.launch(await api.application(FAILING_LATE), environmentId=environment)
+    failed = await api.launch(await api.application(FAILING_LATE.replace("call:", "probe:")), environmentId=environment)
     for instance in (fine, degraded, failed):
         await api.settled(instance)
     document = await api.run(degraded, "break")
@@ -173,3 +173,44 @@ async def test_an_environment_keeps_its_last_runs_while_others_run_more(
     name = accepted(await api.get(f"environments/{quiet}/name"))["name"]
     shown = await get(visitor, f"/console/organizations/{api.organization}")
     assert f'aria-label="Last runs in {name}: 4 of 4 failed"' in shown.answer.text
+
+
+async def test_equal_failures_are_one_line_that_resumes_all_of_them(api: Api, visitor: httpx.AsyncClient) -> None:
+    environment, application = await _environment(api), await api.application(f"launch: {{steps: []}}\n{BREAKS}")
+    names = [fresh_name("quay") for _ in range(3)]
+    made = [await api.launch(application, instanceName=name, environmentId=environment) for name in names]
+    for instance in made:
+        await api.settled(instance)
+        await api.run(instance, "break")
+    home = f"/console/organizations/{api.organization}"
+    page = await get(visitor, f"{home}?environment={environment}")
+    broken = page.answer.text.partition('id="h-broken"')[2].partition("</section>")[0]
+    assert broken.count('<li class="r-broken"') == 1
+    assert "3 instances" in broken
+    assert all(name in broken for name in names)
+    assert re.search(r"First .*, last ", broken)
+    [path] = re.findall(r'action="([^"]*/failures/[0-9a-f]{24})"', broken)
+    sent = {"formToken": page.fields["formToken"], "environment": environment}
+    assert f'name="environment" value="{environment}"' in broken, "others with this failure aren't on the page"
+    answer = await visitor.post(path, data=sent)
+    assert answer.status_code == 303, answer.text
+    bulk = answer.headers["location"].rpartition("/")[2]
+    rows = accepted(await api.get(f"bulk/{bulk}/instances"))
+    assert [row["instanceId"] for row in rows] == made
+    gone = await visitor.post(f"{home}/failures/{'0' * 24}", data={"formToken": page.fields["formToken"]})
+    assert (gone.status_code, "No instance has this failure any more" in gone.text) == (404, True)
+
+
+async def test_who_may_not_resume_an_instance_gets_the_reason_for_each(api: Api) -> None:
+    application = await api.application(f"launch: {{steps: []}}\n{BREAKS}")
+    environment = await _environment(api)
+    for _ in range(2):
+        instance = await api.launch(application, environmentId=environment)
+        await api.settled(instance)
+        await api.run(instance, "break")
+    guest = await person(api, "Guest")
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": guest.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/organizations/{api.organization}?environment={environment}")
+        assert "2 instances" in page.answer.text
+        assert "/failures/" not in page.answer.text, "no button for what the person may not do"

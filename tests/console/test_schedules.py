@@ -100,7 +100,9 @@ async def test_past_days_of_the_calendar_say_how_many_ran(api: Api, visitor: htt
         )
     path = f"/console/organizations/{api.organization}/schedules?month="
     february = await get(visitor, f"{path}2026-02")
-    assert '<span class="d">10</span><span class="quiet xs">2 ran, 1 failed</span>' in february.answer.text
+    link = f"/console/organizations/{api.organization}/runs?q=started%3A2026-02-10"
+    assert f'<span class="d">10</span><a class="quiet xs" href="{link}">2 ran, 1 failed</a>' in february.answer.text
+    assert "2 runs" in (await get(visitor, link)).text
     assert february.text.count(" ran") == 1
     assert " ran" not in (await get(visitor, f"{path}2026-04")).text
 
@@ -162,3 +164,26 @@ async def test_the_list_has_pages_on_which_each_schedule_is_once(
     pages = [[each for each in range(3) if f"{name}-{each}" in page.text] for page in (first, second)]
     assert ([len(each) for each in pages], sorted([*pages[0], *pages[1]])) == ([2, 1], [0, 1, 2])
     assert "First page" in second.text
+
+
+async def test_the_expiries_of_a_day_are_one_line_of_the_next_hours(api: Api, visitor: httpx.AsyncClient) -> None:
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    entries = [Entry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3, 13)]
+    runs = [Entry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", recurring="/x") for hour in (1, 2)]
+    assert [len(line) for line in schedules._lines([*entries, *runs])] == [2, 1, 1, 1]
+    application = await api.application()
+    for _ in range(3):
+        await api.launch(application, destroyInterval=600_000)
+    page = await get(visitor, f"/console/organizations/{api.organization}/schedules")
+    soon = page.answer.text.partition("Next 24 hours")[2]
+    assert re.search(r"\d+ instances expire", soon)
+    assert len(re.findall(r'<li class="r-plain">', soon.partition("</ul>")[0])) <= 2
+
+
+async def test_a_past_day_leads_to_the_runs_of_that_day(api: Api, visitor: httpx.AsyncClient) -> None:
+    home = f"/console/organizations/{api.organization}"
+    today = datetime.now(UTC).date()
+    await api.launch(await api.application())
+    shown = await get(visitor, f"{home}/runs?q=started:{today.isoformat()}")
+    assert "launch" in shown.text
+    assert "No run matches" in (await get(visitor, f"{home}/runs?q=started:{today - timedelta(days=9)}")).text

@@ -254,7 +254,8 @@ def read_run_query(
         "by": {**_ids(people), "me": [user_id]},
     }
     query = _read(text, {"workflow", "duration", "started"}, known, given)
-    started, longer = given.get("started"), given.get("duration")
+    longer = given.get("duration")
+    since, until = _started(given.get("started", ()), now)
     return RunQuery(
         query.terms,
         query.words,
@@ -264,7 +265,8 @@ def read_run_query(
             application_ids=given.get("app") or None,
             environment_ids=given.get("env") or None,
             owner_id=given["by"][-1] if given.get("by") else None,
-            since=now - timedelta(hours=min(map(int, started))) if started else None,
+            since=since,
+            until=until,
             longer_than=timedelta(seconds=max(map(int, longer))) if longer else None,
             search=query.search,
         ),
@@ -288,6 +290,15 @@ def read_activity_query(text: str, kinds: Sequence[str], now: datetime) -> Activ
         since=_time(last.get("since"), now),
         until=_time(last.get("until"), now),
     )
+
+
+def _started(given: Sequence[str], now: datetime) -> tuple[datetime | None, datetime | None]:
+    """Return the time in which runs began: since hours, or on a day."""
+    if not given:
+        return None, None
+    begin = max(each for each in (_time(text, now) for text in given) if each is not None)
+    days = [text for text in given if not text.isdigit()]
+    return begin, None if not days else datetime.combine(date.fromisoformat(min(days)), time(), UTC) + timedelta(days=1)
 
 
 def _statuses(query: Query, given: Mapping[str, list[str]]) -> list[str] | None:
@@ -349,6 +360,8 @@ def _values(
         if longer is None:
             raise BadRequest("Use a duration such as >30s, >5min or >1h.")
         return [str(int(longer[1]) * _SECONDS[longer[2]])]
+    if field == "started" and not value.startswith("<"):
+        return [_read_when(value)]
     if field in {"expires", "started"}:
         hours = _HOURS.fullmatch(value)
         if hours is None:

@@ -34,6 +34,7 @@ from launchbay.console.assets import (
 from launchbay.console.shell import GUIDES
 from launchbay.documentation import plain
 from launchbay.errors import BadRequest
+from launchbay.model.failures import read_reason
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.redaction import Redactor
@@ -58,8 +59,6 @@ _TASKS = {
     "workflows": "Workflow",
 }
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-# As `engine` words the failure of a step.
-_FAILURE = re.compile(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
 _redactor = Redactor()
 HEADERS = {
     "Content-Security-Policy": (
@@ -237,8 +236,7 @@ def display_value(value: Any) -> Markup:
 
 def failure(message: str) -> tuple[str, str]:
     """Return where a job failed, as `component · step`, or "", and the reason."""
-    found = _FAILURE.fullmatch(message)
-    return ("", message) if found is None else (f"{found[1]} · {found[2]}", found[3])
+    return read_reason(message)
 
 
 def redact(value: Any) -> Any:

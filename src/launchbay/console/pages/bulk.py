@@ -15,10 +15,10 @@ from launchbay.console.assets import Glyph
 from launchbay.console.fields import ARGUMENT, Field, field_text, fill_fields, shared_resume_fields, values
 from launchbay.console.list_query import read_instance_query
 from launchbay.console.pages.change_sets import SAVE, save
-from launchbay.console.rendering import failure
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, TooManyRequests
 from launchbay.limits import CONSOLE_PAGE_ROWS
+from launchbay.model.failures import group_failures
 from launchbay.store.bulk import BulkRun
 from launchbay.usecases import bulk
 from launchbay.usecases.applications import list_applications
@@ -53,13 +53,6 @@ _ID = re.compile(r"\b[0-9a-f]{24}\b")
 _SHOWN_LABELS = 200
 _PARALLEL = 10
 _MANIFESTS = 50  # that a form takes its fields from
-
-
-class Reason(NamedTuple):
-    """Why instances failed or were refused, with how many it was."""
-
-    text: str
-    number: int
 
 
 class SharedField(NamedTuple):
@@ -130,7 +123,12 @@ async def form_page(
         ids=given.all("id"),
         chosen=chosen,
         is_previewed=request.form.text("do") == "preview" and problem is None,
-        refused=_reasons([_ID.sub("…", each.refusal) for each in chosen or () if each.refusal is not None]),
+        refused=group_failures(
+            [each for each in chosen or () if each.refusal is not None],
+            lambda each: each.refusal or "",
+            lambda _: None,
+            lambda each: (each.row.name,),
+        )[:_SHOWN_REASONS],
         fields=await _resume_fields(request, given, chosen or ()) if act == "resume" else [],
         refusals=sum(each.refusal is not None for each in chosen or ()),
         relabeled=_relabeled(given, chosen or ()) if act == "label" and problem is None else [],
@@ -196,7 +194,12 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         shown_status=status,
         rows=shown,
         next_after=shown[-1].place if len(rows) > CONSOLE_PAGE_ROWS else None,
-        reasons=_reasons([row.message or "" for row in failed]),
+        reasons=group_failures(
+            [row for row in failed if row.message],
+            lambda row: row.message or "",
+            lambda row: row.finished_at,
+            lambda row: (row.instance_name,),
+        )[:_SHOWN_REASONS],
         can_control=run.finished_at is None and permissions.control(run, request.actor),
         owner=(await list_member_names(ctx, organization_id, also=[run.owner_id])).get(run.owner_id, "a deleted user"),
     )
@@ -379,12 +382,6 @@ def _relabeled(given: forms.Form, chosen: Sequence[ChosenInstance]) -> list[Rela
         if each.refusal is None:
             found.append(Relabeled(each.row.name, _label_text(before), _label_text(after)))
     return found
-
-
-def _reasons(messages: Sequence[str]) -> list[Reason]:
-    """Return the reasons by how often they occur, without the place where each failed."""
-    counted = Counter(failure(message)[1] for message in messages if message)
-    return [Reason(text, number) for text, number in counted.most_common(_SHOWN_REASONS)]
 
 
 def _title(run: BulkRun) -> str:

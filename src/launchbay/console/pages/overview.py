@@ -11,11 +11,12 @@ from launchbay.console.assets import Glyph
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.change_sets import title_of
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.environments import EnvironmentRow
-from launchbay.store.fleet import FleetJobRow, FleetRow, GroupRow
-from launchbay.usecases import fleet
+from launchbay.store.fleet import FleetJobRow, GroupRow
+from launchbay.usecases import failures, fleet
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.change_sets import list_asking
@@ -95,7 +96,7 @@ def health_by(field: Literal["application_id", "environment_id"], groups: Iterab
 
 
 @routes.get("/console/organizations/{id}", query=("environment",))
-async def show(request: PageRequest) -> Response:
+async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what needs somebody; `environment` narrows it to one."""
     ctx, organization_id = request.ctx, request.path("id")
     environments = await list_environments(ctx, organization_id)
@@ -124,13 +125,16 @@ async def show(request: PageRequest) -> Response:
         ctx, organization_id, JobFilter(environment_ids=narrowed), sort="-created", after=None, count=_LOOKED_AT_JOBS
     )
     waiting = [row for row in await list_own_approvals(ctx, organization_id) if chosen in (None, row.environment_id)]
+    broken = await failures.list_failures(ctx, organization_id, narrowed)
     return await request.page(
         "overview.html",
         organization_id=organization_id,
+        problem=problem,
         environments=environments,
         chosen=chosen,
         health=health_of_groups(group for group in groups if chosen in (None, group.environment_id)),
-        broken=await _broken(request, organization_id, narrowed),
+        broken=broken.groups[:_SHOWN],
+        broken_most=None if broken.is_whole else failures.LOOKED_AT,
         waiting=[approval_item(row) for row in waiting],
         waiting_jobs={row.job_id for row in waiting},
         asking=[] if chosen else [(row, title_of(row)) for row in await list_asking(ctx, organization_id)],
@@ -144,6 +148,22 @@ async def show(request: PageRequest) -> Response:
         has_applications=bool(await list_applications(ctx, organization_id)),
         home=f"{HOME}/organizations/{organization_id}",
     )
+
+
+@routes.post(
+    "/console/organizations/{id}/failures/{failure}", again=show, refusals=(BadRequest, NotFound, TooManyRequests)
+)
+async def resume_all(request: PageRequest) -> Response:
+    """Resume all instances with one failure.
+
+    The page of the bulk run shows which of them it refused.
+    """
+    organization_id = request.path("id")
+    shown = request.form.text("environment")  # which the page was narrowed to
+    bulk_id = await failures.resume_failures(
+        request.ctx, organization_id, request.path("failure"), [shown] if shown else None
+    )
+    return request.redirect(f"{HOME}/organizations/{organization_id}/bulk/{bulk_id}")
 
 
 class LaunchTimes(NamedTuple):
@@ -166,22 +186,6 @@ async def _launch_times(request: PageRequest, organization_id: str) -> LaunchTim
         return None
     longer_s = this - last if last is not None and times.is_whole else None
     return LaunchTimes(round(1000 * this), None if longer_s is None else round(1000 * longer_s))
-
-
-async def _broken(request: PageRequest, organization_id: str, environment_ids: Sequence[str] | None) -> list[FleetRow]:
-    """Return failed instances, then degraded ones, the latest first."""
-    found: list[FleetRow] = []
-    for wanted in (
-        InstanceFilter(statuses=[InstanceStatus.FAILED], environment_ids=environment_ids),
-        InstanceFilter(
-            statuses=[InstanceStatus.RUNNING], job_statuses=[JobStatus.FAILED], environment_ids=environment_ids
-        ),
-    ):
-        page = await fleet.list_instances(
-            request.ctx, organization_id, wanted, sort="-lastJob", after=None, count=_SHOWN
-        )
-        found += page.rows
-    return found[:_SHOWN]
 
 
 async def _by_environment(

@@ -136,7 +136,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
             )
             for each in days
         ],
-        soon=[each for each in soon if each.at < now + _DAY and each.kind != "cancelled"],
+        soon=_lines([each for each in soon if each.at < now + _DAY and each.kind != "cancelled"]),
         entries=of_kind[begin:end],
         is_first=begin == 0,
         next_first=end if end < len(of_kind) else None,
@@ -160,6 +160,14 @@ async def change(request: PageRequest) -> Response:
     await workflows.reschedule_workflow(request.ctx, request.path("id"), request.path("schedule"), interval, None)
     message = "Schedule cancelled." if interval == 0 else "Schedule moved."
     return request.redirect(safe_path(form.text("back")), message)
+
+
+def _lines(entries: Iterable[Entry]) -> list[Sequence[Entry]]:
+    """Return entries as lines, of which one has all expiries of a day."""
+    found: dict[object, list[Entry]] = {}
+    for number, each in enumerate(entries):
+        found.setdefault(each.at.date() if each.kind == "expiries" else number, []).append(each)
+    return list(found.values())
 
 
 def _month(text: str | None, now: datetime) -> date:
