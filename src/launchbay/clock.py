@@ -36,7 +36,7 @@ class SystemClock:
 
 
 def to_ms(value: datetime) -> int:
-    """Return whole milliseconds since the Unix epoch, as queries count them: the unit of the API."""
+    """Return whole milliseconds since the Unix epoch, as queries count them."""
     return (value - _EPOCH) // _MILLISECOND
 
 

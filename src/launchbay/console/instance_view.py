@@ -76,11 +76,13 @@ class JobLine:
     error: str
     steps: list[StepLine]
     number: int = 0
+    is_asking: bool = False  # for an approval
 
     @property
     def shown(self) -> str:
         """The status for `shown_status`."""
-        return run_status(self.status, has_started=self.started_ms is not None, error=self.error)
+        has_started = self.started_ms is not None
+        return run_status(self.status, has_started=has_started, error=self.error, is_asking=self.is_asking)
 
     @property
     def kind(self) -> Glyph:
@@ -168,6 +170,9 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
     if jobs:  # the only one whose steps are shown
         jobs[0] = _with_skipped(jobs[0], await list_skipped_steps(request.ctx, record.id, jobs[0].id))
+    pending = await _pending(request, record)
+    asking = {row.job_id for row in pending}
+    jobs = [replace(job, is_asking=True) if job.id in asking else job for job in jobs]
     return InstanceView(
         record=record,
         manifest=manifest,
@@ -180,7 +185,7 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         failure=view.detail.failure,
         jobs=jobs,
         family=await read_family(request.ctx, instance_id),
-        pending=await _pending(request, record),
+        pending=pending,
         components=await list_components(request.ctx, instance_id),
         waiting=redactor.text(view.detail.waits or ""),
     )

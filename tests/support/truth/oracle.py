@@ -248,7 +248,7 @@ class Oracle:
         found += [each["instance_id"] for each in children]
         for each in self.tables["schedules"]:
             due = each["instance_id"] == instance and job is not None and each["cancelled_at"] is None
-            if due and each["due_at"] < self.now - timedelta(minutes=5):
+            if due and each["due_at"] < self.now:
                 found.append(f"{each['workflow']!r}")
         return found
 

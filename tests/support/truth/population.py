@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import cycle
 from typing import Any, TypeVar
 
 import psycopg
@@ -126,6 +127,7 @@ class _Maker:
     def __init__(self, api: Api, clock: StoppableClock, url: str, chance: random.Random, connection: Any) -> None:
         self.connection = connection
         self.asking = asyncio.Lock()
+        self.decisions = cycle((None, "approve", None, "reject"))
         self.api = api
         self.clock = clock
         self.url = url
@@ -303,7 +305,7 @@ class _Maker:
     async def _ask(self, instance: str) -> None:
         await self._run(instance, "ask")
         await self._until("SELECT count(*) FROM approvals WHERE instance_id = %s", [instance], 1)
-        decision = self.chance.choice(("approve", "reject", None, None))
+        decision = next(self.decisions)
         if decision:
             [approval] = accepted(await self.api.get(f"instances/{instance}/approvals"))
             await self._post(f"approvals/{approval['id']}/{decision}")

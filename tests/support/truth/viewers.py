@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.support.pages import browser
-from tests.support.service import EMAIL, PASSWORD, Caller
+from tests.support.service import EMAIL, PASSWORD, Caller, served
 from tests.support.truth.comparisons import View
 from tests.support.truth.oracle import Oracle, read_tables
 from tests.support.truth.population import Population
@@ -26,10 +26,11 @@ async def viewers(population: Population) -> AsyncIterator[list[View]]:
         ),
     ]
     async with AsyncExitStack() as stack:
+        url = f"http://127.0.0.1:{await stack.enter_async_context(served(population.api))}"
         found = []
         for name, caller, (email, password), oracle in people:
             client = await stack.enter_async_context(browser(population.api))
             answer = await client.post("/console/signIn", data={"email": email, "password": password})
             assert answer.status_code == 303, answer.text
-            found.append(View(name, caller, Console(client), oracle))
+            found.append(View(name, caller, Console(client), oracle, url, email, password))
         yield found

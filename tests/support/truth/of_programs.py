@@ -1,0 +1,219 @@
+"""What the client, the commands and the tools for agents show."""
+
+import asyncio
+import json
+import re
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from mcp.client.client import Client as McpClient
+from mcp.client.streamable_http import streamable_http_client
+
+from launchbay.client import Basic, Client
+from tests.support.service import basic
+from tests.support.shell import Shell
+from tests.support.truth.comparisons import View, covers
+from tests.support.truth.oracle import Oracle, Row, ms
+
+
+@covers()
+async def lists_of_the_client(view: View) -> None:
+    oracle = view.oracle
+
+    def read() -> tuple[list[Any], list[Any], Any]:
+        with Client(view.url, Basic(view.email, view.password)) as client:
+            instances = client.list_organization_instances(oracle.organization)
+            jobs = client.list_organization_jobs(oracle.organization)
+            return list(instances), list(jobs), client.read_summary(oracle.organization)
+
+    instances, jobs, summary = await asyncio.to_thread(read)
+    view.same_rows("client, instances", [
+        (row.id, (row.name, row.status, row.version, row.created_at, row.destroy_at, row.last_job and row.last_job.id))
+        for row in instances
+    ], {
+        each: (
+            row["name"], row["status"], row["version"], ms(row["created_at"]), ms(row["destroy_at"]),
+            (job := oracle.last_job(each)) and job["id"],
+        )
+        for each, row in oracle.instances.items()
+    })  # fmt: skip
+    view.same_rows(
+        "client, jobs",
+        [(job.id, (job.status, job.instance_id, job.error_message, job.finished_at)) for job in jobs],
+        {
+            each: (job["status"], job["instance_id"], job["error_message"], ms(job["finished_at"]))
+            for each, job in oracle.jobs.items()
+        },
+    )
+    running = sum(job["status"] == "Executing" for job in oracle.jobs.values())
+    view.same("client, summary", summary.running, running)
+
+
+def _ended(oracle: Oracle, each: str) -> str:
+    job = oracle.last_job(each)
+    return "" if job is None else f"{job['name']} {job['status']}"
+
+
+class _OfThisProcess(Shell):
+    """Leaves out what the server logs meanwhile."""
+
+    def good(self, *words: str, stdin: str = "") -> str:
+        lines = super().good(*words, stdin=stdin).splitlines()
+        return "\n".join(line for line in lines if not line.startswith("level="))
+
+
+@covers(commands=["ps", "status", "job list", "organization jobs"])
+async def commands(view: View) -> None:
+    oracle = view.oracle
+    names = {"LAUNCHBAY_URL": view.url, "LAUNCHBAY_EMAIL": view.email, "LAUNCHBAY_PASSWORD": view.password}
+    environ = {**names, "LAUNCHBAY_ORGANIZATION": oracle.organization, "COLUMNS": "1000"}
+    with tempfile.TemporaryDirectory() as directory:
+        shell = _OfThisProcess(Path(directory), environ)
+        most = ("--limit", "1000")
+        rows = await asyncio.to_thread(shell.document, "ps", "--all", *most)
+        view.same_rows("ps --all -o json", [(row["id"], (row["name"], row["status"])) for row in rows], {
+            each: (row["name"], row["status"]) for each, row in oracle.instances.items()
+        })  # fmt: skip
+        living = await asyncio.to_thread(shell.document, "ps", *most)
+        view.same("ps -o json", sorted(row["id"] for row in living), sorted(oracle.living))
+        failed = await asyncio.to_thread(shell.good, "ps", "--status", "Failed", "-q", *most)
+        view.same("ps --status Failed -q", sorted(failed.split()), sorted(oracle.matching(status="Failed")))
+        _table(view, await asyncio.to_thread(shell.good, "ps", "--all", *most))
+        jobs = await asyncio.to_thread(shell.document, "organization", "jobs", *most)
+        view.same("organization jobs", {job["id"]: job["status"] for job in jobs}, {
+            each: job["status"] for each, job in oracle.jobs.items()
+        })  # fmt: skip
+        for each in _one_of_each(oracle):
+            await _status(view, shell, each)
+
+
+def _one_of_each(oracle: Oracle) -> list[str]:
+    """Return an instance of each status in words, and those that wait."""
+    found = {oracle.instance_words(each): each for each in sorted(oracle.instances)}
+    waiting = {" ".join(oracle.waits_of(each))[:12]: each for each in sorted(oracle.living) if oracle.waits_of(each)}
+    return sorted({*found.values(), *waiting.values(), *sorted(oracle.asleep)[:1]})
+
+
+def _table(view: View, text: str) -> None:
+    """Compare the lines of the table: each has the ID, the name, the status and the last job of one instance."""
+    oracle = view.oracle
+    lines = {line.split()[0]: line for line in text.splitlines() if re.match(r"[0-9a-f]{24}\b", line)}
+    view.same("ps --all, lines", sorted(lines), sorted(oracle.instances))
+    for each, line in lines.items():
+        row = oracle.instances.get(each)
+        if row is not None:
+            wanted = [
+                row["name"],
+                row["status"],
+                oracle.applications[row["application_id"]]["name"],
+                _ended(oracle, each),
+            ]
+            view.same(f"ps --all, {each}", [word for word in wanted if word not in line], [])
+
+
+async def _status(view: View, shell: Shell, each: str) -> None:
+    oracle, row = view.oracle, view.oracle.instances[each]
+    shown = await asyncio.to_thread(shell.document, "status", each)
+    view.same(f"status {row['name']}", (shown["name"], shown["status"], shown["version"], shown["errorMessage"]), (
+        row["name"], row["status"], row["version"], row["error_message"]
+    ))  # fmt: skip
+    said = " ".join(filter(None, (shown["waitingFor"], shown["sleep"])))
+    view.same(f"status {row['name']}, waits", [text for text in oracle.waits_of(each) if text not in said], [])
+    view.same(f"status {row['name']}, says something", bool(said), bool(oracle.waits_of(each)) or each in oracle.asleep)
+    history = oracle.history.get(each, [])
+    view.same(f"status {row['name']}, jobs", [job["id"] for job in shown["jobs"]], [job["id"] for job in history[:5]])
+    jobs = await asyncio.to_thread(shell.document, "job", "list", each)
+    view.same(f"job list {row['name']}", [(job["id"], job["status"]) for job in jobs], [
+        (job["id"], job["status"]) for job in history
+    ])  # fmt: skip
+    table = await asyncio.to_thread(shell.good, "status", each)
+    words = [
+        row["name"],
+        row["status"],
+        *([row["error_message"][:40]] if row["error_message"] and not row["job_id"] else []),
+    ]
+    view.same(f"status {row['name']}, as text", [word for word in words if word not in table], [])
+
+
+@covers(tools=["list_instances", "read_instance", "explain_instance", "read_job", "find", "list_change_sets", "wait"])
+async def tools(view: View) -> None:
+    oracle = view.oracle
+    headers = {"Authorization": basic(view.email, view.password)}
+    async with (
+        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
+        McpClient(streamable_http_client(f"{view.url}/mcp", http_client=http)) as client,
+    ):
+
+        async def ask(tool: str, **arguments: Any) -> Any:
+            found: Any = await client.call_tool(tool, arguments)
+            assert not found.is_error, found.content
+            return json.loads(found.content[0].text)
+
+        for status in ("Requested", "Executing", "Running", "Failed", "Destroying", "Destroyed"):
+            rows = (await ask("list_instances", status=status, limit=100))["instances"]
+            wanted = sorted(oracle.matching(status=status), reverse=True)[:100]
+            shown = [(row["id"], row["name"], row["status"]) for row in rows if isinstance(row, dict)]
+            view.same(f"list_instances {status}, how many", len(shown) > 0, len(wanted) > 0)
+            # An answer has no more than a model reads at once, and says so.
+            view.same(f"list_instances {status}", shown, [
+                (each, oracle.instances[each]["name"], status)
+                for each in wanted[: None if len(shown) == len(rows) else len(shown)]
+            ])  # fmt: skip
+        changes = (await ask("list_change_sets"))["changeSets"]
+        stored = {row["id"]: row["status"] for row in oracle.tables["change_sets"]}
+        view.same("list_change_sets", [each["status"] for each in changes], [stored[each["id"]] for each in changes])
+        found = (await ask("find", text="owl", kind="instances"))["instances"]
+        owls = [each for each, row in oracle.instances.items() if "owl" in row["name"]]
+        view.same("find", sorted(each["id"] for each in found), sorted(owls))
+        for each in _one_of_each(oracle):
+            row = oracle.instances[each]
+            shown = await ask("read_instance", instance=each)
+            view.same(f"read_instance {row['name']}", {name: shown.get(name) for name in _READ}, {
+                "name": row["name"],
+                "status": row["status"],
+                "errorMessage": row["error_message"],
+                "version": row["version"],
+                "createdAt": _iso(row["created_at"]),
+                "destroyAt": _iso(row["destroy_at"]),
+            })  # fmt: skip
+            said = shown.get("waitingFor") or ""
+            view.same(
+                f"read_instance {row['name']}, waits", [text for text in oracle.waits_of(each) if text not in said], []
+            )
+            await _explained(view, ask, row)
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat(timespec="seconds")
+
+
+_READ = ("name", "status", "errorMessage", "version", "createdAt", "destroyAt")
+
+
+async def _explained(view: View, ask: Any, row: Row) -> None:
+    oracle, each = view.oracle, row["id"]
+    why = await ask("explain_instance", instance=each)
+    newest = oracle.history.get(each, [None])[0]
+    if newest is None or newest["status"] == "Succeeded":
+        view.same(f"explain_instance {row['name']}", "job" in why, False)
+        return
+    job = why["job"]
+    view.same(f"explain_instance {row['name']}", (job["job"], job["status"], job.get("errorMessage")), (
+        newest["id"], newest["status"], newest["error_message"]
+    ))  # fmt: skip
+    pending = [
+        each for each in oracle.approvals.values() if each["job_id"] == newest["id"] and each["status"] == "pending"
+    ]
+    view.same(
+        f"explain_instance {row['name']}, asks",
+        [each["text"] for each in why.get("approvals", [])],
+        [each["text"] for each in pending],
+    )
+    for tool, more in (("read_job", {}), ("wait", {"seconds": 0})):
+        shown = await ask(tool, job=newest["id"], **more)
+        view.same(f"{tool} {newest['id']}", (shown["status"], shown["workflow"], shown.get("finishedAt")), (
+            newest["status"], newest["name"], _iso(newest["finished_at"])
+        ))  # fmt: skip

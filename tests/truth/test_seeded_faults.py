@@ -1,0 +1,258 @@
+"""The comparisons find faults that are seeded in what the product asks for, computes and says."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from launchbay.cli import short_verbs
+from launchbay.console import assets, list_query
+from launchbay.console.pages import applications, overview
+from launchbay.console.pages import instances as pages_of_instances
+from launchbay.console.rendering import templates
+from launchbay.mcp import tools
+from launchbay.usecases import approvals, bulk, fleet
+from launchbay.web.api import fleet as api_of_fleet
+from launchbay.web.api import instances as api_of_instances
+from launchbay.web.api import jobs as api_of_jobs
+from launchbay.web.api import rollouts as api_of_rollouts
+from tests.support.databases import Databases
+from tests.support.truth.all import COMPARISONS, View, differences
+from tests.support.truth.population import populated
+from tests.support.truth.viewers import viewers
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # a population, and each comparison again and again
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, which comparison has to find it, and for whom it is to be seen."""
+
+    wrong: str
+    comparison: str
+    seed: Callable[[pytest.MonkeyPatch], None]
+    viewer: str = "administrator"
+
+
+def _changed(owner: Any, name: str, change: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what changes the result of a function of a module."""
+    former = getattr(owner, name)
+
+    async def later(found: Any) -> Any:
+        return change(await found)
+
+    def changed(*given: Any, **more: Any) -> Any:
+        found = former(*given, **more)
+        return later(found) if hasattr(found, "__await__") else change(found)
+
+    return lambda patch: patch.setattr(owner, name, changed)
+
+
+def _filter(name: str, change: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what replaces a filter of the pages; it gets the former one and what that gets."""
+    former = templates.filters[name]
+    return lambda patch: patch.setitem(templates.filters, name, lambda *given, **more: change(former, *given, **more))
+
+
+def _without(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return {each: value for each, value in document.items() if each != name}
+
+
+def _with(struct: Any, **fields: Any) -> Any:
+    return msgspec.structs.replace(struct, **fields)
+
+
+def _rows(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a change of all rows of a page of a list."""
+    return lambda page: page._replace(rows=[change(row) for row in page.rows])
+
+
+def _reason_of_another(patch: pytest.MonkeyPatch) -> None:
+    former, last = api_of_fleet._last_job, ["a step of another job failed"]
+
+    def mixed_up(row: Any, job_id: str) -> Any:
+        found = former(row, job_id)
+        if found.errorMessage is not None:
+            found.errorMessage, last[0] = last[0], found.errorMessage
+        return found
+
+    patch.setattr(api_of_fleet, "_last_job", mixed_up)
+
+
+def _destroyed_are_active(patch: pytest.MonkeyPatch) -> None:
+    for module in (pages_of_instances, list_query):
+        patch.setattr(module, "STANDARD", "")
+
+
+def _degraded_is_running(former: Any, status: str, *_: Any, **more: Any) -> Any:
+    return former(status, None, **more)
+
+
+HOUR = timedelta(hours=1)
+FAULTS = [
+    Fault(
+        "the overview counts one failed instance too many",
+        "overview",
+        _changed(overview, "health_of_groups", lambda health: health._replace(failed=health.failed + 1)),
+    ),
+    Fault(
+        "destroyed instances are listed as active ones",
+        "instances_of_the_console",
+        _destroyed_are_active,
+    ),
+    Fault(
+        "a failed instance is green",
+        "instances_of_the_console",
+        lambda patch: patch.setitem(assets._SHOWN, "failed", (assets.Glyph.OK, "Failed")),
+    ),
+    Fault(
+        "an instance whose last run failed is shown as running well",
+        "instances_of_the_console",
+        _filter("instance_status", _degraded_is_running),
+    ),
+    Fault(
+        "a cancelled run is shown as failed",
+        "runs_of_the_console",
+        _filter("run_status", lambda former, status, **more: former(status, **{**more, "error": None})),
+    ),
+    Fault(
+        "times are an hour off",
+        "instances_of_the_console",
+        _filter("format_remaining", lambda former, value, now: former(value, now - HOUR)),
+    ),
+    Fault(
+        "the start of runs is shown in another zone",
+        "runs_of_the_console",
+        _filter(
+            "short_time",
+            lambda former, value, now: former(value if value is None else value + 3_600_000, now),
+        ),
+    ),
+    Fault("a reason is that of another job", "instances_of_the_api", _reason_of_another),
+    Fault(
+        "each page of the list drops its last row",
+        "instances_of_the_api",
+        _changed(fleet, "list_instances", lambda page: page._replace(rows=page.rows[:-1])),
+    ),
+    Fault(
+        "the filter ignores the environment",
+        "instances_of_the_api",
+        lambda patch: patch.setattr(
+            api_of_fleet.FleetFilter,
+            "filter",
+            _ignoring("environment", api_of_fleet.FleetFilter.filter),
+        ),
+    ),
+    Fault(
+        "the total of a list is one too high",
+        "instances_of_the_api",
+        _changed(
+            fleet, "list_instances", lambda page: page if page.total is None else page._replace(total=page.total + 1)
+        ),
+    ),
+    Fault(
+        "what an instance waits for is left out",
+        "each_instance_of_the_api",
+        _changed(api_of_instances, "instance_document", lambda found: _without(found, "waitingFor")),
+    ),
+    Fault(
+        "an instance that sleeps is shown as awake",
+        "instances_of_the_console",
+        _changed(fleet, "list_instances", _rows(lambda row: _with_field(row, is_asleep=False))),
+    ),
+    Fault(
+        "an expiry is missing",
+        "instances_of_the_console",
+        _changed(fleet, "list_instances", _rows(lambda row: _with_field(row, destroy_at=None))),
+    ),
+    Fault(
+        "a member sees the instances of all environments",
+        "instances_of_the_api",
+        lambda patch: patch.setattr(fleet, "visible", _everything),
+        viewer="member",
+    ),
+    Fault(
+        "a pending approval is left out",
+        "approvals_of_the_api",
+        _changed(approvals, "list_pending_approvals", lambda rows: rows[1:]),
+    ),
+    Fault(
+        "the summary leaves a group of instances out",
+        "summary_of_the_api",
+        _changed(fleet, "summarize", lambda found: found._replace(groups=found.groups[:-1])),
+    ),
+    Fault(
+        "a bulk run counts failures as successes",
+        "bulk_runs_of_the_api",
+        _changed(bulk, "counts_of", lambda counts: _moved(counts, "Failed", "Succeeded")),
+    ),
+    Fault(
+        "times of jobs are a millisecond off",
+        "each_job_of_the_api",
+        _changed(api_of_jobs, "optional_ms", lambda found: None if found is None else found + 1),
+    ),
+    Fault(
+        "outcomes of a roll-out name another wave",
+        "rollouts_of_the_api",
+        _changed(api_of_rollouts, "_outcome", lambda row: _with(row, wave=row.wave + 1)),
+    ),
+    Fault(
+        "versions in use count destroyed instances",
+        "versions_in_use",
+        _changed(
+            applications, "count_by_version", lambda found: {version: number + 1 for version, number in found.items()}
+        ),
+    ),
+    Fault(
+        "a tool for agents says that a job succeeded",
+        "tools",
+        _changed(tools, "_job", lambda found: {**found, "status": "Succeeded"}),
+    ),
+    Fault(
+        "a command leaves out the newest job",
+        "commands",
+        _changed(short_verbs, "status_of", lambda found: {**found, "jobs": found["jobs"][1:]}),
+    ),
+]
+
+
+def _ignoring(name: str, former: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda query: former(_with(query, **{name: None}))
+
+
+def _with_field(row: Any, **fields: Any) -> Any:
+    return row._replace(**fields) if hasattr(row, "_replace") else _with(row, **fields)
+
+
+def _everything(*_: Any) -> dict[str, None]:
+    kinds = ("", "_instances", "_environments")
+    return {f"{name}{kind}": None for name in ("seen", "scoped") for kind in kinds}
+
+
+def _moved(counts: Any, source: str, target: str) -> Any:
+    counts[target] += counts.pop(source, 0)
+    return counts
+
+
+@pytest.fixture(scope="module")
+async def views(databases: Databases) -> AsyncIterator[dict[str, View]]:
+    async with populated(databases, seed=36, cranes=24) as population, viewers(population) as found:
+        yield {view.name: view for view in found}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.wrong)
+async def test_a_seeded_fault_is_found(views: dict[str, View], monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
+    fault.seed(monkeypatch)
+    found = await differences(views[fault.viewer], fault.comparison)
+    assert found, fault.wrong
+    assert not any("cannot be read" in each for each in found), found
+
+
+# The last one: the service keeps answers about instances while nothing happens to them, and faults would not be seen.
+async def test_without_a_fault_a_small_population_shows_nothing_wrong(views: dict[str, View]) -> None:
+    names = {fault.comparison for fault in FAULTS}
+    assert names <= COMPARISONS.keys()
+    assert [each for view in views.values() for each in await differences(view, *names)] == []
