@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchbay.limits import KIB
 from launchbay.model.redaction import (
     _SECRET_PAIRS,
     _SECRET_WORDS,
@@ -190,6 +191,18 @@ def test_a_cut_leaves_no_part_of_a_secret_and_no_part_of_a_mask(form: Callable[[
         kept = known.bounded({"text": "x" * before + form(secret) + "y" * 2_000}, 300).values["text"]
         assert not any(secret[start : start + 4] in kept for start in range(len(secret) - 3))
         assert (kept.count("*") in {0, len(REDACTED)}, kept[-1]) == (True, "…")
+
+
+@pytest.mark.parametrize("begin", ["", "correct-horse-battery-staple " * 250], ids=["few masks", "many masks"])
+@pytest.mark.parametrize("most", [4 * KIB, 16 * KIB])
+def test_a_secret_across_the_end_of_what_is_masked_is_not_shown_in_part(most: int, begin: str) -> None:
+    secret = "correct-horse-battery-staple"
+    known = Redactor([{"password": secret}])
+    for at in (8_170, 8_180, 8_188):  # of a long text, the first 8,192 characters are masked
+        text = begin + "x" * (at - len(begin)) + secret + "y" * 30_000
+        kept = known.bounded({"text": text}, most).values["text"]
+        assert kept.endswith("…")
+        assert not any(secret[start : start + 4] in kept for start in range(len(secret) - 3))
 
 
 def test_small_values_stay_whole_beside_long_ones() -> None:

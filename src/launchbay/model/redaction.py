@@ -358,7 +358,8 @@ def _has_no_form_of_a_secret(text: str) -> bool:
 
 
 _CUT = "…"
-_MASKED_CHARS = 8_192  # of one text; what is kept of it is at its begin, and much shorter
+_MASKED_CHARS = 8_192  # of one text; what is kept is at its beginning
+_UNSURE_CHARS = 1_024  # at the end of a part: a secret that begins there isn't whole, so nothing may find it
 _LEAST_BYTES = 24  # of a value; with less left over it is left out
 _LEAST_SHARE_BYTES = 64
 
@@ -452,6 +453,8 @@ class _Bounded:
     def _text(self, text: str) -> str:
         # Masked before it is cut: of a part of a secret nobody could tell what it is.
         masked = self._redactor.text(text[:_MASKED_CHARS])
+        if len(text) > _MASKED_CHARS:
+            masked = _whole_masks(masked, max(0, len(masked) - _UNSURE_CHARS))
         try:
             size = len(msgspec.json.encode(masked))
         except UnicodeEncodeError:
