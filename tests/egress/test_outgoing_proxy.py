@@ -138,6 +138,14 @@ async def test_wrong_credentials_are_told_from_a_servers_answer_over_plain_http(
         await client(proxy.setting(credentials="ops:wrong")).request("GET", "http://api.launchbay.test/")
 
 
+async def test_an_answer_from_inside_a_tunnel_is_never_the_proxys(
+    proxy: RunningProxy, secure: LoopbackServer, certificate: tuple[Path, Path]
+) -> None:
+    secure.routes["/"] = answer(407)
+    found = await client(proxy.setting(), certificate[0]).request("GET", f"https://api.launchbay.test:{secure.port}/")
+    assert found.status == 407
+
+
 async def test_a_host_that_the_proxy_refuses_is_named(proxy: RunningProxy) -> None:
     context = RecordingContext(egress=client(proxy.setting()))
     with pytest.raises(ActionFailed, match=r"refuses refused.launchbay.test:443 \(403 Forbidden\)") as failed:

@@ -248,7 +248,8 @@ class CheckedTransport(httpx.AsyncBaseTransport):
             if proxy is None:
                 raise
             raise proxy.refused(target, str(error)) from error
-        if proxy is not None and answer.status == _PROXY_SIGN_IN:
+        # In a tunnel, the answer is the server's.
+        if proxy is not None and url.scheme == "http" and answer.status == _PROXY_SIGN_IN:
             await answer.aclose()
             raise proxy.refused(target, str(_PROXY_SIGN_IN))
         if not isinstance(answer.stream, AsyncIterable):
