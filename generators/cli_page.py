@@ -84,6 +84,18 @@ def _command(context: click.Context, shared: set[str | None], operations: Mappin
             yield table_row(f"`{flags}`", about)
 
 
+_KEPT = "\b\n"  # the first line of such a paragraph
+
+
 def _flowing(text: str) -> str:
-    """Return the paragraphs of a help text, each in one line."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n")) + "\n"
+    """Return the paragraphs of a help text, each in one line.
+
+    Lines that Click keeps as they are become code.
+    """
+    return "\n\n".join(map(_paragraph, text.split("\n\n"))) + "\n"
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith(_KEPT):
+        return f"```sh\n{inspect.cleandoc(text.removeprefix(_KEPT))}\n```"
+    return " ".join(text.split())

@@ -48,6 +48,10 @@ def commands() -> Iterator[str]:
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     page = folder("cli")
     assert [name for name in commands() if f"## launchbay {name}" not in page] == []
+    assert "```sh\nlaunchbay diff shop@3 shop@4\nlaunchbay diff shop@newest" in page, (
+        "lines that a help keeps stay lines"
+    )
+    assert not [each for each in page if not each.isprintable() and each != "\n"]
 
 
 @pytest.mark.parametrize("name", ["api", "cli"])
