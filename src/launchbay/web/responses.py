@@ -299,6 +299,11 @@ class Pages(Paging, frozen=True):
         PAGE_ROWS
     )
 
+    @property
+    def most_items(self) -> int:
+        """How many items the page has at most, whatever the limit asks for."""
+        return min(self.limit, PAGE_ROWS_MAX)
+
 
 class LongPages(Paging, frozen=True):
     """The query of a list that always has pages, of many items."""

@@ -9,7 +9,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
-from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL, PAGE_ROWS_MAX
+from launchbay.limits import BULK_INSTANCES, BULK_PARALLEL
 from launchbay.model.labels import read_selector
 from launchbay.store.bulk import BulkInstanceRow, BulkRun
 from launchbay.usecases import bulk
@@ -197,7 +197,7 @@ async def create_bulk(request: Request[BulkBody, None]) -> Response:
 )
 async def list_bulks(request: Request[None, Pages]) -> Response:
     """List the bulk runs of an organization."""
-    limit = min(request.query.limit, PAGE_ROWS_MAX)
+    limit = request.query.most_items
     rows = await bulk.list_bulk_runs(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
     return page(request, [_item(row) for row in rows], limit)
 
@@ -233,7 +233,7 @@ async def page_of_outcomes(
 ) -> Response:
     """Return a page of instances whose IDs are their places, as `place_id` writes them."""
     query: Pages = request.query
-    limit = min(query.limit, PAGE_ROWS_MAX)
+    limit = query.most_items
     rows = await read(after=min(int(query.after or "0", 16), BULK_INSTANCES), count=limit + 1)
     shown = [shown_as(row) for row in rows[:limit]]
     return JSONResponse(shown, next_link(request, shown[-1].id) if len(rows) > limit else ())

@@ -10,7 +10,6 @@ from launchbay.limits import (
     CHANGE_SET_EXPIRY_MS,
     CHANGE_SET_INSTANCES,
     ORGANIZATION_ARCHIVE_BYTES,
-    PAGE_ROWS_MAX,
 )
 from launchbay.model.lifetimes import IfExists
 from launchbay.store.change_sets import AnswerRow, ChangeSet, ChangeSetInstance
@@ -223,7 +222,7 @@ async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetD
 )
 async def list_change_sets(request: Request[None, Pages]) -> Response:
     """List the change sets of an organization."""
-    limit = min(request.query.limit, PAGE_ROWS_MAX)
+    limit = request.query.most_items
     rows = await change_sets.list_change_sets(
         request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1
     )

@@ -6,7 +6,6 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
-from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.environment import read_environment_view
 from launchbay.store.generations import Generation
 from launchbay.usecases import generations
@@ -98,7 +97,7 @@ class FailurePolicyBody(msgspec.Struct, forbid_unknown_fields=True):
 async def list_generations(request: Request[None, Pages]) -> Response:
     """List the configurations of an instance that took effect."""
     query = request.query
-    limit = min(query.limit, PAGE_ROWS_MAX)
+    limit = query.most_items
     before = None if query.after is None else min(int(query.after, 16), 2**31 - 1)
     rows = await generations.list_generations(request.ctx, request.path["id"], before=before, count=limit + 1)
     shown = [_item(row) for row in rows[:limit]]

@@ -6,7 +6,6 @@ import msgspec
 
 from launchbay import limits
 from launchbay.clock import to_ms
-from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.store.git_sources import GitSource, PreviewRow, SyncRow
 from launchbay.usecases import forges, git_sources, git_syncs
 from launchbay.usecases.git_sources import (
@@ -321,7 +320,7 @@ async def apply_git_source(request: Request[CommitBody, None]) -> None:
 )
 async def list_git_syncs(request: Request[None, Pages]) -> Response:
     """List what came of the last looks."""
-    limit = min(request.query.limit, PAGE_ROWS_MAX)
+    limit = request.query.most_items
     rows = await git_sources.list_git_syncs(
         request.ctx, request.path["sourceId"], after=request.query.after, count=limit + 1
     )
@@ -349,7 +348,7 @@ async def read_git_drift(request: Request[None, None]) -> GitDriftDocument:
 async def list_git_previews(request: Request[None, Pages]) -> Response:
     """List the previews of pull requests."""
     query = request.query
-    limit = min(query.limit, PAGE_ROWS_MAX)
+    limit = query.most_items
     before = None if query.after is None else min(int(query.after, 16), 2**31 - 1)
     rows = await forges.list_git_previews(request.ctx, request.path["sourceId"], before=before, count=limit + 1)
     link = next_link(request, f"{rows[limit - 1].number:024x}") if len(rows) > limit else ()

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from launchbay.clock import from_ms, to_ms
-from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.manifest_difference import ManifestDifference
 from launchbay.usecases import history, manifest_differences
 from launchbay.usecases.history import Change, State
@@ -53,7 +52,7 @@ class TimelineEntry(msgspec.Struct, kw_only=True):
 async def list_timeline(request: Request[None, Pages]) -> Response:
     """List the changes of an instance."""
     query = request.query
-    limit = min(query.limit, PAGE_ROWS_MAX)
+    limit = query.most_items
     before = None if query.after is None else min(int(query.after, 16), 2**63 - 1)
     found = await history.list_timeline(request.ctx, request.path["id"], before=before, count=limit)
     shown = [_entry(each) for each in found.changes]

@@ -8,7 +8,6 @@ import msgspec
 from launchbay import limits
 from launchbay.clock import from_ms, to_ms
 from launchbay.errors import BadRequest
-from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.usecases import recurring
 from launchbay.usecases.recurring import Doing, Firing, RecurringRequest, RecurringView, Timing
 from launchbay.web.api.bulk import BulkBody
@@ -208,7 +207,7 @@ async def create_recurring_schedule(request: Request[RecurringBody, None]) -> Re
 async def list_recurring_schedules(request: Request[None, RecurringQuery]) -> Response:
     """List the recurring schedules of an organization."""
     query = request.query
-    limit = min(query.limit, PAGE_ROWS_MAX)
+    limit = query.most_items
     rows = await recurring.list_recurring_schedules(
         request.ctx,
         request.path["orgId"],

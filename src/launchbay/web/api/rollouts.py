@@ -11,7 +11,6 @@ from launchbay.errors import BadRequest
 from launchbay.limits import (
     BULK_INSTANCES,
     BULK_PARALLEL,
-    PAGE_ROWS_MAX,
     ROLLOUT_PAUSE_LONGEST_MS,
     ROLLOUT_WAVES,
 )
@@ -191,7 +190,7 @@ async def create_rollout(request: Request[RolloutBody, None]) -> RolloutDocument
 )
 async def list_rollouts(request: Request[None, Pages]) -> Response:
     """List the roll-outs of an organization."""
-    limit = min(request.query.limit, PAGE_ROWS_MAX)
+    limit = request.query.most_items
     rows = await rollouts.list_rollouts(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
     failures = await rollouts.read_failures(request.ctx, request.path["orgId"], [row.id for row in rows])
     return page(request, [_document(row, failures) for row in rows], limit)
