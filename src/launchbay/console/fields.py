@@ -12,7 +12,7 @@ from launchbay.console.request import PageRequest
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowParameter
 from launchbay.model.redaction import is_secret_name
-from launchbay.model.types import BOOL, DOUBLE, INT, OBJECT, STRING, Type
+from launchbay.model.types import BOOL, DOUBLE, INT, OBJECT, STRING, ListType, MapType, Type
 from launchbay.model.values import CoercionError, coerce_text
 from launchbay.planning import LAUNCH
 from launchbay.store.applications import Application
@@ -50,6 +50,24 @@ class Field:
     @property
     def type(self) -> str:
         return "any type" if self.declared is None else str(self.declared)
+
+    @property
+    def takes(self) -> str:
+        """What a text for a type without a control of its own becomes; "" for other types."""
+        if self.declared is None:
+            return "Takes any text."
+        if self.declared == OBJECT:
+            return (
+                "Takes text or JSON: a list, an object, and a number, true, false or null exactly as JSON writes it. "
+                "Other text stays as it is, such as 1.10."
+            )
+        if isinstance(self.declared, ListType):
+            return (
+                "Takes a JSON list, such as [1, 2]."
+                if self.declared.item in {INT, DOUBLE}
+                else 'Takes a JSON list, such as ["a", "b"].'
+            )
+        return 'Takes a JSON object, such as {"name": "value"}.' if isinstance(self.declared, MapType) else ""
 
     @property
     def control(self) -> Control:

@@ -4,7 +4,7 @@ A form that is refused comes back with a mark at the field that is wrong.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import blake2b
 from html import unescape
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from launchbay.console.rendering import redact
 from launchbay.errors import BadRequest, LaunchbayError, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
 from launchbay.model.lifetimes import NEVER
+from launchbay.model.scalars import decode_json
 from launchbay.model.values import parse_json
 from launchbay.urlencoded import MEDIA_TYPE, decode_fields
 
@@ -253,10 +254,27 @@ def parse_number(text: str | None, digits: int = 9) -> int | None:
 
 def parse_object(label: str, text: str) -> dict[str, Any]:
     """Return the JSON object in a field; {} if the field is empty. Raises BadRequest."""
+    return _object_of(label, text, parse_json)
+
+
+def parse_parameters(label: str, text: str) -> dict[str, Any]:
+    """Return the parameters that a field has as a JSON object; {} if it is empty. Raises BadRequest.
+
+    Numbers keep their text until a type is known, as in the API (values.md, "Without quotes").
+    """
+
+    def parse(text: str) -> Any:
+        parse_json(text)  # checks its limits
+        return decode_json(text)
+
+    return _object_of(label, text, parse)
+
+
+def _object_of(label: str, text: str, parse: Callable[[str], Any]) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        return msgspec.convert(parse_json(text), dict[str, Any])
+        return msgspec.convert(parse(text), dict[str, Any])
     except ValueError as error:  # msgspec's errors are some, too
         raise BadRequest(f'{label}: expected a JSON object, such as {{"name": "value"}} ({error}).') from error
 

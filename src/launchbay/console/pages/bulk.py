@@ -279,7 +279,7 @@ async def _request(request: PageRequest, organization_id: str, form: forms.Form)
     if act == "run":
         given["workflow"] = form.text("workflow") or None
     if act in {"run", "reconfigure"}:
-        given["parameters"] = forms.parse_object("Parameters", form.raw("parameters"))
+        given["parameters"] = forms.parse_parameters("Parameters", form.raw("parameters"))
     if act == "reconfigure" and form.text("version"):
         given["version"] = _number("Version of the manifest", form.text("version"))
     if act == "extend":

@@ -6,7 +6,7 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.forms import parse_object
+from launchbay.console.forms import parse_parameters
 from launchbay.console.rendering import pretty
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
@@ -303,7 +303,7 @@ def _previews(request: PageRequest) -> PreviewSettings | None:
     return PreviewSettings(
         environment_id=form.text("preview_environment"),
         lifetime_ms=lifetime_ms,
-        parameters=parse_object("Parameters of a preview", form.raw("preview_parameters")),
+        parameters=parse_parameters("Parameters of a preview", form.raw("preview_parameters")),
     )
 
 

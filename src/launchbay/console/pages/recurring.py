@@ -313,7 +313,7 @@ def _next_times(form: forms.Form, now: datetime) -> NextTimes:
 async def _doing(request: PageRequest, organization_id: str) -> Doing:
     """Return what the schedule does. Raises BadRequest."""
     form = request.form
-    parameters = forms.parse_object("Parameters", form.raw("parameters"))
+    parameters = forms.parse_parameters("Parameters", form.raw("parameters"))
     if form.text("application"):
         launch: dict[str, Any] = {
             "environmentId": form.text("environmentId") or None,
