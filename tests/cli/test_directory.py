@@ -41,7 +41,7 @@ def test_an_organization_goes_into_a_file_and_comes_out_under_another_name(cli: 
 def test_what_is_no_archive_is_refused(cli: Shell, tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text("launch: {}")
-    assert "isn't valid JSON" in cli.bad(2, "organization", "import", str(file))
+    assert "is not JSON" in cli.bad(2, "organization", "import", str(file))
     file.write_text('{"format": "other"}')
     assert "The document isn't an archive of an organization" in cli.run("organization", "import", str(file)).stderr
 

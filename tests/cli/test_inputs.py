@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from launchbay.cli.inputs import (
     document,
     file_text,
     inputs,
+    json_file,
     mapping,
     parse_duration_ms,
     parse_past_ms,
@@ -150,6 +152,41 @@ def test_maps_are_made_of_pairs_json_and_files(tmp_path: Path) -> None:
 def test_what_is_no_pair_is_refused(item: str) -> None:
     with pytest.raises(click.UsageError):
         mapping([item])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": NaN}', "is not JSON (NaN isn't a JSON value)"),
+        ('{"a": -Infinity}', "is not JSON (-Infinity isn't a JSON value)"),
+        ('{"a": 1e400}', "is JSON with a number beyond a double"),
+        ('{"a": 9223372036854775808}', "is JSON with an integer beyond 64 bits"),
+        ('{"a": 1, "a": 2}', "is JSON with a duplicate key"),
+        (r'{"a": "\ud800"}', "is JSON with half of a surrogate pair"),
+        ('{\n  "a": x}', "is not JSON (Expecting value at line 2, column 8)"),
+    ],
+)
+def test_json_that_would_change_on_its_way_is_refused_in_parameters_and_in_archives(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    (tmp_path / "archive.json").write_text(text, "utf-8")
+    for read in (lambda: mapping([f"o:={text}"]), lambda: json_file(str(tmp_path / "archive.json"))):
+        with pytest.raises(click.UsageError) as caught:
+            read()
+        assert reason in caught.value.message
+
+
+def test_numbers_of_an_archive_and_of_parameters_keep_their_text(tmp_path: Path) -> None:
+    text = '{"a":[1.10,1e3,-0,9007199254740993.0,7,0.5]}'
+    (tmp_path / "archive.json").write_text(text, "utf-8")
+    assert msgspec.json.encode(json_file(str(tmp_path / "archive.json"))).decode() == text
+    assert msgspec.json.encode(mapping([f"o:={text}"])).decode() == f'{{"o":{text}}}'
+
+
+def test_documents_beyond_a_limit_are_not_called_something_else_than_yaml() -> None:
+    with pytest.raises(click.UsageError) as caught:
+        document("a: 1\na: 2\n", "@p.yaml")
+    assert caught.value.message == "@p.yaml: Line 2, column 1: Duplicate key 'a'. The first one is in line 1, column 1."
 
 
 def test_documents_are_json_or_yaml_and_texts_may_stand_in_files() -> None:

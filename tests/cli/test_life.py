@@ -376,7 +376,7 @@ def test_outputs_are_tables_json_and_yaml(cli: Shell) -> None:
         (("user", "update", "Launchbay"), 2, "Missing option '--enabled"),
         (("environment", "set-properties", "default", "a=1"), 2, "objects with name, value, type, or @FILE"),
         (("launch", "shown", "-p", "input"), 2, "NAME=STRING"),
-        (("launch", "shown", "-p", "a:={"), 2, "isn't valid JSON"),
+        (("launch", "shown", "-p", "a:={"), 2, "is not JSON"),
         (("launch", "shown", "--destroy-interval", "soon"), 2, "1h30m"),
         (("instance", "set-destroy-at", "0" * 24, "tomorrow"), 2, "+2h"),
         (("manifest", "upload", "shown", "/no/such/file"), 2, "No such file"),

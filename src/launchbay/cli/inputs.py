@@ -1,7 +1,6 @@
 """Arguments and options of commands, made from the arguments of operations; how text becomes values; completion."""
 
 import inspect
-import json
 import re
 import sys
 import time
@@ -29,7 +28,8 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import written_data
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
-from launchbay.model.scalars import for_json, json_real, json_whole
+from launchbay.model.scalars import for_json
+from launchbay.model.values import parse_json
 
 COMPLETION_TIMEOUT_S = 2.0
 
@@ -202,9 +202,17 @@ def file_text(name: str) -> str:
 def json_file(name: str) -> Any:
     """Return the value of a JSON file; `-` is standard input."""
     try:
-        return json.loads(file_text(name))
+        return _strict_json(file_text(name))
     except ValueError as error:
-        raise click.UsageError(f"{name} isn't valid JSON: {error}.") from error
+        raise click.UsageError(f"{name} is {error}.") from error
+
+
+def _strict_json(text: str) -> Any:
+    """Return the value of a JSON text, whose numbers keep their text.
+
+    Raises `ValueError` with a phrase for what the server would refuse, or what couldn't be sent to it as it is.
+    """
+    return for_json(parse_json(text, is_written=True))
 
 
 def document(text: str, what: str) -> Any:
@@ -212,8 +220,8 @@ def document(text: str, what: str) -> Any:
     try:
         return for_json(written_data(read(text.encode())))
     except InvalidManifest as error:
-        reason = error.messages[0].replace("The manifest", "It")
-        raise click.UsageError(f"{what} is neither JSON nor YAML. {reason}") from error
+        reason = error.messages[0].replace("The manifest", "It").replace("A manifest", "It")
+        raise click.UsageError(f"{what}: {reason}") from error
     except ValueError as error:
         raise click.UsageError(f"{what}: {error}") from error
 
@@ -253,9 +261,9 @@ def _parted(item: str) -> tuple[str, str, str]:
 
 def _json(value: str, item: str) -> Any:
     try:
-        return json.loads(text_or_file(value), parse_int=json_whole, parse_float=json_real)
+        return _strict_json(text_or_file(value))
     except ValueError as error:
-        message = f"{item}: the value after := isn't valid JSON ({error}). To pass a string, use = instead."
+        message = f"{item}: the value after := is {error}. To pass a string, use = instead."
         raise click.UsageError(message) from error
 
 

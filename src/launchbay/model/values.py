@@ -68,7 +68,7 @@ def parse_json(text: str, *, is_written: bool = False) -> Any:
     try:
         value = (_WRITTEN_DECODER if is_written else _DECODER).decode(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg} at character {error.pos + 1})") from None
+        raise ValueError(f"not JSON ({error.msg} at line {error.lineno}, column {error.colno})") from None
     except RecursionError:
         raise JsonLimitExceeded(f"JSON with more than {JSON_DEPTH} levels") from None
     _check(value, JSON_DEPTH)
