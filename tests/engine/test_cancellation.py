@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import Fenced
+from launchbay.ids import new_id
 from launchbay.model.job import StepStatus
-from launchbay.store import jobs
+from launchbay.store import approvals, jobs
 from launchbay.store.database import Database
 from launchbay.store.jobs import CancelRow
 from tests.support.engine import PATIENCE_S, Bay, held_job, insert_jobs, journal
@@ -182,6 +184,46 @@ async def test_what_a_cancelled_job_calls_begins_nothing_either(database: Databa
             await journal(bay, inner).start("p/a", "a", 1, AT)
         assert await cancel(bay, inner) == (False, "Executing")
     await journal(bay, "acme3").start("p/a", "a", 1, AT)
+
+
+async def begin_call(bay: Bay, job: str) -> str | None:
+    values = {"plan": "{}", "steps": "[]", "name": "launch", "job_status": "Executing", "status": "Executing"}
+    called = await bay.instance(ONE_STEP, status="Running")
+    async with bay.database.connection() as connection:
+        return await jobs.begin_child(
+            connection,
+            instance_id=called,
+            job_id=new_id(),
+            parent_job_id=job,
+            parent_fence=3,
+            prior_status="Running",
+            **values,
+        )
+
+
+async def ask_people(bay: Bay, job: str) -> str | None:
+    question = {"text": "Go?", "permission": "Read", "role_id": None, "needed": 1, "not_by_requester": False}
+    async with bay.database.connection() as connection:
+        return await approvals.insert(
+            connection,
+            approval_id=new_id(),
+            organization_id=bay.organization_id,
+            job_id=job,
+            fence=3,
+            step="p/a",
+            expires_at=AT,
+            **question,
+        )
+
+
+@pytest.mark.parametrize("begin", [begin_call, ask_people])
+async def test_a_cancelled_job_calls_nothing_and_asks_nobody_anymore(
+    bay: Bay, begin: Callable[[Bay, str], Awaitable[str | None]]
+) -> None:
+    assert await begin(bay, await held_job(bay)) is not None
+    cancelled = await held_job(bay)
+    assert (await cancel(bay, cancelled)).asked
+    assert await begin(bay, cancelled) is None
 
 
 async def test_the_answer_names_the_status_that_was_found_under_the_lock(bay: Bay) -> None:

@@ -49,6 +49,7 @@ def test_names_of_the_objects_do_not_count() -> None:
     assert one.text == "Volume of … (…) is full"
     assert shared_reason("shopping failed", ["shop"]).text == "shopping failed", "a part of a word isn't the name"
     assert shared_reason("x", ["", "x"]).text == "…"
+    assert shared_reason("shop-web failed", ["shop", "shop-web"]).text == "… failed", "a name may begin with another"
 
 
 def test_the_step_counts_and_the_workflow_does_not() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from launchbay import limits
 from launchbay.auth.permissions import permission_named
 from launchbay.clock import Clock
-from launchbay.engine.journal import postgres_text, retry_while_unavailable
+from launchbay.engine.journal import REFUSED, postgres_text, retry_while_unavailable
 from launchbay.errors import ActionFailed, Fenced
 from launchbay.ids import new_id
 from launchbay.model.job import Answer, ApprovalStatus, Question, Verdict, approver_message
@@ -125,7 +125,7 @@ class PendingApprovals:
                 expires_at=question.expires_at,
             )
         if approval_id is None:
-            raise Fenced("Another worker has taken the job over.")
+            raise Fenced(REFUSED)
         return approval_id
 
     async def _expire(self, approval_id: str, instance_id: str) -> None:
