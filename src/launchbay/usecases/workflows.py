@@ -423,20 +423,24 @@ async def required_by_command(
     return required
 
 
+async def missing_arguments(
+    work: Work, record: InstanceRecord, manifest: CompiledManifest, workflow: str, given: Mapping[str, Any]
+) -> list[str]:
+    """Return a sentence for each argument that a command needs and that isn't given."""
+    required = await required_by_command(work, record, manifest, workflow)
+    return [
+        f"Workflow {workflow} requires the parameter '{name}'" + (f" ({wanted})." if wanted else ".")
+        for name, wanted in required.items()
+        if name not in given
+    ]
+
+
 async def _check_required(
     work: Work, record: InstanceRecord, manifest: CompiledManifest, workflow: str, given: Mapping[str, Any]
 ) -> None:
-    """Raise BadRequest with a message for each missing argument."""
-    required = await required_by_command(work, record, manifest, workflow)
-    missing = {name: wanted for name, wanted in required.items() if name not in given}
+    missing = await missing_arguments(work, record, manifest, workflow, given)
     if missing:
-        raise BadRequest(
-            *(
-                f"Workflow {workflow} requires the parameter '{name}'" + (f" ({wanted})." if wanted else ".")
-                for name, wanted in missing.items()
-            ),
-            code="MissingParameter",
-        )
+        raise BadRequest(*missing, code="MissingParameter")
 
 
 def _with_force(workflow: str, parameters: Mapping[str, Any], *, force: bool) -> Mapping[str, Any]:
