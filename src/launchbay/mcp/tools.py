@@ -65,7 +65,11 @@ _Job = Annotated[str, Meta(description="ID of the job.", pattern="^[0-9a-f]{24}$
 _ChangeSet = Annotated[str, Meta(description="ID of the change set.", pattern="^[0-9a-f]{24}$")]
 _Manifest = Annotated[str, Meta(description="The manifest as YAML.")]
 _Parameters = Annotated[
-    dict[str, Any], Meta(description='Values by parameter name, such as {"input.size": 3}. Omitted ones get defaults.')
+    dict[str, Any],
+    Meta(
+        description='Values by parameter name, such as {"input.size": 3, "input.version": "1.10"}. Omitted ones get'
+        " defaults. Quote a number whose digits matter: 1.10 arrives as 1.1."
+    ),
 ]
 ArgumentsT_contra = TypeVar("ArgumentsT_contra", bound=Arguments, contravariant=True)
 
