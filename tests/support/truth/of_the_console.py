@@ -189,8 +189,10 @@ _PAGE_OF_AN_INSTANCE = "/console/instances/{id}"
 
 def _reason(message: str) -> str:
     """Return a failure as lists say it: the step of a component, or the whole."""
-    found = re.fullmatch(r"Component '([^']+)': workflow '[^']+': step '([^']+)' failed: (.*)", message, re.DOTALL)
-    return message if found is None else f"{found[1]} · {found[2]}: {found[3]}"
+    found = re.fullmatch(
+        r"(?:Component '([^']+)': )?[Ww]orkflow '[^']+': step '([^']+)' failed: (.*)", message, re.DOTALL
+    )
+    return message if found is None else f"{' · '.join(filter(None, (found[1], found[2])))}: {found[3]}"
 
 
 def _few(instances: Mapping[str, Row], oracle: Oracle) -> list[str]:

@@ -227,30 +227,23 @@ class Oracle:
 
     def waits_of(self, instance: str) -> list[str]:
         """Return what an explanation of an instance's wait has to contain; empty for one that doesn't wait."""
-        row, found = self.instances[instance], []
-        job = row["job_id"]
-        found += [
-            each["text"] for each in self.approvals.values() if each["job_id"] == job and each["status"] == "pending"
-        ]
-        found += [
-            f"{each['title']}"
-            for each in self.tables["concurrency_places"]
-            if each["job_id"] == job and not each["is_held"]
-        ]
-        found += [
-            each["wait"]["text"] for each in self.tables["step_waits"] if job is not None and each["job_id"] == job
-        ]
-        children = [
-            each
-            for each in self.jobs.values()
-            if job is not None and each["parent_job_id"] == job and each["finished_at"] is None
-        ]
-        found += [each["instance_id"] for each in children]
-        for each in self.tables["schedules"]:
-            due = each["instance_id"] == instance and job is not None and each["cancelled_at"] is None
-            if due and each["due_at"] < self.now:
-                found.append(f"{each['workflow']!r}")
-        return found
+        job = self.instances[instance]["job_id"]
+        if job is None:
+            return ["Sleeping"] if instance in self.asleep and instance in self.living else []
+        pending = [row for row in self.approvals.values() if row["job_id"] == job and row["status"] == "pending"]
+        found = [row["text"] for row in pending]
+        places = [row for row in self.tables["concurrency_places"] if row["job_id"] == job and not row["is_held"]]
+        found += [row["title"] for row in places]
+        waits = [row for row in self.tables["step_waits"] if row["job_id"] == job]
+        found += [row["wait"]["text"] for row in waits]
+        # No step of the population works for long: those that are left are pauses.
+        resting = [row for row in self.steps.get(job, ()) if row["status"] == "Executing" and "/" in row["path"]]
+        told = {row["path"] for row in waits} | {row["step"] for row in pending}
+        found += [f"Step {row['name']!r}" for row in resting if row["path"] not in told]
+        children = [row for row in self.jobs.values() if row["parent_job_id"] == job and row["finished_at"] is None]
+        found += [self.instances[row["instance_id"]]["name"] for row in children]
+        due = [row for row in self.tables["schedules"] if row["instance_id"] == instance and row["due_at"] < self.now]
+        return found + [f"{row['workflow']!r}" for row in due if row["cancelled_at"] is None]
 
     def matching(self, **wanted: Any) -> set[str]:
         """Return the IDs of instances with these columns; a collection is a choice."""
