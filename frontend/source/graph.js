@@ -3,6 +3,9 @@
 const SVG = "http://www.w3.org/2000/svg";
 const CLOSEST_PX = 320; // of the drawing across the view
 const LEGIBLE = 0.8; // below this scale the view opens at natural size
+const LEGIBLE_NARROW = 0.5; // on a phone, where whoever reads zooms in with two fingers anyway
+const NARROW_PX = 480;
+const MARGIN_PX = 8;
 const LARGEST = 1.15;
 const KEYS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 const clamp = (least, value, most) => Math.max(least, Math.min(most, value));
@@ -49,15 +52,23 @@ function graph(host) {
     show();
   };
 
+  // The left edge cuts no node: it moves before the node, or behind it where `start` would leave the view.
+  const uncut = (left, wide, start) => {
+    const cut = [...place.values()].filter((each) => each.x < left && left < each.x + each.width);
+    if (cut.length === 0) return left;
+    const before = Math.min(...cut.map((each) => each.x)) - MARGIN_PX;
+    return start.x + start.width <= before + wide ? before : Math.max(...cut.map((each) => each.x + each.width)) + MARGIN_PX;
+  };
+
   // Never illegibly small: a large graph opens at natural size, on the focus or the first failure.
   const begin = () => {
     const scale = Math.min(svg.clientWidth / whole[2], svg.clientHeight / whole[3]);
-    const size = scale < LEGIBLE ? 1 : Math.min(scale, LARGEST);
+    const size = scale < (svg.clientWidth < NARROW_PX ? LEGIBLE_NARROW : LEGIBLE) ? 1 : Math.min(scale, LARGEST);
     const [wide, high] = [svg.clientWidth / size, svg.clientHeight / size];
     const start = svg.querySelector(".node.sel") ?? svg.querySelector(".node.hit") ?? svg.querySelector(".node.fail") ?? svg.querySelector(".node.busy");
     const at = start ? place.get(start) : { x: whole[0], y: whole[1] + whole[3] / 2, width: wide, height: 0 };
     const inside = (middle, length, from, all) => (length >= all ? from + all / 2 : clamp(from + length / 2, middle, from + all - length / 2)) - length / 2;
-    view = [inside(at.x + at.width / 2, wide, whole[0], whole[2]), inside(at.y + at.height / 2, high, whole[1], whole[3]), wide, high];
+    view = [uncut(inside(at.x + at.width / 2, wide, whole[0], whole[2]), wide, at), inside(at.y + at.height / 2, high, whole[1], whole[3]), wide, high];
     if (scale > LARGEST) whole = [...view];
     show();
   };

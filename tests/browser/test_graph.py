@@ -137,3 +137,32 @@ def test_a_wide_screen_does_not_ask_for_the_list_that_a_phone_gets(page: Page, a
     opened(page, f"{address}?open=group-0,group-1")
     page.wait_for_load_state("networkidle")
     assert asked == []
+
+
+# For each node: whether it is wholly in the box of the graph, and whether its left edge cuts it.
+_SEEN = """svg => {
+    const box = svg.getBoundingClientRect();
+    return Object.fromEntries([...svg.querySelectorAll(".node")].map(node => {
+        const { left, right, top, bottom } = node.querySelector(".box").getBoundingClientRect();
+        const isInRow = left >= box.left - 1 && right <= box.right + 1;
+        const isWhole = isInRow && top >= box.top - 1 && bottom <= box.bottom + 1;
+        return [node.dataset.id, [isWhole, left < box.left - 1 && right > box.left + 1]];
+    }));
+}"""
+_FAILS = {"action": "serialize", "parameters": {"input": 1, "format": "PAPER"}}
+
+
+@pytest.mark.parametrize("layers", [2, 3, 5])
+def test_on_a_phone_a_small_graph_opens_on_the_failure_and_its_left_edge_cuts_no_node(
+    page: Page, site: Site, layers: int
+) -> None:
+    failed = f"part-{layers - 2}"
+    instance = site.launch(site.application(many_components(layers, layer_size=1, steps={failed: _FAILS})))
+    site.settled(instance)
+    page.set_viewport_size({"width": 390, "height": 800})
+    opened(page, f"/console/instances/{instance}/components")
+    stage = page.locator("svg.stage")
+    seen = stage.evaluate(_SEEN)
+    assert seen[failed][0], "it opens on the failure"
+    assert layers > 2 or all(is_whole for is_whole, _ in seen.values()), "the whole of it fits"
+    assert [name for name, (_, is_cut) in seen.items() if is_cut] == []

@@ -164,6 +164,18 @@ async def test_a_run_waits_for_an_approval_and_is_cancelled(
     assert "Cancelled by" in page.text
 
 
+async def test_the_next_failure_is_offered_where_there_is_one(
+    api: Api, visitor: httpx.AsyncClient, instance: str
+) -> None:
+    """The style hides `if-fault` until the log that grows on the page has an error."""
+    link = r'<a class="([^"]*)" href="[^"]*" data-next-fault>'
+    broken = (await get(visitor, await failed(api, instance))).answer.text
+    assert re.findall(link, broken) == ["btn s"]
+    await api.run(instance, "actions.fine", size="1")
+    fine = (await get(visitor, await newest(api, instance))).answer.text
+    assert re.findall(link, fine) == ["btn s if-fault"]
+
+
 async def test_runs_are_compared(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
     paths = []
     for size in ("1", "2"):
