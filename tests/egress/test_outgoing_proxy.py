@@ -167,6 +167,27 @@ async def test_a_proxy_that_is_away_is_named_and_tried_again() -> None:
         await client(unknown).request("GET", "https://api.launchbay.test/")
 
 
+@pytest.mark.parametrize(
+    ("answered", "reason"),
+    [
+        (b"", "Server disconnected without sending a response"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "the connection was closed"),
+    ],
+)
+async def test_a_proxy_that_breaks_off_is_named(answered: bytes, reason: str) -> None:
+    async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answered)
+        writer.close()
+
+    async with await asyncio.start_server(break_off, "127.0.0.1", 0) as listening:
+        setting = OutgoingProxy.load(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}")
+        assert setting is not None
+        with pytest.raises(EgressFailed) as caught:
+            await client(setting).request("GET", "https://api.launchbay.test/")
+    assert str(caught.value) == f"Can't reach https://api.launchbay.test/ through {setting.url}: {reason}."
+
+
 async def test_a_proxy_speaks_tls_and_its_certificate_is_checked(secure: LoopbackServer) -> None:
     untrusted = OutgoingProxy(scheme="https", host="127.0.0.1", port=secure.port)
     with pytest.raises(ProxyFailed, match=r"Can't reach the proxy https://127.0.0.1.*CERTIFICATE_VERIFY_FAILED"):

@@ -254,7 +254,20 @@ class EgressClient:
         except (httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
             raise EgressFailed(f"Can't send the request to {where}: {error}.", retryable=False) from error
         except httpx.TransportError as error:
-            raise EgressFailed(f"Can't reach {where}: {str(error) or type(error).__name__}.") from error
+            way = self._way(request.url)
+            raise EgressFailed(f"Can't reach {where}{way}: {_reason(error)}.") from error
+
+    def _way(self, url: httpx.URL) -> str:
+        """Return which proxy a request goes through, for a message: it may be what fails."""
+        port = url.port or _DEFAULT_PORTS[url.scheme]
+        return "" if self.proxy is None or not self.proxy.carries(url.host, port) else f" through {self.proxy.url}"
+
+
+def _reason(error: httpx.TransportError) -> str:
+    """Return what happened, as a phrase. A handshake that the peer ends has no text."""
+    if text := str(error).rstrip("."):
+        return text
+    return type(error).__name__ if isinstance(error, httpx.TimeoutException) else "the connection was closed"
 
 
 def redacted_url(url: httpx.URL) -> str:
