@@ -2,6 +2,7 @@
 
 import json
 import re
+from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -73,6 +74,68 @@ def test_nothing_stored_runs_on_any_page_and_axe_finds_nothing_in_light_and_dark
         assert "the-hidden-word" not in text or name in {"manifest", "versions", "version"}, name
     assert found == {}, json.dumps(found, indent=1)
     assert outside == []
+
+
+# What only a fault of a template or a value that nobody rendered shows. "0 of 1 components" is right.
+FAULTS = {
+    "a space before a mark": r"\S (?:,|;|\.(?=\s|$)|:(?=\s|$))",
+    "empty brackets": r"(?<!\w)\(\s*\)",
+    "a value of a program": r"\b(?:undefined|NaN|(?<!or )null)\b|\bNone\b(?=[,.]? \w)|\[object Object\]",
+    "nothing of nothing": r"\b0 of 0\b",
+    "one of many": r"(?<![\d.,:−])(?<!of )\b1 (?:instances|runs|steps|components|versions|lines|days)\b",
+    "a doubled word": r"(?i)\b(the|a|an|is|of|to|in|and|for|with|by|on|at|it|are|has|was) \1\b",
+}
+_INLINE = {"a", "abbr", "b", "code", "del", "em", "i", "ins", "kbd", "mark", "small", "span", "strong", "time", "label"}
+_UNREAD = {"script", "style", "template", "svg", "code", "pre", "textarea", "select", "option", "dialog"}
+_VOID = {"input", "br", "hr", "img", "link", "meta", "use", "rect", "source", "col"}
+
+
+class _Blocks(HTMLParser):
+    """The words of each block of a page, without what manifests, logs and people wrote."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = [""]
+        self._inside: list[bool] = []  # of each open element: whether it is skipped
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        css = set((dict(attrs).get("class") or "").split())
+        is_skipped = tag in _UNREAD or bool(css & {"sr", "code", "log", "only-phone"})
+        if is_skipped or tag in _VOID:
+            self.found[-1] += "\u2026"
+        if tag not in _INLINE or "push" in css:
+            self.found.append("")
+        if tag not in _VOID:
+            self._inside.append(is_skipped)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Leave out what has no content, such as the parts of a drawing."""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _VOID and self._inside:
+            self._inside.pop()
+        if tag not in _INLINE:
+            self.found.append("")
+
+    def handle_data(self, data: str) -> None:
+        if not any(self._inside):
+            self.found[-1] += data
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(WALK_S)
+def test_no_page_has_a_stray_space_an_unrendered_value_or_a_wrong_number_word(page: Page, world: World) -> None:
+    found: set[tuple[str, str, str]] = set()
+    for name, path in world.paths.items():
+        for block in _Blocks(page.request.get(path).text()).found:
+            text = re.sub(r"\s+", " ", block)
+            found |= {
+                (name, fault, text[max(0, at.start() - 60) : at.end() + 30])
+                for fault, pattern in FAULTS.items()
+                for at in re.finditer(pattern, text)
+            }
+    assert not found, "\n".join(map(str, sorted(found)))
 
 
 # The elements that go furthest beyond the edge.
