@@ -85,7 +85,7 @@ async def test_an_extension_needs_its_permission_and_keeps_the_rules(api: Api) -
     assert accepted(await owner.post(path, {"byMs": HOUR_MS})) == {"destroyAt": before + HOUR_MS}
     assert "2 hours at most, not 3 hours" in refused(await api.post(path, {"byMs": 3 * HOUR_MS}), 400, "LifetimeRule")
     accepted(await api.post(path, {"byMs": 2 * HOUR_MS - 60_000}))
-    assert "extended 2 times" in refused(await api.post(path, {"byMs": HOUR_MS}), 400, "LifetimeRule")
+    assert "allow 2 extensions" in refused(await api.post(path, {"byMs": HOUR_MS}), 400, "LifetimeRule")
     assert (await lifetime(api, instance))["extensions"] == 2
 
 

@@ -58,6 +58,8 @@ def test_instances_are_compared_with_versions_and_each_other(cli: Shell, shop: s
     assert cli.run("diff", f"{shop} two", "--detailed-exitcode").exit_code == 0
     shown = cli.good("diff", f"{shop} one", f"{shop} two")
     assert "version: 2 → 3" in shown
+    ends = {cli.document("instance", "show", each)["destroyAt"] for each in (one, other)}
+    assert {end for end in ends if f'"{end}"' in shown} == ends
     assert "step say" in shown
     used = cli.good("diff", f"{shop}@3", "--used")
     assert "version 2, 1 instance: workflow: workflow launch" in used

@@ -13,7 +13,15 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.directory import show_directory_differences
 from launchbay.cli.inputs import file_text
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import DETAILED, RemoteCommand, exit_by_differences, printable, show, style_difference
+from launchbay.cli.output import (
+    DETAILED,
+    RemoteCommand,
+    exit_by_differences,
+    printable,
+    show,
+    style_difference,
+    with_iso_times,
+)
 from launchbay.client import Operations
 from launchbay.model.code_change import CodeChange
 
@@ -127,6 +135,7 @@ def _show_preview(connection: Connection, instance: _Instance, version: _Version
 
 def _show_instances(connection: Connection, one: _Instance, other: _Instance) -> bool:
     document = answer(connection, Operations.diff_instance.call(one.id, other_id=other.id))
+    document = {**document, "differences": [_with_times(each) for each in document["differences"]]}
     if connection.output != "table":
         show(document, connection.output)
     else:
@@ -137,6 +146,14 @@ def _show_instances(connection: Connection, one: _Instance, other: _Instance) ->
         else:
             _print(_lines(document["manifest"]))
     return bool(document["differences"])
+
+
+def _with_times(difference: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a difference with its times as all other output has them, except in names that users choose."""
+    path = difference["path"]
+    if "." in path:
+        return difference
+    return {**difference, **{side: with_iso_times({path: difference[side]})[path] for side in ("from", "to")}}
 
 
 def _show_used(connection: Connection, version: _Version) -> bool:

@@ -27,6 +27,7 @@ _EXAMPLES: Mapping[str, str] = {
     "change-set wait": "change-set wait 6a1f0c9d2b7e4a5083d6c1f2 --timeout 30m",
     "demo": "demo --port 8080",
     "destroy": "destroy shop-3 --wait",
+    "diff": "diff shop@3 shop@4",
     "docs": "docs howto/lifetimes",
     "doctor": "doctor",
     "edit": "edit manifest shop",

@@ -191,7 +191,8 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
         extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
         if rules.extensions is not None and extensions >= rules.extensions:
             raise BadRequest(
-                f"The instance has been extended {extensions} times, which is all that the rules for lifetimes allow.",
+                f"The rules for lifetimes allow {rules.extensions} extension{'' if rules.extensions == 1 else 's'}. "
+                f"The instance has had {extensions}.",
                 code="LifetimeRule",
             )
         destroy_at = min(ends) + timedelta(milliseconds=by_ms)
