@@ -66,6 +66,29 @@ def test_instances_are_compared_with_versions_and_each_other(cli: Shell, shop: s
     assert "version 3, 1 instance: nothing changes" in used
 
 
+COMPONENTS = """
+application:
+  components:
+    worker:
+      type: workflow.Instance
+      configuration: {configuration.workflows: {launch: {steps: []}, destroy: {steps: []}}}
+"""
+
+
+def test_a_limit_of_the_application_differs_for_an_instance_too(cli: Shell, tmp_path: Path) -> None:
+    name = f"team/{tmp_path.name}"
+    cli.good("application", "create", tmp_path.name)
+    file = tmp_path / "manifest.yaml"
+    file.write_text(COMPONENTS, "utf-8")
+    cli.good("manifest", "upload", tmp_path.name, str(file))
+    cli.good("wait", cli.good("launch", tmp_path.name, "--name", name).strip())
+    assert cli.run("diff", name, "--detailed-exitcode").exit_code == 0
+    file.write_text(f"{COMPONENTS}  concurrency: {{limit: 2}}\n", "utf-8")
+    cli.good("manifest", "upload", tmp_path.name, str(file))
+    found = cli.run("diff", name, "--detailed-exitcode")
+    assert (found.exit_code, "limits of concurrent jobs" in found.stdout) == (10, True), found.output
+
+
 def test_a_directory_is_compared_with_the_server(cli: Shell, shop: str, tmp_path: Path) -> None:
     organization = cli.good("organization", "create", f"of {shop}").strip()
     folder = tmp_path / "wanted" / "applications" / "web"

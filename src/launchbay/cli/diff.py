@@ -22,7 +22,7 @@ from launchbay.cli.output import (
     style_difference,
     with_iso_times,
 )
-from launchbay.client import Operations
+from launchbay.client import NotAllowed, Operations
 from launchbay.model.code_change import CodeChange
 
 NEWEST = "newest"
@@ -48,10 +48,10 @@ _Side = _Version | _Instance | Path
 def _side(connection: Connection, text: str) -> _Side:
     """Return what an argument names."""
     path = Path(text)
-    if text.endswith((".yaml", ".yml")) or "/" in text or path.is_dir():
-        if not path.exists():
-            raise click.UsageError(f"{text} doesn't exist.")
+    if path.exists():
         return path
+    if text.endswith((".yaml", ".yml")) or text.startswith((".", "/")):
+        raise click.UsageError(f"{text} doesn't exist.")
     name, at, version = text.rpartition("@")
     if at and (version == NEWEST or (version.isascii() and version.isdigit() and len(version) < 10)):
         return _Version(connection.names.application(name), None if version == NEWEST else int(version))
@@ -125,12 +125,23 @@ def _show_manifests(connection: Connection, document: Mapping[str, Any]) -> bool
 
 
 def _show_preview(connection: Connection, instance: _Instance, version: _Version | None) -> bool:
-    if version is not None and version.application != connection.client.read_instance(instance.id).application_id:
+    found = connection.client.read_instance(instance.id)
+    if version is not None and version.application != found.application_id:
         raise click.UsageError("The version is of another application than the instance.")
     number = None if version is None else version.version
     document = answer(connection, Operations.preview_version.call(instance.id, version=number))
     print_preview(connection, document)
-    return any(each["change"] != "keeps" or each.get("code") for each in document["components"])
+    if any(each["change"] != "keeps" or each.get("code") for each in document["components"]):
+        return True
+    # No component changes: the application's results or limits still may.
+    try:
+        call = Operations.compare_manifests.call(found.application_id, version=number, against=found.version)
+        whole = answer(connection, call)
+    except NotAllowed:
+        return False
+    if connection.output == "table":
+        _print(_lines(whole["difference"]))
+    return not whole["isSame"]
 
 
 def _show_instances(connection: Connection, one: _Instance, other: _Instance) -> bool:
@@ -218,7 +229,8 @@ diff = RemoteCommand(
     help="""Compare two versions of an application, a version with a file, an instance with a version, two instances, or
     a directory with the server.
 
-    ONE and OTHER are a version (shop@3, shop@newest), an instance (name or ID), a manifest file, or a directory.
+    ONE and OTHER are a version (shop@3, shop@newest), an instance (name or ID), a manifest file, or a directory. What
+    exists as a file or directory is taken as that.
     Alone, a version is compared with the one before, and an instance with the newest version of its application.
 
     \b

@@ -364,7 +364,8 @@ class _Execution:
         self.job.journal.log(
             self.path, "info", f"The condition of 'until' isn't true yet. Next attempt in {delay_s:g} s."
         )
-        await self._rest(delay_s, f"has made {attempt} attempts", "the condition of 'until' isn't true yet")
+        made = f"has made {attempt} attempt{'' if attempt == 1 else 's'}"
+        await self._rest(delay_s, made, "the condition of 'until' isn't true yet")
 
     def _span(self, attempt: int) -> AbstractContextManager[Any]:
         if self.step.action is None or not tracing.is_on:

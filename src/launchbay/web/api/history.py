@@ -135,6 +135,7 @@ class InstanceDiff(msgspec.Struct, rename={"from_": "from"}, kw_only=True):
     "/instances/{id}/diff",
     permission="Read, also on the other instance",
     returns=Returns("The differences."),
+    computes=True,
 )
 async def diff_instance(request: Request[None, DiffQuery]) -> InstanceDiff:
     """Compare two states of one or two instances."""

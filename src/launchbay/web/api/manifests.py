@@ -252,6 +252,7 @@ async def compare_manifest_text(request: Request[str, AgainstQuery]) -> VersionD
     permission="Read",
     returns=Returns("The versions."),
     extension=True,
+    computes=True,
 )
 async def list_used_manifests(request: Request[None, VersionQuery]) -> UsedVersions:
     """List the versions of live instances, and what another one would change."""
