@@ -37,6 +37,6 @@ def test_the_help_of_a_command_has_an_example_that_it_accepts(path: str) -> None
             name, command, words = context.command.resolve_command(context, words)
             assert command is not None
             if isinstance(command, click.Group):
-                context = click.Context(command, parent=context, info_name=name)
+                context = click.Context(command, parent=context, info_name=name, **command.context_settings)
             else:
                 context = command.make_context(name, words, parent=context)

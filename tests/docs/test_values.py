@@ -208,7 +208,6 @@ def test_the_values_of_a_property_with_structure_are_those_of_its_type() -> None
     [
         ("environments/e.yaml", "properties: [{ name: p, type: object, value: [81e3421] }]"),
         ("environments/e.yaml", "rules: { concurrency: [{ limit: 81e3421 }] }"),
-        ("environments/e.yaml", "markers: [81e3421]"),
         ("applications/a/revisions/r/revision.yaml", "parameters: { a.b: 81e3421 }"),
     ],
 )
@@ -217,10 +216,16 @@ def test_a_number_that_json_does_not_have_is_refused_with_its_place_where_no_str
 ) -> None:
     with pytest.raises(BadRequest) as refused:
         read_directory(FileTree.of({path: text.encode()}))
-    place = f"{path}: line 1, column {text.index('81e3421') + 1}"
+    place = f"{path}:1:{text.index('81e3421') + 1}"
     assert refused.value.messages == (
         f"{place}: The number 81e3421 exceeds the range of a double. Quote it if it is meant as a string.",
     )
+
+
+def test_a_marker_is_a_text() -> None:
+    environments = read_directory(FileTree.of({"environments/e.yaml": b"markers: [81e3421, 1.10]"})).environments
+    assert environments is not None
+    assert environments["e"].markers == ["81e3421", "1.10"]
 
 
 def test_a_label_is_a_text() -> None:
@@ -256,7 +261,7 @@ def test_a_number_in_a_field_of_an_object_has_the_type_of_the_field(noun: Noun, 
     [
         ("git-source", "account: a\nurl: u\nbranch: true\n", "branch must be a string."),
         ("git-source", "account: a\nurl: u\nintervalMs: 1.5\n", "intervalMs must be a whole number."),
-        ("service-account", "roles: [true]\n", "roles must be a string."),
+        ("service-account", "roles: [true]\n", "roles must consist of strings."),
         ("service", "type: t\nparameters: { c: { fromVault: true } }\n", "c: fromVault must be a string."),
         ("service", "type: t\nparameters: { c: { fromVault: null } }\n", "c: fromVault must be a string."),
     ],

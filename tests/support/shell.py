@@ -285,12 +285,12 @@ def _leaves(context: click.Context) -> Iterator[click.Context]:
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        found = click.Context(command, parent=context, info_name=name)
+        found = click.Context(command, parent=context, info_name=name, **command.context_settings)
         if isinstance(command, click.Group):
             yield from _leaves(found)
         else:
             yield found
 
 
-ROOT = click.Context(main, info_name="launchbay")
+ROOT = click.Context(main, info_name="launchbay", **main.context_settings)
 COMMANDS: Mapping[str, click.Context] = {each.command_path: each for each in _leaves(ROOT)}  # by path, without groups
