@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from launchbay.console.forms import FIX_FIELDS, Form, parse_number
+from launchbay.console.forms import FIX_FIELDS, Form, has_lines, is_unchanged, parse_number
 from launchbay.console.rendering import compact, pretty
 from launchbay.console.request import PageRequest
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowParameter
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import BOOL, DOUBLE, INT, OBJECT, STRING, ListType, MapType, Type
-from launchbay.model.values import CoercionError, coerce_text
+from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.planning import LAUNCH
 from launchbay.store.applications import Application
 from launchbay.store.instances import InstanceRecord
@@ -44,6 +44,7 @@ class Field:
     value: str = ""
     given: tuple[Any, ...] = ()  # the stored value, if there is one
     is_kept: bool = False  # a stored secret, which an empty field leaves unchanged
+    is_unchanged: bool = False  # the stored value came back as it was shown
     error: str = ""
     is_sealed: bool = False  # declared as a secret, regardless of its name
 
@@ -75,7 +76,7 @@ class Field:
             return "choice"
         if self.declared in {INT, DOUBLE}:
             return "number"
-        return "text" if self.declared in {STRING, None} else "block"
+        return "text" if self.declared in {STRING, None} and not has_lines(self.value) else "block"
 
     @property
     def is_secret(self) -> bool:
@@ -162,7 +163,9 @@ def values(fields: Iterable[Field], kept: Mapping[str, Any] | None = None) -> di
     for each in fields:
         if each.error:
             continue
-        if each.value != "":
+        if each.is_unchanged:
+            found[each.name] = each.given[0]
+        elif each.value != "":
             found[each.name] = each.value if each.declared is None else _value(each, each.declared)
         elif each.is_kept and kept is not None and each.name in kept:
             found[each.name] = kept[each.name]
@@ -230,7 +233,12 @@ def _of_argument(name: str, declared: Type | None, detail: WorkflowParameter | N
 
 
 def _filled(each: Field, value: str) -> Field:
-    """Return the field with a text as typed: spaces are part of a string."""
+    """Return the field with a text as typed: spaces are part of a string.
+
+    A stored value that comes back as it was shown stays, also where its text could be another value.
+    """
+    if each.given and is_unchanged(each.value, value) and _fits(each):
+        return replace(each, is_unchanged=True)
     if value.strip() == "":
         return replace(each, value="", error=_REQUIRED if each.required and not each.is_kept else "")
     error = ""
@@ -240,6 +248,16 @@ def _filled(each: Field, value: str) -> Field:
         except CoercionError as problem:
             error = str(problem)
     return replace(each, value=value, error=error)
+
+
+def _fits(each: Field) -> bool:
+    """Whether the stored value still has the type: another version may declare another one."""
+    try:
+        if each.declared is not None:
+            coerce(each.declared, each.given[0])
+    except CoercionError:
+        return False
+    return True
 
 
 def field_text(value: Any) -> str:

@@ -38,7 +38,8 @@ class Form:
         return found[-1].replace("\r\n", "\n") if found else default
 
     def all(self, name: str) -> list[str]:
-        return list(self._fields.get(name, []))
+        """Return each field with this name verbatim, but with LF as the line end."""
+        return [text.replace("\r\n", "\n") for text in self._fields.get(name, [])]
 
     def has(self, name: str) -> bool:
         """Return whether a field was sent. An empty check box isn't sent."""
@@ -240,6 +241,17 @@ def _end_of_field(page: str, control: _Control) -> int:
 
 
 SEEN = "seen"
+_LINE_END = re.compile(r"\r\n?|\n")
+
+
+def has_lines(text: str) -> bool:
+    """Whether a text needs a control of several lines: browsers take line ends out of others."""
+    return _LINE_END.search(text) is not None
+
+
+def is_unchanged(shown: str, sent: str) -> bool:
+    """Return whether a control came back as it was shown: browsers don't keep the kind of a line end."""
+    return _LINE_END.sub("\n", shown) == _LINE_END.sub("\n", sent)
 
 
 def seen_tag(value: Any) -> str:

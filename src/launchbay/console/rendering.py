@@ -38,6 +38,7 @@ from launchbay.model.failures import read_reason
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.redaction import Redactor
+from launchbay.model.scalars import levels
 from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.users import SignInState
@@ -186,7 +187,7 @@ def short_error(text: str) -> str:
 
 def compact(value: Any) -> str:
     """Return a value on one line: strings unchanged, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+    return value if isinstance(value, str) else _json(value)
 
 
 # What spreadsheets take for the beginning of a formula.
@@ -208,7 +209,13 @@ def _cell(value: Any) -> Any:
 
 def pretty(value: Any) -> str:
     """Return a value as JSON on several lines."""
-    return json.dumps(_plain(value), ensure_ascii=False, indent=2)
+    return _json(value, 2)
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    if any(msgspec.Raw in kinds for kinds, _ in levels(value)):  # numbers that remember their texts
+        return msgspec.json.format(msgspec.json.encode(value), indent=indent or 0).decode()
+    return json.dumps(_plain(value), ensure_ascii=False, indent=indent)
 
 
 def web_address(value: Any) -> str | None:

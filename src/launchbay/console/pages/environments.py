@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.auth.permissions import Permission
-from launchbay.console.forms import SEEN, seen_tag
+from launchbay.console.forms import SEEN, is_unchanged, seen_tag
 from launchbay.console.list_query import page_by_name
 from launchbay.console.pages.overview import Health, health_by, health_of_groups
 from launchbay.console.pages.rules import rule_values, save_lifetime, save_limits, save_sleep
@@ -21,7 +21,8 @@ from launchbay.model.environment import Marker, Property
 from launchbay.model.instance import ALIVE
 from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
 from launchbay.model.redaction import is_secret_name
-from launchbay.model.values import parse_json
+from launchbay.model.types import OBJECT
+from launchbay.model.values import CoercionError, coerce_text, parse_json
 from launchbay.usecases import environments, fleet
 from launchbay.usecases.browsing import read_environment
 from launchbay.usecases.change_sets import ChangePolicy
@@ -362,7 +363,8 @@ def _sent_properties(request: PageRequest, before: dict[str, Property]) -> list[
         if not name:
             continue
         known = before.get(name)
-        if text == "" and known is not None and is_secret_name(name):
+        is_kept = text == "" if is_secret_name(name) else known is not None and is_unchanged(compact(known.value), text)
+        if known is not None and is_kept and (is_secret_name(name) or kind == known.type):
             found.append(Property(name, known.value, kind))
         else:
             found.append(Property(name, _value(kind, text), kind))
@@ -377,8 +379,8 @@ def _value(kind: str, text: str) -> Any:
     if kind in {"string", "int", "bool"}:
         return text
     try:
-        return parse_json(text)
-    except ValueError:
+        return coerce_text(OBJECT, text) if kind == "object" else parse_json(text, is_written=True)
+    except (CoercionError, ValueError):
         return text
 
 

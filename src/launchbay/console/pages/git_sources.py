@@ -268,7 +268,9 @@ async def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceReque
         **{name: form.text(name) or None for name in _OPTIONAL},
     }
     try:
-        settings = converted(msgspec.to_builtins(msgspec.structs.replace(old, **values)), GitSettings)
+        settings = converted(
+            msgspec.to_builtins(msgspec.structs.replace(old, **values), builtin_types=(msgspec.Raw,)), GitSettings
+        )
     except ValueError as error:
         raise BadRequest(str(error), code="InvalidGitSource") from error
     return GitSourceRequest(

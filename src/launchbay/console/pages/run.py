@@ -558,7 +558,7 @@ async def resume(request: PageRequest) -> Response:
     before = {each.name: each for each in resume_fields(manifest, record, job)}
     sent = [each for name, each in before.items() if request.form.has(ARGUMENT + name)]
     filled = fill_fields(sent, request.form, ARGUMENT)
-    changed = [each for each in filled if each.value and each.value.split() != before[each.name].value.split()]
+    changed = [each for each in filled if each.value and not each.is_unchanged]
     if any(each.error for each in changed):
         return await show(request, BadRequest(FIX_FIELDS), fields=_merged(before, filled))
     try:

@@ -198,7 +198,7 @@ async def update(request: PageRequest) -> Response:
     try:
         if not any(field.error for field in fields):
             changed: dict[str, Any] = dict(values(fields))
-            changed |= {field.name: None for field in fields if not field.value and not field.is_kept}
+            changed |= {field.name: None for field in fields if field.name not in changed and not field.is_kept}
             name = request.form.text("name")
             if request.form.text("do") == "preview":
                 impact = await impact_of_service(request.ctx, view.record.id, changed)
@@ -281,7 +281,7 @@ def _fields(
         is_sealed = parameter.secret if isinstance(parameter, ServiceParameter) else name in _SECRET_ARGUMENTS
         is_kept = is_sealed and name in given
         value = given.get(name)
-        text = "" if is_kept or name not in given or value == REDACTED else field_text(value)
+        is_shown = name in given and not is_kept and value != REDACTED
         fields.append(
             Field(
                 name=name,
@@ -289,7 +289,8 @@ def _fields(
                 declared=parameter.type,
                 required=parameter.required,
                 description=parameter.description,
-                value=text,
+                value=field_text(value) if is_shown else "",
+                given=(value,) if is_shown else (),
                 is_kept=is_kept,
                 is_sealed=is_sealed,
             )
