@@ -31,7 +31,7 @@ async def test_the_form_of_a_token_keeps_what_was_typed_after_a_mistake(api: Api
         page = await shown(visitor, f"/console/{path}", **typed)
         assert "Days must be a whole number" in page.text
         assert 'value="deploys at night"' in page.answer.text
-        assert ">Read: [/kept*]</textarea>" in page.answer.text
+        assert ">\nRead: [/kept*]</textarea>" in page.answer.text
         assert 'value="soon"' in page.answer.text
         assert (f'<option value="{other}" selected>' in page.answer.text) == (path == "account/accessTokens")
 
