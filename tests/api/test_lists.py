@@ -92,6 +92,8 @@ async def addresses(stage: Stage) -> dict[str, str]:
     for number in range(MORE):
         named = {"revisionId": revision} if number < 2 else {}
         await api.launch(application, environmentId=environment, **named)
+    for reason in ("one", "two"):
+        await stage.failed(f"It failed for reason {reason}.")
     source, webhook, approval = await stage.git_source(), await stage.webhook(), await stage.approval()
     bulk, rollout = await stage.bulk(), await stage.rollout()
     change, rare, job = await stage.change_set(), await stage.recurring_body(), await stage.job(instance)

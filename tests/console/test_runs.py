@@ -11,7 +11,7 @@ import pytest
 
 from launchbay.console.pages import runs
 from tests.support.manifests import FAILING_LATE
-from tests.support.pages import Page, get, words_of
+from tests.support.pages import ORIGIN, Page, get, words_of
 from tests.support.service import Api, accepted, fresh_name, served
 
 LINGERS = "launch: {steps: []}\nlinger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}\n"
@@ -73,6 +73,52 @@ async def test_pages_of_runs_have_each_run_once(
             break
         page = await get(visitor, html.unescape(following[0]))
     assert numbers == [5, 4, 3, 2, 1]
+
+
+async def test_equal_failures_of_runs_are_one_line_with_a_way_to_resume_them(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = fresh_name("quay").rpartition(" ")[2]
+    application = await api.application(FAILING_LATE)
+    instances = [await api.launch(application, instanceName=f"{word} {each}") for each in ("a", "b")]
+    for each in instances:
+        await api.settled(each)
+    text = FAILING_LATE.replace("launch:", "launch: {steps: []}\nbreak:")
+    other = await api.launch(await api.application(text), instanceName=f"{word} c")
+    await api.settled(other)
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE jobs SET status = 'Failed', error_message = 'The disk is full.' WHERE instance_id = %s", [other]
+        )
+    path = f"/console/organizations/{api.organization}/runs"
+    each_run = await get(visitor, f"{path}?q={word}+status:failed")
+    assert len(rows(each_run)) == 3
+    [link] = re.findall(r'href="([^"]+)"[^>]*>Equal failures together', each_run.answer.text)
+    page = await get(visitor, html.unescape(link))
+    groups = re.findall(r'<li class="r-broken">.*?</form>', page.answer.text, re.DOTALL)
+    counts = [re.findall(r"<b class=\"name\">(.*?)</b>", each) for each in groups]
+    assert sorted(counts) == [["1 run"], ["2 runs"]]
+    [both] = [each for each in groups if "2 runs" in each]
+    assert "First" in words_of(both)
+    assert all(instance in both and other not in both for instance in instances)
+    assert "Resume 2 instances" in words_of(both)
+
+    monkeypatch.setattr(runs, "CONSOLE_PAGE_ROWS", 1)
+    first = await get(visitor, html.unescape(link))
+    [following] = re.findall(r'rel="next" href="([^"]+)"', first.answer.text)
+    second = await get(visitor, html.unescape(following))
+    names = [re.findall(r'<b class="name">(\d runs?)</b>', each.answer.text) for each in (first, second)]
+    assert sorted(names) == [["1 run"], ["2 runs"]]
+    assert 'rel="next"' not in second.answer.text
+    assert "Equal failures together" not in (await get(visitor, f"{path}?q={word}")).text
+
+    [action] = re.findall(r'action="([^"]+/failures/\w+)"', both)
+    form = {"formToken": page.fields["formToken"], "instance": instances[0]}
+    sent = await visitor.post(action, data=form, headers={"Sec-Fetch-Site": "same-origin", "Origin": ORIGIN})
+    assert sent.status_code == 303
+    begun = await get(visitor, sent.headers["location"])
+    assert f"{word} a" in begun.text
+    assert f"{word} b" not in begun.text
 
 
 @pytest.mark.slow

@@ -180,6 +180,13 @@ class Stage:
             )
         return instance
 
+    async def failed(self, message: str, status: str = "Failed") -> str:
+        """Return an instance whose launch failed with a message."""
+        instance = await self.settled(status, "Failed")
+        async with self.api.database.transaction() as connection:
+            await connection.execute("UPDATE jobs SET error_message = %s WHERE instance_id = %s", [message, instance])
+        return instance
+
     async def approval(self) -> str:
         """Return an approval that a launch waits for, as the engine would have left it."""
         instance, approval = await self.launched(), new_id()
@@ -530,6 +537,12 @@ async def create_bulk(stage: Stage) -> Call:
     return partial(stage.api.post, f"{stage.organization}/bulk", body)
 
 
+async def resume_failures(stage: Stage) -> Call:
+    chosen = f"instance={await stage.settled('Failed', 'Failed')}"
+    [failure] = accepted(await stage.api.get(f"{stage.organization}/failures?{chosen}"))
+    return partial(stage.api.post, f"{stage.organization}/failures/{failure['id']}/resume?{chosen}")
+
+
 async def pause_bulk(stage: Stage) -> Call:
     return partial(stage.api.post, f"bulk/{await stage.bulk()}/pause")
 
@@ -823,7 +836,7 @@ SCENARIOS: dict[str, Scenario] = {
         replace_application_concurrency, replace_environment_concurrency,
         replace_application_lifetime, replace_environment_lifetime, extend_instance, undo_destroy,
         replace_application_sleep, replace_environment_sleep, keep_awake,
-        create_bulk, pause_bulk, continue_bulk, cancel_bulk,
+        create_bulk, pause_bulk, continue_bulk, cancel_bulk, resume_failures,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,
         create_git_source, update_git_source, delete_git_source, sync_git_source, apply_git_source,

@@ -287,6 +287,12 @@ async def _explain(stage: Stage, _: Actor) -> Sent:
     return Sent("GET", f"{PREFIX}permissions/explain?{urlencode({'permission': 'Read', 'path': path})}")
 
 
+async def _failures(stage: Stage, _: Actor) -> Sent:
+    """Ask for the failure of an instance: those of other rows come and go."""
+    instance = await stage.failed("It failed.")
+    return Sent("GET", f"{PREFIX}{stage.organization}/failures?instance={instance}")
+
+
 async def _read_delivery(stage: Stage, _: Actor) -> Sent:
     body = {"url": "http://127.0.0.1:9/", "events": ["job"]}
     webhook = await stage.made(f"{stage.organization}/webhooks", body)
@@ -364,6 +370,7 @@ async def _git_event(stage: Stage, _: Actor) -> Sent:
 # What neither a scenario nor the path alone can tell, such as what depends on the caller.
 OWN_WAY: dict[str, BuildRequest] = {
     "explain_permission": _explain,
+    "list_failures": _failures,
     "read_delivery": _read_delivery,
     "import_organization": _import,
     "change_password": _change_password,

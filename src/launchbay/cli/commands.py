@@ -466,6 +466,13 @@ def choosing_options(*, labels: str = "label", words_in: str = "names, labels or
     return [
         click.Option(["--status"], multiple=True, type=_STATUS, help="Only instances in this status. Repeatable."),
         click.Option(["--last"], type=OUTCOME, help="Only instances whose last job ended so."),
+        *narrowing_options(labels=labels, words_in=words_in),
+    ]
+
+
+def narrowing_options(*, labels: str = "label", words_in: str = "names, labels or IDs") -> list[click.Parameter]:
+    """Return the options that choose instances by what they are, not by what they do."""
+    return [
         click.Option(
             ["-l", "--label", labels],
             multiple=True,

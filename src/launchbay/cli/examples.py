@@ -45,6 +45,7 @@ _EXAMPLES: Mapping[str, str] = {
     '"zone": "Europe/Berlin"}]\'',
     "explain": "explain InstanceBusy",
     "export": "export ./organization",
+    "failures": "failures --environment lab",
     "git-source apply": "git-source apply 6a1f0c9d2b7e4a5083d6c1f2 3f786850e387550fdab836ed7e6dc881de23001b",
     "git-source create": "git-source create shop 6a1f0c9d2b7e4a5083d6c1f2 "
     "https://git.example.org/shop.git --branch main",

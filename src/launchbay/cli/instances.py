@@ -14,6 +14,7 @@ from launchbay.cli.commands import (
     connected,
     follow,
     follow_bulk,
+    narrowing_options,
     quiet_option,
     sharing_options,
     shown_on_failure,
@@ -172,6 +173,78 @@ ps = RemoteCommand(
         click.Option(["--limit"], type=click.IntRange(min=1), default=50, help="Maximum number.  [default: 50]"),
         click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
         click.Option(["-q", "--quiet", "is_quiet"], is_flag=True, help="Print only IDs."),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)
+
+
+_FAILURE_COLUMNS = ("id", "count", "failed", "place", "firstAt", "lastAt", "message")
+
+
+def _failures(
+    *,
+    failure: str | None,
+    application: str | None,
+    environment: str | None,
+    workflow: str | None,
+    label: Sequence[str],
+    search: str | None,
+    resumes: bool,
+    instances: int,
+    **given: Any,
+) -> None:
+    connection = connected(given)
+    names, client = connection.names, connection.client
+    if resumes and failure is None:
+        raise click.UsageError("Give the ID of a failure with --resume.")
+    wanted: dict[str, Any] = {
+        "application": None if application is None else names.application(application),
+        "environment": None if environment is None else names.environment(environment),
+        "workflow": workflow,
+        "labels": ",".join(label) or None,
+        "q": search,
+    }
+    listed = client.list_failures(names.organization(), **wanted, instances=instances)
+    found = [msgspec.to_builtins(each, str_keys=True) for each in listed]
+    if failure is not None:
+        found = [each for each in found if each["id"].startswith(failure)]
+        if len(found) != 1:
+            what = "Several failures have IDs that begin so" if found else "No instance has this failure any more"
+            raise CommandFailed(f"{what}. To list them, run: launchbay failures", ExitCode.NOT_FOUND)
+    if resumes:
+        show(
+            msgspec.to_builtins(client.resume_failures(names.organization(), found[0]["id"], **wanted)),
+            connection.output,
+        )
+        return
+    if connection.output != "table":
+        show(found, connection.output)
+    elif failure is not None:
+        show({name: found[0][name] for name in _FAILURE_COLUMNS}, connection.output)
+        click.echo()
+        show(found[0]["instances"], connection.output)
+    else:
+        show([{name: each[name] for name in _FAILURE_COLUMNS} for each in found], connection.output, _FAILURE_COLUMNS)
+
+
+failures = RemoteCommand(
+    "failures",
+    callback=_failures,
+    short_help="List failures of instances, equal ones together; --resume resumes all with one.",
+    help="List the failures of instances: one line for equal ones, with their number, first and last time. "
+    "With the ID of a failure, show its instances; --resume resumes them all by a bulk run.",
+    params=[
+        click.Argument(["failure"], metavar="[FAILURE]", required=False),
+        *narrowing_options(),
+        click.Option(["--workflow"], help="Only instances whose last job was this workflow.", metavar="WORKFLOW"),
+        click.Option(["--resume", "resumes"], is_flag=True, help="Resume all instances with the failure."),
+        click.Option(
+            ["--instances"],
+            type=click.IntRange(0, PAGE_ROWS_MAX),
+            default=20,
+            help="Show so many instances of each failure.  [default: 20]",
+        ),
         *sharing_options(),
     ],
     context_settings=HELP_OPTIONS,

@@ -118,6 +118,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "explain": "reference/errors",
     "erase-person": "howto/person-leaves",
     "export": "howto/apply-a-directory",
+    "failures": "howto/repair-many",
     "generations": "howto/change-safely",
     "git-source": "howto/git",
     "graph": "reference/manifest/index",

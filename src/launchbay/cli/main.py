@@ -33,6 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "edit": Entry("launchbay.cli.editing:edit", "Edit a manifest, a role, an environment's policies and so on."),
         "open": Entry("launchbay.cli.short_verbs:open_", "Print the address of an instance in the console."),
         "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
+        "failures": Entry("launchbay.cli.instances:failures", "List failures, equal ones together; resume all of one."),
         "apply": Entry("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
         "export": Entry("launchbay.cli.directory:export", "Write an organization to a directory of files."),
         "diff": Entry("launchbay.cli.diff:diff", "Compare versions, instances, or a directory with the server."),

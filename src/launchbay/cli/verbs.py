@@ -92,6 +92,8 @@ _NAMES = {
     "list_instance_approvals": "instance approvals",
     "list_organization_instances": "organization instances",
     "list_organization_jobs": "organization jobs",
+    "list_failures": "organization failures",
+    "resume_failures": "organization resume-failure",
     "list_organization_schedules": "organization schedules",
     "read_views": "organization views",
     "replace_views": "organization set-views",

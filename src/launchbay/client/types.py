@@ -1301,6 +1301,36 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
 
 
+class FailedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance with the failure. `workflow`, `jobId` and `number` are those of its last job."""
+
+    id: str
+    name: str
+    status: str
+    environment_name: str
+    job_id: str | None
+    number: int | None
+    workflow: str | None
+    failed_at: int | None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Equal failures of instances. Times are in milliseconds since the Unix epoch. `count` is the number of all its
+    instances; `instances` are the latest ones. `failed` of them are Failed; the others run. In `reason`, `…` is in
+    place of names and IDs, and `#` of numbers; `message` is the latest one in full.
+    """
+
+    id: str
+    count: int
+    failed: int
+    place: str
+    reason: str
+    message: str
+    first_at: int | None
+    last_at: int | None
+    instances: list[FailedInstance]
+
+
 class BulkBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What to do, and with which instances: either `ids` or `select`. `expiresIn` is in milliseconds from the turn
     of the instance; -1 is never. A label that is null is removed.

@@ -13,7 +13,7 @@ from launchbay.ids import new_id
 from launchbay.planning import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.change_sets import ChangeSetInstance
-from launchbay.store.fleet import FleetRow
+from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
@@ -111,6 +111,13 @@ class UiPermissions:
             return self._permitted.allows(Permission.EDIT_INSTANCE, instance, environment)
         workflow = permissions.workflow(row.application_id, row.instance_id, row.workflow)
         return self._permitted.allows(Permission.SCHEDULE_INSTANCE_WORKFLOW, workflow, environment)
+
+    def resume_job(self, row: FleetJobRow) -> bool:
+        """Resume a job of the organization's list, unless it belongs to another job."""
+        environment = permissions.environment(row.environment_id)
+        workflow = permissions.workflow(row.application_id, row.instance_id, row.name)
+        may = self._permitted.allows(Permission.RUN_INSTANCE_WORKFLOW, workflow, environment)
+        return may and row.name != DESTROY and row.parent_job_id is None
 
     def offer(self, instance: InstanceRef, environment_id: str) -> bool:
         """Offer an instance in an environment, or withdraw it."""

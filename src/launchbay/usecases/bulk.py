@@ -214,7 +214,10 @@ async def _choose(work: Work, organization_id: str, request: BulkRequest) -> lis
     return chosen
 
 
-async def in_slices(rows: Iterable[FleetRow]) -> AsyncIterator[FleetRow]:
+RowT = TypeVar("RowT")
+
+
+async def in_slices(rows: Iterable[RowT]) -> AsyncIterator[RowT]:
     """Yield rows; others get their turn now and then, while permissions are compared."""
     until_s = time.perf_counter() + _SLICE_S
     for row in rows:

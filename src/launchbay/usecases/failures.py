@@ -1,25 +1,37 @@
 """Equal failures of an organization: their instances, and a way to resume them all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from launchbay.auth.permissions import Permission
-from launchbay.clock import from_ms
+from launchbay.clock import from_ms, to_ms
 from launchbay.errors import NotFound
 from launchbay.limits import BULK_INSTANCES
 from launchbay.model.failures import FailureGroup, group_failures
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
-from launchbay.store.fleet import FleetRow
+from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.usecases.bulk import Act, BulkRequest, create_bulk, in_slices
 from launchbay.usecases.context import Context
-from launchbay.usecases.fleet import InstanceFilter, page_of_instances
+from launchbay.usecases.fleet import (
+    Cursor,
+    InstanceFilter,
+    JobFilter,
+    invalid_cursor,
+    list_jobs,
+    page_of_instances,
+    read_cursor,
+)
 
 EARLIER = "An earlier launch or change failed."
 LOOKED_AT = 2_000  # failed instances, and as many degraded ones
+LOOKED_AT_JOBS = 1_000
 _READ_AT_ONCE = 1_000
 _PARALLEL = 10
+_ORDER = "failures"
+T = TypeVar("T")
 
 
 class Failures(NamedTuple):
@@ -33,16 +45,21 @@ class Failures(NamedTuple):
 
 
 async def list_failures(
-    ctx: Context, organization_id: str, environment_ids: Sequence[str] | None = None, *, most: int = LOOKED_AT
+    ctx: Context,
+    organization_id: str,
+    narrowed: InstanceFilter = InstanceFilter(),  # noqa: B008  # it can't change
+    *,
+    most: int = LOOKED_AT,
 ) -> Failures:
-    """Return the failures of instances that the caller may read, `most` of each kind."""
+    """Return the failures of instances that the caller may read, `most` of each kind.
+
+    The statuses of the filter don't count: those of failures do.
+    """
     is_whole = True
     found: list[FleetRow] = []
     filters = (
-        InstanceFilter(statuses=[InstanceStatus.FAILED], environment_ids=environment_ids),
-        InstanceFilter(
-            statuses=[InstanceStatus.RUNNING], job_statuses=[JobStatus.FAILED], environment_ids=environment_ids
-        ),
+        replace(narrowed, statuses=[InstanceStatus.FAILED], job_statuses=None),
+        replace(narrowed, statuses=[InstanceStatus.RUNNING], job_statuses=[JobStatus.FAILED]),
     )
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
@@ -58,8 +75,74 @@ async def list_failures(
                     break
             is_whole = is_whole and after is None
     groups = group_failures(found, failure_of, failed_at, lambda row: (row.name, row.application, row.environment))
-    groups.sort(key=lambda group: all(row.status != InstanceStatus.FAILED for row in group.items))
+    groups.sort(key=is_degraded)
     return Failures(groups, is_whole)
+
+
+def is_degraded(group: FailureGroup[FleetRow]) -> bool:
+    """Return whether all instances of the group run, though their last jobs failed."""
+    return all(row.status != InstanceStatus.FAILED for row in group.items)
+
+
+class JobFailures(NamedTuple):
+    """Equal failures of jobs, the latest first. `is_whole`: no older jobs were left out."""
+
+    groups: list[FailureGroup[FleetJobRow]]
+    is_whole: bool
+
+
+async def list_job_failures(ctx: Context, organization_id: str, wanted: JobFilter) -> JobFailures:
+    """Return the failures of the latest jobs that fit and that the caller may read."""
+    failed = replace(wanted, statuses=[JobStatus.FAILED])
+    page = await list_jobs(ctx, organization_id, failed, sort="-created", after=None, count=LOOKED_AT_JOBS)
+    groups = group_failures(
+        [row async for row in in_slices(page.rows)],
+        lambda row: row.error or "",
+        lambda row: None if row.finished_at_ms is None else from_ms(row.finished_at_ms),
+        lambda row: (row.instance, row.application, row.environment),
+    )
+    return JobFailures(groups, page.next_after is None)
+
+
+class FailurePage(NamedTuple, Generic[T]):
+    """Failures in order, and where the next page begins."""
+
+    groups: list[FailureGroup[T]]
+    next_after: Cursor | None
+
+
+def page_of_failures(
+    groups: Sequence[FailureGroup[T]],
+    after: str | None,
+    count: int | None,
+    *,
+    comes_later: Callable[[FailureGroup[T]], bool] = lambda _: False,
+) -> FailurePage[T]:
+    """Return failures after a place: the latest first, below them those that come later, `count` or all.
+
+    A failure that occurs again moves to the front. Raises BadRequest for another cursor.
+    """
+
+    def place(group: FailureGroup[T]) -> tuple[bool, int, str]:
+        return comes_later(group), 0 if group.last is None else -to_ms(group.last), group.id
+
+    ordered = sorted(groups, key=place)
+    if after is not None:
+        begin = _place(read_cursor(after, _ORDER, is_time=False))
+        ordered = [group for group in ordered if place(group) > begin]
+    shown = ordered[:count]
+    if len(shown) == len(ordered):
+        return FailurePage(shown, None)
+    is_later, at, failure_id = place(shown[-1])
+    return FailurePage(shown, Cursor(_ORDER, f"{int(is_later)} {at}", failure_id))
+
+
+def _place(cursor: Cursor) -> tuple[bool, int, str]:
+    is_later, _, at = cursor.value.partition(" ")
+    try:
+        return bool(int(is_later)), int(at), cursor.id
+    except ValueError as error:
+        raise invalid_cursor() from error
 
 
 def failure_of(row: FleetRow) -> str:
@@ -72,14 +155,17 @@ def failed_at(row: FleetRow) -> datetime | None:
 
 
 async def resume_failures(
-    ctx: Context, organization_id: str, failure_id: str, environment_ids: Sequence[str] | None = None
+    ctx: Context,
+    organization_id: str,
+    failure_id: str,
+    narrowed: InstanceFilter = InstanceFilter(),  # noqa: B008  # it can't change
 ) -> str:
     """Begin a bulk run that resumes all instances with a failure.
 
     Returns its ID. It refuses those whose workflow the caller may not run, each with its reason. Raises NotFound if no
     instance has this failure any more, and what `create_bulk` raises.
     """
-    groups, _ = await list_failures(ctx, organization_id, environment_ids, most=BULK_INSTANCES)
+    groups, _ = await list_failures(ctx, organization_id, narrowed, most=BULK_INSTANCES)
     group = next((each for each in groups if each.id == failure_id), None)
     if group is None:
         raise NotFound("No instance has this failure any more.", "List the failures again.")

@@ -133,10 +133,15 @@ def read_cursor(text: str, sort: str, *, is_time: bool) -> Cursor:
     except (binascii.Error, ValueError, OverflowError, msgspec.MsgspecError):
         is_good = False
     if not is_good:
-        raise BadRequest("after: this isn't the cursor of a list. Use the link of a page.", code="InvalidCursor")
+        raise invalid_cursor()
     if cursor.sort != sort:
         raise BadRequest("after: the cursor belongs to a list in another order.", code="InvalidCursor")
     return cursor
+
+
+def invalid_cursor() -> BadRequest:
+    """Return the error for a text that isn't the cursor of a list."""
+    return BadRequest("after: this isn't the cursor of a list. Use the link of a page.", code="InvalidCursor")
 
 
 _read_cursor = msgspec.json.Decoder(tuple[str, str, str]).decode

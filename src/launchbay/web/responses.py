@@ -34,12 +34,14 @@ Headers = tuple[tuple[str, str], ...]
 class JSONResponse(msgspec.Struct, frozen=True):
     """A value that msgspec can encode.
 
-    `warnings` have places, as findings do; others are those of the request (see `warned`).
+    `warnings` have places, as findings do; others are those of the request (see `warned`). `is_cut`: a list lacks
+    items that no other page has.
     """
 
     value: Any
     headers: Headers = ()
     warnings: Sequence[Any] = ()
+    is_cut: bool = False
 
 
 class RawJSONResponse(msgspec.Struct, frozen=True):
@@ -335,11 +337,12 @@ LIST_HEADER = "Launchbay-List"
 def list_headers(query: Any, response: Response) -> Headers:
     """Return the header that says whether a list is complete (decision 0164).
 
-    A page begins after an item, or has a link to the next one. Lines of a log may be the last ones only.
+    A page begins after an item, has a link to the next one, or is cut. Lines of a log may be the last ones only.
     """
     if isinstance(response, EventStreamResponse | Versioned):
         return ()
-    is_cut = isinstance(response, TextStream) and getattr(query, "limit", None) is not None
+    is_cut = isinstance(response, JSONResponse) and response.is_cut
+    is_cut |= isinstance(response, TextStream) and getattr(query, "limit", None) is not None
     begins = any(getattr(query, name, None) for name in ("after", "tail"))
     has_next = any(name == "Link" for name, _ in response.headers)
     return ((LIST_HEADER, "page" if is_cut or begins or has_next else "complete"),)

@@ -389,6 +389,33 @@ async def schedules_of_the_api(view: View) -> None:
         view.same(f"schedules of {instance}", len(found) >= 1, True)
 
 
+@covers(operations=["list_failures"])
+async def failures_of_the_api(view: View) -> None:
+    """Every instance that failed or is degraded is in one group, with those whose message is equal but for names."""
+    oracle = view.oracle
+    rows, _ = await listed(view.caller, f"{view.root}/failures", instances=1000)
+    broken = {
+        each: row for each, row in oracle.instances.items() if row["status"] == "Failed" or oracle.is_degraded(each)
+    }
+    shown = [(each["id"], each["name"], each["status"], each["failedAt"]) for row in rows for each in row["instances"]]
+    so = [(each, row["name"], row["status"], _ended(oracle, each)) for each, row in broken.items()]
+    view.same("failures", sorted(shown, key=str), sorted(so, key=str))
+    for row in rows:
+        where = f"failure {row['id']}"
+        members = [each["id"] for each in row["instances"]]
+        times = [at for each in members if (at := _ended(oracle, each)) is not None]
+        failed = sum(oracle.instances[each]["status"] == "Failed" for each in members if each in broken)
+        view.same(f"{where}, numbers", (row["count"], row["failed"]), (len(members), failed))
+        view.same(
+            f"{where}, times", (row["firstAt"], row["lastAt"]), (min(times, default=None), max(times, default=None))
+        )
+
+
+def _ended(oracle: Oracle, instance: str) -> int | None:
+    job = oracle.last_job(instance)
+    return None if job is None else ms(job["finished_at"])
+
+
 @covers(operations=["list_bulks", "read_bulk", "list_bulk_instances"])
 async def bulk_runs_of_the_api(view: View) -> None:
     oracle = view.oracle

@@ -12,6 +12,7 @@ from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.change_sets import title_of
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
+from launchbay.ids import is_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.environments import EnvironmentRow
@@ -125,7 +126,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         ctx, organization_id, JobFilter(environment_ids=narrowed), sort="-created", after=None, count=_LOOKED_AT_JOBS
     )
     waiting = [row for row in await list_own_approvals(ctx, organization_id) if chosen in (None, row.environment_id)]
-    broken = await failures.list_failures(ctx, organization_id, narrowed)
+    broken = await failures.list_failures(ctx, organization_id, InstanceFilter(environment_ids=narrowed))
     return await request.page(
         "overview.html",
         organization_id=organization_id,
@@ -160,8 +161,15 @@ async def resume_all(request: PageRequest) -> Response:
     """
     organization_id = request.path("id")
     shown = request.form.text("environment")  # which the page was narrowed to
+    listed = request.form.all("instance")  # those of a list of runs
     bulk_id = await failures.resume_failures(
-        request.ctx, organization_id, request.path("failure"), [shown] if shown else None
+        request.ctx,
+        organization_id,
+        request.path("failure"),
+        InstanceFilter(
+            environment_ids=[shown] if shown else None,
+            ids=[each for each in listed if is_id(each)] if listed else None,
+        ),
     )
     return request.redirect(f"{HOME}/organizations/{organization_id}/bulk/{bulk_id}")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
@@ -16,10 +16,11 @@ from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.job import JobStatus
 from launchbay.store.fleet import FleetJobRow, TimeRow
-from launchbay.usecases import fleet
+from launchbay.usecases import failures, fleet
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.failures import FailurePage
 from launchbay.usecases.fleet import Cursor, JobFilter, JobPage, JobSort
 from launchbay.usecases.sign_in import authenticate_session
 
@@ -34,7 +35,7 @@ _COLUMNS = (
 _FIRST_ID = "0" * 24  # before every ID
 
 
-@routes.get("/console/organizations/{id}/runs", query=("after", "q", "sort"))
+@routes.get("/console/organizations/{id}/runs", query=("after", "group", "q", "sort"))
 async def list_all(request: PageRequest) -> Response:
     """Show the runs that fit a query."""
     organization_id = request.path("id")
@@ -69,7 +70,7 @@ def _slot_kind(slot: TimeRow) -> Glyph:
     return Glyph.OK if slot.total else Glyph.QUEUED
 
 
-@routes.get("/console/instances/{id}/runs", query=("after", "q", "sort"))
+@routes.get("/console/instances/{id}/runs", query=("after", "group", "q", "sort"))
 async def list_of_instance(request: PageRequest) -> Response:
     """Show the runs of an instance that fit a query."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
@@ -98,7 +99,7 @@ async def _list(
 ) -> dict[str, Any]:
     """Return the values of a list of runs."""
     sort = _SORTS.get(request.query("sort") or "", "-created")
-    after = request.query("after")
+    after = None if request.query("group") else request.query("after")
     problem: BadRequest | None = None
     wanted = query.of_instance(instance_id)
     try:
@@ -110,6 +111,8 @@ async def _list(
         found = await fleet.list_jobs(
             request.ctx, organization_id, wanted, sort=sort, after=None, count=CONSOLE_PAGE_ROWS, counts=True
         )
+    is_failed = query.wanted.statuses == [JobStatus.FAILED]
+    failed = await _failures(request, organization_id, wanted) if is_failed and request.query("group") else None
     watched = {"q": query.text, "instance": instance_id or "", "runs": ",".join(_running(found.rows))}
     if after is None and sort == "-created":
         newest = Cursor("created", request.now().isoformat(), _FIRST_ID)
@@ -122,9 +125,30 @@ async def _list(
         "found": found,
         "query": query,
         "sort": sort,
+        "can_group": is_failed,
+        "failed": failed,
         "is_first": after is None,
         "watched": {name: value for name, value in watched.items() if value},
     }
+
+
+class FailedRuns(NamedTuple):
+    """A page of equal failures of runs. `most`: no more than the latest ones were looked at."""
+
+    page: FailurePage[FleetJobRow]
+    is_first: bool
+    most: int | None
+
+
+async def _failures(request: PageRequest, organization_id: str, wanted: JobFilter) -> FailedRuns:
+    found = await failures.list_job_failures(request.ctx, organization_id, wanted)
+    after = request.query("after")
+    try:
+        page = failures.page_of_failures(found.groups, after, CONSOLE_PAGE_ROWS)
+    except BadRequest:  # a cursor of another list, or made up
+        after = None
+        page = failures.page_of_failures(found.groups, after, CONSOLE_PAGE_ROWS)
+    return FailedRuns(page, after is None, None if found.is_whole else failures.LOOKED_AT_JOBS)
 
 
 @routes.get("/console/organizations/{id}/runs/export", query=("format", "q", "sort"))

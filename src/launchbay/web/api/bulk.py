@@ -187,7 +187,7 @@ async def create_bulk(request: Request[BulkBody, None]) -> Response:
         chosen = await bulk.preview_bulk(request.ctx, organization_id, wanted)
         return JSONResponse(_preview(request.actor.user_id, wanted, chosen))
     bulk_id = await bulk.create_bulk(request.ctx, organization_id, wanted)
-    return JSONResponse(_document(await bulk.read_bulk(request.ctx, bulk_id)))
+    return JSONResponse(bulk_document(await bulk.read_bulk(request.ctx, bulk_id)))
 
 
 @routes.get(
@@ -205,7 +205,7 @@ async def list_bulks(request: Request[None, Pages]) -> Response:
 @routes.get("/bulk/{bulkId}", permission="Read", returns=Returns("The bulk run."))
 async def read_bulk(request: Request[None, None]) -> BulkDocument:
     """Show a bulk run."""
-    return _document(await bulk.read_bulk(request.ctx, request.path["bulkId"]))
+    return bulk_document(await bulk.read_bulk(request.ctx, request.path["bulkId"]))
 
 
 class OutcomeQuery(Pages, frozen=True):
@@ -276,7 +276,7 @@ def _counts(run: BulkRun) -> BulkCounts:
     return BulkCounts(*(counts[name.capitalize()] for name in BulkCounts.__struct_fields__))
 
 
-def _document(run: BulkRun) -> BulkDocument:
+def bulk_document(run: BulkRun) -> BulkDocument:
     return BulkDocument(
         **_fields(run),
         maxParallel=run.max_parallel,

@@ -63,11 +63,11 @@ class FleetFilter(msgspec.Struct, frozen=True):
     def filter(self) -> InstanceFilter:
         """Return what to look for. Raises BadRequest."""
         return InstanceFilter(
-            statuses=_values("status", self.status, known=list(InstanceStatus)),
-            job_statuses=_values("lastStatus", self.lastStatus, known=[JobStatus.SUCCEEDED, JobStatus.FAILED]),
-            workflows=_values("lastWorkflow", self.lastWorkflow),
-            application_ids=_ids("application", self.application),
-            environment_ids=_ids("environment", self.environment),
+            statuses=text_values("status", self.status, known=list(InstanceStatus)),
+            job_statuses=text_values("lastStatus", self.lastStatus, known=[JobStatus.SUCCEEDED, JobStatus.FAILED]),
+            workflows=text_values("lastWorkflow", self.lastWorkflow),
+            application_ids=id_values("application", self.application),
+            environment_ids=id_values("environment", self.environment),
             owner_id=self.owner,
             version=self.version,
             expires_before=None if self.expiresBefore is None else from_ms(self.expiresBefore),
@@ -94,7 +94,7 @@ def _order(sort: str, orders: tuple[T, ...]) -> T:
     raise BadRequest(f"sort: {sort[:40]!r} is invalid. Use {', '.join(map(str, orders))}.", code="InvalidFilter")
 
 
-def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> list[str] | None:
+def text_values(name: str, text: str | None, *, known: list[Any] | None = None) -> list[str] | None:
     if text is None:
         return None
     values = [each for part in text.split(",") if (each := part.strip())]
@@ -106,8 +106,8 @@ def _values(name: str, text: str | None, *, known: list[Any] | None = None) -> l
     return values
 
 
-def _ids(name: str, text: str | None) -> list[str] | None:
-    values = _values(name, text)
+def id_values(name: str, text: str | None) -> list[str] | None:
+    values = text_values(name, text)
     for value in values or ():
         if not is_id(value):
             raise BadRequest(f"{name}: {value[:40]!r} isn't an ID.", code="InvalidFilter")
@@ -277,14 +277,14 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
         return JobFilter(
             number=self.number,
             id_part=None if self.idPart is None else self.idPart.lower(),
-            statuses=_values("status", self.status, known=list(JobStatus)),
-            workflows=_values("workflow", self.workflow),
-            application_ids=_ids("application", self.application),
-            environment_ids=_ids("environment", self.environment),
+            statuses=text_values("status", self.status, known=list(JobStatus)),
+            workflows=text_values("workflow", self.workflow),
+            application_ids=id_values("application", self.application),
+            environment_ids=id_values("environment", self.environment),
             owner_id=self.owner,
             since=None if self.since is None else from_ms(self.since),
             until=None if self.until is None else from_ms(self.until),
-            instance_ids=_ids("instance", self.instance),
+            instance_ids=id_values("instance", self.instance),
             longer_than=None if self.longerThan is None else timedelta(milliseconds=self.longerThan),
             search=self.q,
         )
