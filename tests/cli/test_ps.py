@@ -40,6 +40,26 @@ def test_ps_finds_the_failed_ones_among_others(cli: Shell, tmp_path: Path) -> No
         assert "Not shown" not in cli.run("instance", "list", "--application", "ps-good", *complete).stderr
 
 
+def test_equal_failures_are_one_line_and_resumed_at_once(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text(FAILING_EARLY, "utf-8")
+    cli.good("application", "create", "equals")
+    cli.good("manifest", "upload", "equals", str(tmp_path / "bad"))
+    made = {cli.good("launch", "equals", "--instance-name", f"equal {each}").strip() for each in "ab"}
+    for each in "ab":
+        cli.bad(1, "instance", "wait", f"equal {each}")
+    [found] = cli.document("failures", "--application", "equals")
+    assert (found["count"], {each["id"] for each in found["instances"]}) == (2, made)
+    table = cli.good("failures", "--application", "equals")
+    assert found["id"] in table
+    assert found["message"][:20] in table
+    shown = cli.good("failures", found["id"], "--application", "equals")
+    assert all(each in shown for each in made)
+    run = cli.document("failures", found["id"], "--resume", "--application", "equals")
+    assert (run["act"], sum(run["counts"].values())) == ("resume", 2)
+    assert "launchbay failures" in cli.bad(3, "failures", "0" * 24)
+    assert "--resume" in cli.bad(2, "failures", "--resume")
+
+
 def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
     told = cli.bad(2, "ps", "--status", "Runing")
     assert "'Runing'" in told
