@@ -118,9 +118,10 @@ def page_of_failures(
     *,
     comes_later: Callable[[FailureGroup[T]], bool] = lambda _: False,
 ) -> FailurePage[T]:
-    """Return failures after a place: the latest first, below them those that come later, `count` or all.
+    """Return `count` failures after a place, the latest first; None is all.
 
-    A failure that occurs again moves to the front. Raises BadRequest for another cursor.
+    Below them are those that come later. A failure that occurs again moves to the front. Raises BadRequest for another
+    cursor.
     """
 
     def place(group: FailureGroup[T]) -> tuple[bool, int, str]:
