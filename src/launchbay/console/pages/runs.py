@@ -133,7 +133,10 @@ async def _list(
 
 
 class FailedRuns(NamedTuple):
-    """A page of equal failures of runs. `most`: no more than the latest ones were looked at."""
+    """A page of equal failures of runs.
+
+    `most`: no more than the latest ones were looked at.
+    """
 
     page: FailurePage[FleetJobRow]
     is_first: bool

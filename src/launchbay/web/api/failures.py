@@ -66,7 +66,10 @@ class FailureQuery(FailureFilter, frozen=True):
 
 
 class FailedInstance(msgspec.Struct, kw_only=True):
-    """An instance with the failure. `workflow`, `jobId` and `number` are those of its last job."""
+    """An instance with the failure.
+
+    `workflow`, `jobId` and `number` are those of its last job.
+    """
 
     id: str
     name: str
