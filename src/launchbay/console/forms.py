@@ -245,12 +245,18 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 def has_lines(text: str) -> bool:
-    """Whether a text needs a control of several lines: browsers take line ends out of others."""
+    """Whether a text needs a control of several lines.
+
+    Browsers take line ends out of others.
+    """
     return _LINE_END.search(text) is not None
 
 
 def is_unchanged(shown: str, sent: str) -> bool:
-    """Return whether a control came back as it was shown: browsers don't keep the kind of a line end."""
+    """Return whether a control came back as it was shown.
+
+    Browsers don't keep the kind of a line end.
+    """
     return _LINE_END.sub("\n", shown) == _LINE_END.sub("\n", sent)
 
 

@@ -258,7 +258,10 @@ class EgressClient:
             raise EgressFailed(f"Can't reach {where}{way}: {_reason(error)}.") from error
 
     def _way(self, url: httpx.URL) -> str:
-        """Return which proxy a request goes through, for a message: it may be what fails."""
+        """Return which proxy a request goes through, for a message.
+
+        It may be what fails.
+        """
         port = url.port or _DEFAULT_PORTS[url.scheme]
         return "" if self.proxy is None or not self.proxy.carries(url.host, port) else f" through {self.proxy.url}"
 

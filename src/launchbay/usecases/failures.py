@@ -92,7 +92,10 @@ class JobFailures(NamedTuple):
 
 
 async def list_job_failures(ctx: Context, organization_id: str, wanted: JobFilter) -> JobFailures:
-    """Return the failures of the latest jobs that fit and that the caller may read."""
+    """Return the failures of the latest jobs that fit.
+
+    Those that the caller may not read don't count.
+    """
     failed = replace(wanted, statuses=[JobStatus.FAILED])
     page = await list_jobs(ctx, organization_id, failed, sort="-created", after=None, count=LOOKED_AT_JOBS)
     groups = group_failures(
