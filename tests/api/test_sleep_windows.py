@@ -213,8 +213,22 @@ async def test_an_instance_without_the_workflows_stays_awake_and_says_why(bay: B
     instance = await bay.instance("launch: {steps: []}")
     await bay.at(EVENING)
     found = await bay.sleep(instance)
-    assert (found["isAsleep"], found["sleepsAt"]) == (False, ms(EVENING + timedelta(days=1)))
+    assert (found["isAsleep"], found["sleepsAt"]) == (False, None)
     assert "no commands stop and start" in found["message"]
+
+
+async def test_no_sleep_is_promised_to_an_instance_that_cannot_sleep_or_ends_before(bay: Bay) -> None:
+    bay.set(NOON)
+    unable = await bay.instance("launch: {steps: []}")
+    found = await bay.sleep(unable)
+    assert (found["sleepsAt"], found["message"]) == (
+        None,
+        "It can't sleep: its manifest has no commands stop and start without arguments.",
+    )
+    able = await bay.instance()
+    assert (await bay.sleep(able))["sleepsAt"] == ms(EVENING)
+    accepted(await bay.api.put(f"instances/{able}/destroyAt", {"destroyAt": ms(EVENING - MINUTE)}))
+    assert (await bay.sleep(able))["sleepsAt"] is None
 
 
 async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:

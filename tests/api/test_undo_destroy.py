@@ -29,11 +29,11 @@ application:
 PLAIN = "launch: {steps: []}"
 
 
-async def instance_with_grace(api: Api, manifest: str, grace_ms: int = HOUR_MS) -> str:
-    """Return a running instance whose destroys wait that long."""
+async def instance_with_grace(api: Api, manifest: str, grace_ms: int = HOUR_MS, **body: Any) -> str:
+    """Return a running instance whose destroys wait that long. It has no end by itself unless the body gives one."""
     application = await api.application(manifest)
     accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": grace_ms}))
-    instance = await api.launch(application)
+    instance = await api.launch(application, **{"destroyInterval": -1, **body})
     await api.until(instance, "Running")
     return instance
 
@@ -79,6 +79,14 @@ async def test_it_is_destroyed_once_when_the_grace_time_is_over(api: Api) -> Non
     assert await names_of_jobs(api, instance) == ["launch", "stop", "destroy"]
     found = await lifetime(api, instance)
     assert (found["waitingDestroy"], found["coming"]) == (None, [])
+
+
+async def test_the_grace_time_ends_with_the_life_of_the_instance(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, grace_ms=2 * HOUR_MS, destroyInterval=HOUR_MS)
+    end = (await lifetime(api, instance))["destroyAt"]
+    promised = accepted(await api.post(f"instances/{instance}/destroy?include=destroyAt"))["destroyAt"]
+    found = await lifetime(api, instance)
+    assert promised == found["waitingDestroy"]["at"] == found["coming"][-1]["at"] == end
 
 
 async def test_without_stop_and_start_it_waits_as_it_is(api: Api) -> None:

@@ -129,10 +129,10 @@ async def test_a_sleep_window_is_shown_and_the_instance_kept_awake(api: Api, vis
     application = await api.application("launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}")
     windows = [{"sleepAt": "20:00", "wakeAt": "07:00"}]
     accepted(await api.put(f"applications/{application}/sleep", {"windows": windows}))
-    instance = await api.launch(application)
+    instance = await api.launch(application, destroyInterval=-1)
     await api.until(instance, "Running")
     path = f"/console/instances/{instance}"
-    assert "It is stopped." in (await get(visitor, path)).text
+    assert "Launchbay stops the instance." in (await get(visitor, path)).text
     assert isinstance(await post(visitor, f"{path}/awake", hours="12"), httpx.Response)
     assert "Kept awake" in (await get(visitor, path)).text
     assert isinstance(await post(visitor, f"{path}/awake", hours="0"), httpx.Response)

@@ -133,8 +133,14 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rules, of = await _rules_of(work.connection, record)
         row = await store.get(work.connection, instance_id=record.id)
+        is_asleep = row is not None and row.is_asleep
+        cannot = None
+        if rules is not None and record.status is InstanceStatus.RUNNING and not is_asleep:
+            try:
+                await _commands(work, record, rules)
+            except LaunchbayError as problem:
+                cannot = str(problem)
     now = ctx.app.clock.now()
-    is_asleep = row is not None and row.is_asleep
     awake_until = None if row is None or row.awake_until is None or row.awake_until <= now else row.awake_until
     sleeps_at = wakes_at = None
     if rules is not None and record.status is not InstanceStatus.DESTROYED:
@@ -142,7 +148,9 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
             wakes_at = now if row is None or row.due_at is None else row.due_at
         else:
             wakes_at = rules.next_change(now, to_sleep=False)
-        sleeps_at = _sleeps_at(rules, now, awake_until, is_asleep=is_asleep)
+        sleeps_at = None if cannot else _sleeps_at(rules, now, awake_until, is_asleep=is_asleep)
+    if sleeps_at is not None and record.destroy_at is not None and record.destroy_at <= sleeps_at:
+        sleeps_at = None  # it ends before
     return Sleep(
         rules,
         of,
@@ -152,8 +160,24 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         wakes_at,
         awake_until,
         None if row is None or awake_until is None else row.awake_by,
-        None if row is None else row.message,
+        cannot or (None if row is None else row.message),
     )
+
+
+async def _commands(work: Work, record: InstanceRecord, rules: SleepRules) -> tuple[str, str]:
+    """Return what stops and starts an instance. Raises BadRequest if it can't sleep."""
+    manifest = await work.manifest(record.application_id, record.version)
+    if not rules.stop:
+        found = await stop_and_start(work, replace(record, status=InstanceStatus.RUNNING), manifest)
+        if found == ("", ""):
+            raise _cannot("It can't sleep: its manifest has no commands stop and start without arguments.")
+        return found
+    for command in (rules.stop, rules.start):
+        if command not in manifest.commands:
+            raise _cannot(f"It can't sleep: its manifest has no workflow {command!r}.")
+        if await required_by_command(work, record, manifest, command):
+            raise _cannot(f"It can't sleep: its workflow {command!r} needs arguments.")
+    return rules.stop, rules.start
 
 
 def _sleeps_at(rules: SleepRules, now: datetime, awake_until: datetime | None, *, is_asleep: bool) -> datetime | None:
@@ -253,32 +277,21 @@ class SleepRunner:
             return
         changed = row._replace(is_asleep=should_sleep, since=now, message=None)
         if should_sleep:
-            stop, start = await self._commands(connection, record, rules)
+            stop, start = await self._commands_now(connection, record, rules)
             changed = changed._replace(wake_workflow=start, job_id=await self._run(connection, record, row, stop))
         elif not await self._was_started(connection, record, row):
             changed = changed._replace(job_id=await self._run(connection, record, row, row.wake_workflow))
         await self._save(connection, record, changed, rules, now)
 
-    async def _commands(self, connection: Connection, record: InstanceRecord, rules: SleepRules) -> tuple[str, str]:
-        """Return what stops and starts an instance. Raises BadRequest if it can't sleep."""
+    async def _commands_now(self, connection: Connection, record: InstanceRecord, rules: SleepRules) -> tuple[str, str]:
+        """Return what stops and starts an instance. Raises BadRequest if it can't sleep now."""
         if record.status is not InstanceStatus.RUNNING and record.job_id is None:
             raise _cannot(f"It didn't sleep: its status was {record.status.value}.")
         if await schedules.get_waiting_destroy(connection, instance_id=record.id) is not None:
             raise _cannot("It didn't sleep: it waits for its destruction.")
         with self._app.database.joined(connection):
             async with self._context(record).begin() as work:
-                manifest = await work.manifest(record.application_id, record.version)
-                if not rules.stop:
-                    found = await stop_and_start(work, replace(record, status=InstanceStatus.RUNNING), manifest)
-                    if found == ("", ""):
-                        raise _cannot("It didn't sleep: its manifest has no commands stop and start without arguments.")
-                    return found
-                for command in (rules.stop, rules.start):
-                    if command not in manifest.commands:
-                        raise _cannot(f"It didn't sleep: its manifest has no workflow {command!r}.")
-                    if await required_by_command(work, record, manifest, command):
-                        raise _cannot(f"It didn't sleep: its workflow {command!r} needs arguments.")
-        return rules.stop, rules.start
+                return await _commands(work, record, rules)
 
     async def _run(self, connection: Connection, record: InstanceRecord, row: SleepRow, workflow: str) -> str:
         turn = () if row.due_at is None else ("sleep", record.id, to_ms(row.due_at))

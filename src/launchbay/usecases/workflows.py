@@ -177,6 +177,7 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
         organization_id=record.organization_id,
         owner_id=work.actor.user_id,
         grace_ms=grace_ms,
+        destroy_at=record.destroy_at,
         undo_workflow=start,
     )
     assert at is not None, "the statement returns its row"

@@ -74,10 +74,10 @@ VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', %(wor
         now() + %(interval_ms)s * interval '1 millisecond');
 
 -- name: insert_waiting_destroy
--- A destroy that people can take back until it is due.
+-- A destroy that people can take back until it is due: at the end of the instance's life at the latest.
 INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, owner_id, due_at, undo_workflow)
 VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'destroy', %(owner_id)s,
-        now() + %(grace_ms)s::bigint * interval '1 millisecond', %(undo_workflow)s)
+        least(now() + %(grace_ms)s::bigint * interval '1 millisecond', %(destroy_at)s::timestamptz), %(undo_workflow)s)
 RETURNING due_at;
 
 -- name: get_waiting_destroy
