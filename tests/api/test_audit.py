@@ -104,8 +104,13 @@ def test_every_row_that_may_change_something_has_a_scenario_or_a_reason() -> Non
     assert not set(SCENARIOS) & set(CHANGES_NOTHING)
 
 
-# Every way to sign in leaves the entry of the session that it opens, and an object of a directory that of its kind.
-RECORDED_AS = {"sign_in_with_form": "open_session", "put_directory_object": "create_service_account"}
+# Every way to sign in leaves the entry of the session that it opens, an object of a directory that of its kind, and
+# the resumption of equal failures that of its bulk run.
+RECORDED_AS = {
+    "sign_in_with_form": "open_session",
+    "put_directory_object": "create_service_account",
+    "resume_failures": "create_bulk",
+}
 
 
 @pytest.mark.slow

@@ -384,7 +384,10 @@ async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api, 
 async def test_every_endpoint_names_its_methods_when_asked_with_another(api: Api, path: str) -> None:
     row = next(row for row in ENDPOINTS if row.path == path)
     answer = await api.send("PATCH", address(row))
-    refused(answer, 405, "MethodNotAllowed")
+    if row.path == "/docs":
+        assert answer.status_code == 405, "a page of the console, in the form of its errors"
+    else:
+        refused(answer, 405, "MethodNotAllowed")
     assert {each.method for each in ENDPOINTS if each.path == path} <= set(answer.headers["allow"].split(", "))
 
 

@@ -489,7 +489,7 @@ async def test_the_log_is_read_whole_by_job_by_step_and_by_pages(api: Api, insta
     ]
     after = lines[1]["id"]
     assert accepted(await api.get(f"instances/{instance}/log", after=after)) == lines[2:]
-    seen, path = [], f"instances/{instance}/log?limit=2&shade=error"
+    seen, path = [], f"instances/{instance}/log?limit=2&level=debug"
     while path:
         answer: httpx.Response = await api.get(path)
         seen += accepted(answer)

@@ -24,6 +24,7 @@ MORE = PAGE_ROWS + 20
 # Of these a fresh organization has one item or none. They are told by the one function of all complete lists.
 FEW = {"list_invitations", "list_sign_in_blocks", "list_second_factors", "list_environment_offers", "list_tokens"}
 FEW |= {"list_pending_users", "list_group_roles", "list_concurrency_groups", "list_jobs", "list_job_steps"}
+FEW |= {"list_components"}
 
 
 # What only an engine makes, one of each that is copied and all of what has no row to copy.

@@ -9,7 +9,7 @@ import pytest
 
 from launchbay.cli.verbs import all_operations, nouns
 from tests.support.manifests import FERRY
-from tests.support.service import EMAIL, PASSWORD
+from tests.support.service import EMAIL
 from tests.support.shell import COMMANDS, Shell
 
 STREAMS = {"instance log", "instance events"}  # a document a line; the second one never ends
@@ -81,7 +81,15 @@ def test_every_line_of_a_stream_is_json(cli: Shell, known: dict[str, str]) -> No
 
 
 def test_a_refresh_token_is_json_if_asked(cli: Shell) -> None:
-    given = ("--email", EMAIL, "--password", PASSWORD)
+    cli.good("user", "create", "Tom", "--email", "tom@example.org", "--password", "a good password")
+    # An account of its own: the tokens of one account in an hour are bounded.
+    tom = Shell(
+        cli.config, {**cli.environ, "LAUNCHBAY_EMAIL": "tom@example.org", "LAUNCHBAY_PASSWORD": "a good password"}
+    )
+    tom.good(
+        "account", "change-password", "--current-password", "a good password", "--new-password", "another password"
+    )
+    given = ("--email", "tom@example.org", "--password", "another password")
     for words in (("token", "create", *given), ("token", "generate", *given)):
         assert json.loads(cli.good(*words, "-o", "json"))["token"].startswith("lbr_")
         assert cli.good(*words).startswith("lbr_"), "scripts read it as it is"

@@ -368,7 +368,7 @@ def test_an_approval_is_named_by_the_beginning_of_its_id(cli: Shell, tmp_path: P
 
 def test_a_webhook_is_named_by_the_url_in_the_list_or_its_id(cli: Shell) -> None:
     made = [cli.document("webhook", "create", f"https://hooks.example.org/{n}", "--events", "job") for n in "ab"]
-    shown = cli.document("webhook", "list")[0]["url"]
+    [shown, _] = [each["url"] for each in cli.document("webhook", "list") if each["id"] in {one["id"] for one in made}]
     assert "Use the ID of one" in cli.bad(2, "webhook", "delete", shown, "--yes")
     told = cli.bad(3, "webhook", "delete", "https://hooks.example.org/a", "--yes")
     assert "Use the ID: launchbay webhook list" in told

@@ -41,6 +41,7 @@ ONLY_NOTED = {"reveal_service_secret", "reveal_instance_secret"}
 CHANGES_NOTHING = {
     "receive_git_event": "it makes a source look at its branch: tests of its own in test_forges.py",
     "validate_manifest": "looks at a text and stores nothing",
+    "compare_manifest_text": "tells what differs",
     "preview_launch": "tells what would happen",
     "preview_destroy": "tells what would happen",
     "preview_configuration": "tells what would happen",

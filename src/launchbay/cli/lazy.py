@@ -111,6 +111,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "completion": "reference/cli/get-started",
     "demo": "index",
     "destroy": "howto/lifetimes",
+    "diff": "howto/see-the-impact",
     "docs": "index",
     "doctor": "howto/install-package",
     "edit": "howto/change-without-overwriting",

@@ -8,7 +8,7 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, urlencode
 
@@ -272,7 +272,7 @@ MomentMs = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
 
 def first_moment(at_ms: int | None) -> datetime | None:
     """Return the first moment that is shown as this millisecond."""
-    return None if at_ms is None else from_ms(at_ms) - timedelta(microseconds=500)
+    return None if at_ms is None else from_ms(at_ms)
 
 
 _PAGED = f"A page has at most {PAGE_ROWS_MAX:,}."

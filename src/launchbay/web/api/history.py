@@ -155,7 +155,7 @@ async def diff_instance(request: Request[None, DiffQuery]) -> InstanceDiff:
 
 def moment(at_ms: int | None) -> datetime | None:
     """Return the last moment that is shown as this millisecond."""
-    return None if at_ms is None else from_ms(at_ms) + timedelta(microseconds=499)
+    return None if at_ms is None else from_ms(at_ms) + timedelta(microseconds=999)
 
 
 def _compared(state: State, at_ms: int | None) -> ComparedState:
