@@ -139,7 +139,7 @@ def test_every_readable_row_has_a_tag_and_every_change_is_conditional_or_known_n
     assert unconditional - created == {
         *("validate_manifest", "change_password", "sign_out_everywhere"),
         *("preview_impact", "preview_environment_impact", "preview_revision_impact", "preview_service_impact"),
-        *("accept_membership", "leave_organization"),
+        *("accept_membership", "leave_organization", "compare_manifest_text", "resume_failures"),
     }
 
 

@@ -125,7 +125,8 @@ async def test_directories_and_launches_at_once_do_not_wait_for_each_other_in_tu
     async with api.database.connection() as look, api.database.transaction() as connection:
         await connection.execute("SELECT 1 FROM environments WHERE id = %s FOR NO KEY UPDATE", [environment])
         # One changes the environment and then what needs the organization, the other one the reverse.
-        first = plan(environments="policies: { a.b: x }\n", schedules="cron: 0 0 1 1 *\nbulk: { act: destroy }\n")
+        schedule = "cron: 0 0 1 1 *\nbulk: { act: destroy, select: { all: true } }\n"
+        first = plan(environments="policies: { a.b: x }\n", schedules=schedule)
         await until_sessions_wait(look, 1)
         second = plan(environments="policies: { a.b: y }\n", roles="- Read: [/*]\n")
         await until_sessions_wait(look, 2)

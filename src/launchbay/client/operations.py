@@ -1174,6 +1174,7 @@ class Operations:
         revision_id: str | None = None,
         parameters: Mapping[str, Any] | None = None,
         submodules: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.Preview]:
         """Preview a reconfiguration without changing anything. An omitted parameter gets its default. Permission:
         EditInstance; CreateInstance on applications of new submodules.

@@ -92,6 +92,7 @@ async def reconfigure_instance(request: Request[ConfigurationBody, IncludeQuery]
     body=JsonBody(required=False, example=_EXAMPLE, keeps_texts=TYPED),
     returns=Returns("What would happen.", _PREVIEW),
     extension=True,
+    shown_by="read_instance",
 )
 async def preview_configuration(request: Request[dict[str, Any], None]) -> Preview:
     """Preview a reconfiguration without changing anything. An omitted parameter gets its default."""
