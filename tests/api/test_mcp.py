@@ -646,3 +646,35 @@ async def test_an_instance_is_found_behind_many_newer_ones_of_its_name(bay: Serv
         assert (await agent.good("read_instance", instance=name))["id"] == alive
         told = await agent.bad("read_instance", instance=name.replace("harbour", "harbor"))
         assert name in str(told)
+
+
+TYPED = """
+application:
+  interfaces: {input: {release: bind(worker#input.release), any: bind(worker#input.any)}}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces: {input: {release: configuration(string), any: configuration(object)}}
+      configuration: {configuration.workflows: {launch: {steps: []}}}
+"""
+
+
+@pytest.mark.parametrize("text", ["1.10", "1e3", "0.00", "7.0", "12345678901234567890.5"])
+async def test_a_number_of_an_agent_keeps_its_text(bay: Served, text: str) -> None:
+    name = fresh_name("app")
+    await bay.api.application(TYPED, name=name)
+    parameters = f'{{"input.release": {text}, "input.any": {{"list": [{text}]}}}}'
+    call = f'{{"name": "launch", "arguments": {{"application": "{name}", "parameters": {parameters}}}}}'
+    body = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {call}}}'
+    headers = {
+        "Authorization": ADMINISTRATOR,
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http:
+        answer = await http.post(f"{bay.url}/mcp", content=body)
+    [content] = answer.json()["result"]["content"]
+    instance = json.loads(content["text"])["instance"]
+    document = await bay.api.document(instance["id"] if isinstance(instance, dict) else instance)
+    assert document["parameters"]["input.release"] == text
+    assert document["parameters"]["input.any"] == {"list": [float(text)]}

@@ -48,6 +48,46 @@ async def test_a_program_serves_the_tools_on_standard_input(environ: dict[str, s
         assert proposed.is_error
 
 
+TYPED = """
+application:
+  interfaces: {input: {release: bind(worker#input.release)}}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces: {input: {release: configuration(string)}}
+      configuration: {configuration.workflows: {launch: {steps: []}}}
+"""
+
+
+@pytest.mark.slow  # starts a program
+def test_a_number_keeps_its_text_over_standard_input(bay: Bay, environ: dict[str, str]) -> None:
+    bay.application("versioned", TYPED)
+    about = '{"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}'
+    launch = (
+        '{"name": "preview_launch", "arguments": {"application": "versioned", "parameters": {"input.release": 1.10}}}'
+    )
+    lines = [
+        f'{{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {about}}}',
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        f'{{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {launch}}}',
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "launchbay.cli.main", "mcp"],
+        env={**{name: value for name, value in os.environ.items() if "proxy" not in name.lower()}, **environ},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdin.write("\n".join(lines) + "\n")
+        program.stdin.flush()
+        answers = [json.loads(program.stdout.readline()) for _ in range(2)]
+        program.stdin.close()
+    [content] = answers[1]["result"]["content"]
+    assert '"1.10"' in content["text"], content["text"]
+
+
 @pytest.mark.slow  # starts a program
 def test_the_example_finds_an_application(bay: Bay, environ: dict[str, str]) -> None:
     bay.application("lighthouse", "application: {components: {}}\n")

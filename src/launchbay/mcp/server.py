@@ -4,12 +4,15 @@ The only module that imports the package `mcp`, which is an extra. Others load i
 """
 
 import asyncio
+import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, cast
 from urllib.parse import unquote
 
+import anyio
 import httpx
 import mcp_types as types
 import structlog
@@ -26,6 +29,7 @@ from launchbay.client import AsyncClient, Retries
 from launchbay.client.errors import ClientError
 from launchbay.limits import MIB
 from launchbay.mcp.answers import rendered
+from launchbay.mcp.numbers import marked, restored
 from launchbay.mcp.resources import TEMPLATES, read_resource
 from launchbay.mcp.tools import TOOLS, Caller, Refused, Tool, explained
 
@@ -34,6 +38,7 @@ _JSON = "application/json"
 _IN_PROCESS = "http://in-process"  # never resolved: the transport is this process
 _PASSED_ON = frozenset({b"authorization", b"host"})
 _ANSWER_BYTES = 8 * MIB
+_LONGEST_MARK = 16  # times as long as a short number
 INSTRUCTIONS = (
     "Launchbay launches applications from manifests, runs workflows on their instances, and destroys them. Start with"
     " find. To launch: validate_manifest, create_application, preview_launch, launch, wait. If something fails:"
@@ -56,7 +61,7 @@ def create_server(callers: Callers) -> Server[Any]:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name[:100]!r}. tools/list has all.")
         try:
-            given = tool.read(params.arguments or {})
+            given = tool.read(restored(params.arguments or {}))
             async with callers(context.request) as caller:
                 answer = await tool.handler(caller, given)
         except (ClientError, Refused, ValueError) as error:
@@ -205,7 +210,10 @@ class HttpServer:
                 yield Caller(client, request.scope["state"]["console"])
 
         self._manager = StreamableHTTPSessionManager(
-            create_server(callers), json_response=True, stateless=True, max_request_body_size=body_bytes
+            create_server(callers),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=body_bytes * _LONGEST_MARK,
         )
         self._closing = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -222,11 +230,25 @@ class HttpServer:
         if not self._started.done():
             # If it can't start, the manager says so below.
             await asyncio.wait({self._started, self._running}, return_when=asyncio.FIRST_COMPLETED)
-        await self._manager.handle_request(scope, receive, send)
+
+        async def receive_marked() -> Message:
+            message = await receive()  # it has the whole body
+            return {**message, "body": marked(message["body"])} if message["type"] == "http.request" else message
+
+        await self._manager.handle_request(scope, receive_marked, send)
 
     async def close(self) -> None:
         self._closing.set()
         await self._running
+
+
+class _MarkedLines:
+    """The lines of standard input, with marks for numbers."""
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        lines = anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+        async for line in lines:
+            yield marked(line.encode()).decode()
 
 
 async def serve_stdio(client: AsyncClient, organization: str | None) -> None:
@@ -238,5 +260,5 @@ async def serve_stdio(client: AsyncClient, organization: str | None) -> None:
         yield caller
 
     server = create_server(callers)
-    async with stdio_server() as (incoming, outgoing):
+    async with stdio_server(stdin=cast("Any", _MarkedLines())) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -68,7 +68,7 @@ _Parameters = Annotated[
     dict[str, Any],
     Meta(
         description='Values by parameter name, such as {"input.size": 3, "input.version": "1.10"}. Omitted ones get'
-        " defaults. Quote a number whose digits matter: 1.10 arrives as 1.1."
+        " defaults."
     ),
 ]
 ArgumentsT_contra = TypeVar("ArgumentsT_contra", bound=Arguments, contravariant=True)
