@@ -11,6 +11,7 @@ import click
 import pytest
 
 from launchbay import limits
+from launchbay.cli.inputs import parse_duration_ms
 from launchbay.cli.main import main as cli
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS
@@ -613,4 +614,5 @@ def _body_of(arguments: str) -> dict[str, Any]:
     command = group.get_command(context, "create")
     assert command is not None
     given = command.make_context("create", shlex.split(arguments), parent=context).params
+    given["interval_ms"] = parse_duration_ms(given["interval_ms"])
     return {re.sub("_(.)", lambda found: found[1].upper(), name): value for name, value in given.items() if value}

@@ -120,7 +120,7 @@ READS = [
     "/console/instances/{steps}",
     "/console/instances/{steps}/components",
     "/console/instances/{steps}/jobs/{job}",
-    "/console/instances/{steps}/jobs/{job}?steps=20000",
+    "/console/instances/{steps}/jobs/{job}?lanes=1000",
     "/api/1/instances/{jobs}",
     "/api/1/instances/{jobs}/jobs",
     "/api/1/instances/{jobs}/jobs?limit=10000",

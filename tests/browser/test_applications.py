@@ -151,7 +151,7 @@ application:
     expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-busy$"))
     history = site.ask("GET", f"instances/{instance}")["workflowHistory"]
     site.ask("DELETE", f"instances/{instance}/jobs/{history[0]['id']}")
-    expect(slow).to_have_class(re.compile("fail"))
-    expect(slow).to_have_attribute("aria-label", "slow, rest failed, Failed")
-    expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-fail$"))
-    expect(slow.locator(".t2")).to_have_text("rest failed")
+    expect(slow).to_have_class(re.compile("stop"))
+    expect(slow).to_have_attribute("aria-label", "slow, rest, Interrupted")
+    expect(slow.locator("use")).to_have_attribute("href", re.compile("#g-stop$"))
+    expect(slow.locator(".t2")).to_have_text("rest")

@@ -86,7 +86,7 @@ def begun(bay: Bay, directory: Path, number: str, smoke_test: str = "true", **en
 
 def instance(bay: Bay, number: str) -> Any:
     """Return the instance of a run, which may be destroyed, or None."""
-    listed = bay.call("GET", f"organizations/{bay.organization}/instances?all=1&search=shop-ci-{number}")
+    listed = bay.call("GET", f"organizations/{bay.organization}/instances?namePart=shop-ci-{number}")
     return next((each for each in listed if each["name"] == f"shop-ci-{number}"), None)
 
 
