@@ -117,6 +117,9 @@ def _table(view: View, text: str) -> None:
 async def _status(view: View, shell: Shell, each: str) -> None:
     oracle, row = view.oracle, view.oracle.instances[each]
     shown = await asyncio.to_thread(shell.document, "status", each)
+    async with asyncio.timeout(10):  # a rest is said once the job is parked
+        while oracle.waits_of(each) and not (shown["waitingFor"] or shown["sleep"]):
+            shown = await asyncio.to_thread(shell.document, "status", each)
     view.same(f"status {row['name']}", (shown["name"], shown["status"], shown["version"], shown["errorMessage"]), (
         row["name"], row["status"], row["version"], row["error_message"]
     ))  # fmt: skip

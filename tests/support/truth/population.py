@@ -387,6 +387,9 @@ class _Maker:
         """Launch ferries, whose hulls wait for a place."""
         for number in range(2):
             await self._launch("Ferry", f"ferry {number}")
+        # One hauls, and the other one waits for its place. A rest is shown as a wait once its job is parked.
+        resting = "SELECT count(*) FROM steps JOIN parked USING (job_id) WHERE steps.name = 'haul'"
+        await self._until(f"{resting} AND steps.status = 'Executing'", [], 1)
 
     async def _ended_bulk(self, bulk: str) -> None:
         await self._until("SELECT count(*) FROM bulk_runs WHERE id = %s AND finished_at IS NOT NULL", [bulk], 1)
