@@ -19,7 +19,7 @@ from launchbay.store.applications import Application
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.fleet import count_by_version
 from launchbay.usecases.history import State
-from launchbay.usecases.manifests import check_manifest, manifest_text, unknown_version
+from launchbay.usecases.manifests import check_manifest, known_version, manifest_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,7 @@ _Known = tuple[CompiledManifest, str]
 async def _known(work: Work, application: Application, version: int) -> _Known:
     if version == 0:
         return NOTHING_COMPILED, ""
-    if not 0 < version <= application.latest_version:
-        raise unknown_version(application, version)
+    version = known_version(application, version)
     return await work.manifest(application.id, version), await manifest_text(work, application.id, version)
 
 
@@ -111,9 +110,7 @@ async def list_used_versions(ctx: Context, application_id: str, version: int | N
     counts = await count_by_version(ctx, application_id)
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        version = application.latest_version if version is None else version
-        if not 0 < version <= application.latest_version:
-            raise unknown_version(application, version)
+        version = known_version(application, version)
         wanted = sorted({version, *counts})
         rows = await store.list_digests(work.connection, application_id=application.id, versions=wanted)
     found: dict[int, ManifestDigests | InvalidManifest] = {}

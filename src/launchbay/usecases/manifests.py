@@ -93,22 +93,20 @@ async def read_manifest(ctx: Context, application_id: str, version: int | None) 
     """Return the text of a manifest version, by default the newest. Raises BadRequest for an unknown version."""
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
-        wanted = application.latest_version if version is None else version
-        content = None
-        if 0 < wanted <= application.latest_version:
-            content = await store.get_manifest(work.connection, application_id=application.id, version=wanted)
-    if content is None:
-        raise unknown_version(application, wanted)
-    return content
+        return await manifest_text(work, application.id, known_version(application, version))
 
 
-def unknown_version(application: Application, version: int) -> BadRequest:
-    """Return the error for a version that an application doesn't have."""
-    return BadRequest(
-        f"The application has no manifest version {version}; the newest is {application.latest_version}.",
-        code="InvalidManifestVersion",
-        field="version",
-    )
+def known_version(application: Application, version: int | None) -> int:
+    """Return the version, by default the newest. Raises BadRequest for one that the application doesn't have."""
+    if version is None:
+        version = application.latest_version
+    if not 0 < version <= application.latest_version:
+        raise BadRequest(
+            f"The application has no manifest version {version}; the newest is {application.latest_version}.",
+            code="InvalidManifestVersion",
+            field="version",
+        )
+    return version
 
 
 async def manifest_text(work: Work, application_id: str, version: int) -> str:
