@@ -144,6 +144,29 @@ async def test_what_an_account_lacks_is_named_as_the_file_names_it(api: Api) -> 
         assert said in refused(planned, 400)
 
 
+async def test_who_may_only_read_sees_no_reference_and_no_name_of_a_secret(api: Api) -> None:
+    vault, cloud = fresh_name("vault"), fresh_name("cloud")
+    made = accepted(await put(api, "service", vault, "type: builtin:cobalt_secure_store\n"))["id"]
+    arguments = {"name": "aws-key", "value": "open sesame"}
+    accepted(await api.post(f"services/{made}/set-secret", {"arguments": arguments}))
+    text = (
+        "type: builtin:cloud_account\nparameters:\n  configuration.provider: aws-ec2\n  configuration.identity: x\n"
+        f"  configuration.credential: {{ fromVault: aws-key, vault: {vault} }}\n"
+    )
+    accepted(await put(api, "service", cloud, text))
+
+    async def names_the_secret(*permissions: str) -> tuple[bool, bool]:
+        """Return whether the file of the cloud does, and the list of what a directory can't hold."""
+        member = await api.member("Read: [/*]", *permissions)
+        found = accepted(await member.get(path(api)))
+        [shown] = [each["content"] for each in found["objects"] if each["name"] == cloud]
+        return "aws-key" in shown, any(vault in each and "aws-key" in each for each in found["omitted"])
+
+    assert await names_the_secret() == (False, False)
+    assert await names_the_secret("EditService: [/*]") == (True, False)
+    assert await names_the_secret("RunServiceCommand: [/*]") == (False, True)
+
+
 def objects_of_each_kind(name: str, app: str) -> list[tuple[str, str]]:
     """Return kinds and contents of objects that a directory holds, with all that needs a look elsewhere."""
     return [

@@ -123,3 +123,5 @@ async def test_another_version_is_previewed_with_what_an_instance_was_given(api:
     [component] = accepted(await api.get(f"instances/{instance}/configuration/preview"))["components"]
     assert (component["path"], component["parameters"]) == ("worker", [])
     assert component["code"]["workflows"]
+    reader = await api.member("Read: [/*]")
+    refused(await reader.get(f"instances/{instance}/configuration/preview"), 403)
