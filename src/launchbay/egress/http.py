@@ -146,6 +146,7 @@ class EgressClient:
         """Return the rules for what isn't HTTP and so has no proxy, such as SSH."""
         client = copy.copy(self)
         client.proxy = None
+        client.transport = CheckedTransport(self.allowlist, resolver=self._resolver)
         return client
 
     def with_ssl_context(self, ssl_context: ssl.SSLContext) -> "EgressClient":
