@@ -496,6 +496,7 @@ async def accept(
         "owner_id": owner_id,
         "prior_status": plan.prior_status,
         "status": transition(InstanceStatus(plan.prior_status), accepting_event(plan)),
+        "is_for_person": origin is None or origin.kind in {"person", "token"},
         **job_columns(plan, manifest, version, origin),
     }
     is_exempt = plan.kind == "refused" or plan.deletes_instance

@@ -184,6 +184,52 @@ async def test_a_request_without_permission_or_sense_does_not_hold_triggers_back
             await asyncio.sleep(0.05)
 
 
+# One says a number, and the other takes its time to hear it.
+HEARD = """
+application:
+  interfaces:
+    result: {heard: bind(ear#out.heard)}
+    actions: {say: bind(mouth#actions.say)}
+  bindings: [[mouth, ear]]
+  components:
+    mouth:
+      type: workflow.Instance
+      interfaces:
+        own: {word: publish-signal(int)}
+        actions: {say: receive-command(int word)}
+      configuration:
+        configuration.workflows:
+          launch: {steps: [], return: {word: {value: 0}}}
+          say: {steps: [], return: {word: {value: "{$.word}"}}}
+    ear:
+      type: workflow.Instance
+      required: [own]
+      interfaces:
+        own: {word: consume-signal(int)}
+        out: {heard: publish-signal(int)}
+      configuration:
+        configuration.triggers: {own.word: follow}
+        configuration.workflows:
+          launch: {steps: [], return: {heard: {value: 0}}}
+          follow:
+            steps:
+              - look: {action: getSignals, output: {seen: result}}
+              - rest: {action: wait, precedingPhases: [look], parameters: {delay: 0.5}}
+            return: {heard: {value: "{$.seen.own.word}"}}
+"""
+
+
+async def test_triggers_wait_no_longer_than_until_the_person_had_their_turn(api: Api) -> None:
+    instance = await api.launch(await api.application(HEARD))
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/actions.say", {"word": 1}))
+    async with asyncio.timeout(limits.PERSON_FIRST_S / 2):
+        await triggered(api, instance)
+        accepted(await api.post(f"instances/{instance}/actions.say", {"word": 2}))
+        while (await api.document(instance))["returnValues"] != {"result.heard": 2}:
+            await asyncio.sleep(0.05)
+
+
 async def test_no_trigger_follows_a_cancelled_job(api: Api) -> None:
     instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "30")))
     await triggered(api, instance)

@@ -25,14 +25,21 @@ SELECT id FROM job;
 
 -- name: accept_work
 -- A job on an instance that has none under way and still is in the status that the plan was made for. No row: it lost, or has
--- limits by settings that the caller must read first.
+-- limits by settings that the caller must read first. A person who has their turn holds triggered workflows back no longer: those
+-- that waited for it (`postpone_triggers`; all others are due at once) are due when this job ends.
 WITH claimed AS (
-    UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s
+    UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s,
+        person_first_until = CASE WHEN %(is_for_person)s::boolean THEN NULL ELSE person_first_until END
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
       AND (%(knows_limits)s::boolean OR NOT EXISTS (
           SELECT FROM concurrency_limits
           WHERE concurrency_limits.application_id = instances.application_id OR concurrency_limits.environment_id = instances.environment_id))
     RETURNING id, organization_id, jobs_begun
+), released AS (
+    UPDATE schedules SET due_at = now()
+    FROM claimed JOIN instances AS before ON before.id = claimed.id
+    WHERE %(is_for_person)s::boolean AND before.person_first_until IS NOT NULL
+      AND schedules.instance_id = claimed.id AND schedules.kind = 'trigger' AND schedules.due_at > now()
 ), job AS (
     INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence, is_limited)
     SELECT %(job_id)s, id, organization_id, jobs_begun, %(name)s, %(owner_id)s, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
