@@ -279,6 +279,8 @@ WEBHOOK_GIVE_UP_S = 24 * 3_600.0  # after which a delivery isn't retried
 WEBHOOK_DISABLED_AFTER_S = 3 * 24 * 3_600.0  # without a success
 WEBHOOK_PENDING = 10_000  # deliveries that wait for one webhook
 WEBHOOK_LOG_DAYS = 7
+CHAT_HOLD_S = 60.0  # after a message, in which equal failures wait for the next one
+CHAT_INSTANCES_NAMED = 3  # in a message about several
 
 # Instances and schedules.
 DESTROY_INTERVAL_DEFAULT_MS = 3_600_000

@@ -5,12 +5,13 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from launchbay.auth.secret_key import read_secret_key
+from launchbay.clock import from_ms
 from launchbay.engine.chat_messages import message
 from launchbay.engine.retention import Cleaner
 from launchbay.usecases.sealing import seal_webhook_url
@@ -588,6 +589,125 @@ async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
     assert attachment["content"]["actions"] == [
         {"type": "Action.OpenUrl", "title": "Open in the console", "url": job_link}
     ]
+
+
+async def chat(api: Api, receiver: LoopbackServer, form: str = "slack") -> str:
+    receiver.routes["/chat"] = answer(204)
+    body = {"url": receiver.url("/chat"), "events": ["job"], "secret": SECRET, "format": form}
+    webhook: str = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    return webhook
+
+
+def messages(receiver: LoopbackServer) -> list[list[str]]:
+    """Return the lines of what a chat was sent."""
+    return [json.loads(each.body)["text"].splitlines() for each in receiver.received if each.target == "/chat"]
+
+
+async def end_of_hold(api: Api, webhook: str) -> None:
+    """Let the time end in which equal failures wait."""
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE webhook_failures SET until = now() WHERE webhook_id = %s", [webhook])
+        await connection.execute(
+            "UPDATE webhook_deliveries SET next_at = now() WHERE webhook_id = %s AND attempts = 0", [webhook]
+        )
+
+
+async def fail_many(api: Api, application: str, names: Sequence[str]) -> None:
+    for name in names:
+        await api.settled(await api.launch(application, instanceName=name))
+
+
+async def held(api: Api, webhook: str, count: int) -> list[Any] | None:
+    rows = [row for row in await deliveries(api, webhook) if row["status"] == "pending" and row["attempts"] == 0]
+    joined = [row for row in rows if row["joinedTo"]]
+    return rows if len(rows) == count and len(joined) == count - 1 else None
+
+
+@pytest.mark.slow  # twenty launches
+async def test_equal_failures_are_one_message_of_a_chat_at_once_and_one_that_counts_the_others(
+    api: Api, receiver: LoopbackServer, hook: str
+) -> None:
+    webhook = await chat(api, receiver)
+    application = await api.application(FAILING_EARLY)
+    await fail_many(api, application, ["Elsa 1"])
+    await until(lambda: messages(receiver))
+    await fail_many(api, application, [f"Elsa {number}" for number in range(2, 21)])
+    rows = await until(lambda: held(api, webhook, 19))
+    assert [lines[0] for lines in messages(receiver)] == ["Job 'launch' of instance 'Elsa 1' failed."]
+    await end_of_hold(api, webhook)
+    await until(lambda: len(messages(receiver)) == 2)
+    first, last = (f"{from_ms(read(row['createdAt'] for row in rows)):%H:%M}" for read in (min, max))
+    said = messages(receiver)[1]
+    assert said[0].startswith(f"19 more jobs 'launch' failed in the same way, first at {first}:")
+    assert f", last at {last}:" in said[0]
+    assert said[0].endswith(" UTC: 'Elsa 2', 'Elsa 3', 'Elsa 4' and 16 more.")
+    assert said[1] == messages(receiver)[0][1], "the error"
+
+    async def finished() -> bool:
+        return {row["status"] for row in await deliveries(api, webhook)} == {"delivered"}
+
+    await until(finished)
+
+    def failed() -> set[str]:
+        events = [json.loads(each.body) for each in receiver.received if each.target == "/hook"]
+        return {event["instanceName"] for event in events if event["event"] == "job"}
+
+    await until(lambda: len(failed()) == 20)  # programs get each event
+    await fail_many(api, application, ["Elsa 21"])
+    await until(lambda: held(api, webhook, 1))
+    assert len(messages(receiver)) == 2, "the second message holds back others too"
+    await end_of_hold(api, webhook)
+    await until(lambda: len(messages(receiver)) == 3)
+    assert messages(receiver)[2][0] == "Job 'launch' of instance 'Elsa 21' failed.", "one alone is said as ever"
+    await api.delete(f"webhooks/{webhook}")
+
+
+@pytest.mark.slow  # launches, and waits for the sender
+async def test_another_failure_and_each_success_are_messages_of_their_own(api: Api, receiver: LoopbackServer) -> None:
+    webhook = await chat(api, receiver)
+    other = "launch: {steps: [{other: {action: restcall, parameters: {command: 'http://127.0.0.1:1/'}}}]}"
+    await fail_many(api, await api.application(FAILING_EARLY), ["Elsa"])
+    await fail_many(api, await api.application(other), ["Anna"])
+    fine = await api.application("launch: {steps: []}")
+    await fail_many(api, fine, ["Olaf", "Sven"])
+    await until(lambda: len(messages(receiver)) == 4)
+    assert {lines[0] for lines in messages(receiver)} == {
+        "Job 'launch' of instance 'Elsa' failed.",
+        "Job 'launch' of instance 'Anna' failed.",
+        "Job 'launch' of instance 'Olaf' succeeded.",
+        "Job 'launch' of instance 'Sven' succeeded.",
+    }
+    await api.delete(f"webhooks/{webhook}")
+
+
+@pytest.mark.slow  # launches, and waits for the sender
+async def test_a_message_that_counts_others_is_lost_neither_by_its_receiver_nor_by_a_change_of_the_webhook(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    webhook = await chat(api, receiver)
+    application = await api.application(FAILING_EARLY)
+    await fail_many(api, application, ["Elsa"])
+    await until(lambda: messages(receiver))
+    await fail_many(api, application, ["Anna", "Olaf", "Sven"])
+    await until(lambda: held(api, webhook, 3))
+    receiver.routes["/chat"] = answer(500)
+    await end_of_hold(api, webhook)
+    await until(lambda: len(messages(receiver)) >= 3)
+    assert {row["status"] for row in await deliveries(api, webhook)} == {"pending", "delivered"}
+    receiver.routes["/chat"] = answer(204)
+
+    async def finished() -> bool:
+        return {row["status"] for row in await deliveries(api, webhook)} == {"delivered"}
+
+    await until(finished)
+    assert {lines[0][:12] for lines in messages(receiver)[1:]} == {"3 more jobs "}, "each attempt says the same"
+    await fail_many(api, application, ["Kristoff", "Hans"])
+    await until(lambda: held(api, webhook, 2))
+    receiver.received.clear()
+    accepted(await api.put(f"webhooks/{webhook}", {"format": "json"}))
+    await until(lambda: len(receiver.received) == 2)
+    assert {json.loads(each.body)["instanceName"] for each in receiver.received} == {"Kristoff", "Hans"}
+    await api.delete(f"webhooks/{webhook}")
 
 
 async def test_a_status_event_names_the_job_and_its_error_with_secrets_covered(

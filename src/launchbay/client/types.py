@@ -1968,7 +1968,9 @@ class CreatedWebhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded."""
+    """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded. `joinedTo` is the
+    delivery of a chat's message that counts this equal failure.
+    """
 
     id: str
     event: str
@@ -1979,6 +1981,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
     last_status: int | None
     last_error: str | None
+    joined_to: str | None
 
 
 class SentDelivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1993,6 +1996,7 @@ class SentDelivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
     last_status: int | None
     last_error: str | None
+    joined_to: str | None
     body: dict[str, Any]
 
 

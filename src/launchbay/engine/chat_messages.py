@@ -1,10 +1,15 @@
 """Events of webhooks as messages of Slack and Microsoft Teams.
 
-Slack takes `text` with its own markup, Teams an Adaptive Card: both show a sentence, an error and a link.
+Slack takes `text` with its own markup, Teams an Adaptive Card: both show a sentence, an error and a link. People read
+them, so equal failures share a message. Programs, which take `json`, get each event.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from launchbay import limits
+from launchbay.clock import from_ms
+from launchbay.model.failures import Reason, failure_id, shared_reason
 
 _SLACK_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _LINK_TEXT = "Open in the console"
@@ -13,13 +18,65 @@ _LINK_TEXT = "Open in the console"
 def message(form: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the body of a request in a format: the event itself for `json`."""
     if form == "slack":
-        return {"text": "\n".join([*(line.translate(_SLACK_MARKUP) for line in _lines(event)), *_slack_link(event)])}
+        lines = [line.translate(_SLACK_MARKUP) for line in _said(event)]
+        return {"text": "\n".join([*lines, *_slack_link(event)])}
     if form == "teams":
         return {
             "type": "message",
             "attachments": [{"contentType": "application/vnd.microsoft.card.adaptive", "content": _card(event)}],
         }
     return event
+
+
+def failure_of(event: Mapping[str, Any]) -> str | None:
+    """Return the ID that an event shares with equal failures.
+
+    None if it is about no failed job or instance.
+    """
+    kind, job = event["event"], event.get("job") or {}
+    if kind not in ("job", "status") or (job if kind == "job" else event).get("status") != "Failed":
+        return None
+    reason = shared_reason(job.get("errorMessage") or "", [event.get("instanceName") or ""])
+    return failure_id(Reason(f"{kind} {job.get('name')} {reason.place}", reason.text))
+
+
+def counted(event: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an event with the facts of its equal failures.
+
+    They are `failures`: the count, the first and last time, and the names of some instances.
+    """
+    events = [event, *others]
+    times = [each["at"] for each in events]
+    names = list(dict.fromkeys(each["instanceName"] for each in events))
+    return {
+        **event,
+        "failures": {
+            "count": len(events),
+            "first": min(times),
+            "last": max(times),
+            "instances": names[: limits.CHAT_INSTANCES_NAMED],
+            "unnamed": len(names[limits.CHAT_INSTANCES_NAMED :]),
+        },
+    }
+
+
+def _failure_lines(event: Mapping[str, Any]) -> list[str]:
+    """Return what several equal failures are, and the error of one."""
+    failures, job = event["failures"], event.get("job") or {}
+    first, last = (f"{from_ms(failures[name]):%H:%M:%S}" for name in ("first", "last"))
+    when = f"at {first}" if first == last else f"first at {first}, last at {last}"
+    names = ", ".join(f"'{name}'" for name in failures["instances"])
+    unnamed = f" and {failures['unnamed']} more" if failures["unnamed"] else ""
+    what = "instances failed" if event["event"] == "status" else f"jobs '{job.get('name')}' failed"
+    error = job.get("errorMessage")
+    return [
+        f"{failures['count']} more {what} in the same way, {when} UTC: {names}{unnamed}.",
+        *([error] if error else []),
+    ]
+
+
+def _said(event: Mapping[str, Any]) -> list[str]:
+    return _failure_lines(event) if "failures" in event else _lines(event)
 
 
 def _lines(event: Mapping[str, Any]) -> list[str]:
@@ -56,7 +113,13 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
 
 
 def _link(event: Mapping[str, Any]) -> str | None:
-    """Return the address of the event's job, or of its instance."""
+    """Return the address of the event's job, or of its instance.
+
+    Several failures are on the overview.
+    """
+    if "failures" in event:
+        overview: str | None = event["link"]
+        return overview
     link: str | None = (event.get("job") or {}).get("link") or event["link"]
     return link
 
@@ -66,7 +129,7 @@ def _slack_link(event: Mapping[str, Any]) -> list[str]:
 
 
 def _card(event: Mapping[str, Any]) -> dict[str, Any]:
-    first, *others = _lines(event)
+    first, *others = _said(event)
     blocks = [{"type": "TextBlock", "text": first, "wrap": True, "weight": "bolder"}]
     blocks += [{"type": "TextBlock", "text": text, "wrap": True} for text in others]
     link = _link(event)

@@ -190,6 +190,7 @@ class Cleaner:
             old_deliveries = await webhooks.delete_old_deliveries(
                 connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH_ROWS
             )
+            await webhooks.delete_old_failures(connection, days=limits.WEBHOOK_LOG_DAYS)
             old_tokens = await users.delete_expired_refresh_tokens(connection, count=CLEANER_BATCH_ROWS)
             ended_tokens = await access_tokens.delete_expired(connection, count=CLEANER_BATCH_ROWS)
             old_attempts = max(

@@ -7,7 +7,7 @@ delivery whose sender died is sent again. A receiver may get it twice or out of 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -19,12 +19,13 @@ from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.chat_messages import message
+from launchbay.engine.chat_messages import counted, failure_of, message
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import EgressFailed, Unavailable
 from launchbay.model.redaction import Redactor
 from launchbay.runtime.contract import JobRun
 from launchbay.store import webhooks as store
+from launchbay.store.connection import BoundedConnection
 from launchbay.store.database import Database
 from launchbay.store.webhooks import ClaimedRow, secret_purpose, signature, url_purpose
 
@@ -73,17 +74,18 @@ class WebhookSender:
         # Other webhooks must not wait for the running requests of a slow one.
         requests = Counter(self._in_flight.values())
         busy = [webhook_id for webhook_id, count in requests.items() if count >= limits.WEBHOOK_AT_ONCE]
-        async with self._database.connection() as connection:
+        async with self._database.transaction() as connection:
             claimed = await store.claim(connection, each=limits.WEBHOOK_AT_ONCE, busy=busy, count=room, lease_s=LEASE_S)
-            bodies = [msgspec.json.decode(row.body) for row in claimed]
-            instance_ids = list({body["instance"] for body in bodies if body.get("instance") is not None})
+            bodies = {row.id: msgspec.json.decode(row.body) for row in claimed}
+            sent = await _grouped(connection, claimed, bodies)
+            instance_ids = list({body["instance"] for body in bodies.values() if body.get("instance") is not None})
             known = (
                 {row.id: row for row in await store.list_secrets_by_organization(connection, instance_ids=instance_ids)}
                 if bodies
                 else {}
             )
-        for row, body in zip(claimed, bodies, strict=True):
-            given = known.get(body.get("instance"))
+        for row, body in sent:
+            given = known.get(body.get("instance") or "")
             documents = () if given is None else (given.parameters, given.environment_view)
             redactor = Redactor([msgspec.json.decode(document) for document in documents])
             task = asyncio.create_task(self._deliver(row, self._shown(row, body, redactor)), name="webhook")
@@ -96,7 +98,7 @@ class WebhookSender:
         path = _console_path(body)
         link = f"{self._base_url}/console/{path}" if self._base_url and path else None
         shown = {**redactor.value({"id": row.id, **body}), "link": link}
-        if body.get("job") is not None:
+        if body.get("job") is not None and "failures" not in body:
             job_link = None if link is None else f"{link}/jobs/{body['job']['id']}"
             shown["job"] = {**shown["job"], "link": job_link}
         return shown
@@ -180,8 +182,53 @@ class WebhookSender:
                 log.warning("webhook.disabled", webhook=webhook_id)
 
 
+async def _grouped(
+    connection: BoundedConnection, claimed: Sequence[ClaimedRow], bodies: Mapping[str, dict[str, Any]]
+) -> list[tuple[ClaimedRow, dict[str, Any]]]:
+    """Return what is sent now, with its events.
+
+    Of equal failures for a chat, that is the first one. Those of the time after it are held, and their first one
+    becomes the message that counts them all. A message counts what it counted at its first attempt.
+    """
+    sent: list[tuple[ClaimedRow, dict[str, Any]]] = []
+    failures = {row.id: failure_of(bodies[row.id]) for row in claimed if row.format != "json"}
+    # In one order, so that two processes never wait for each other.
+    for row in sorted(claimed, key=lambda row: (row.webhook_id, failures.get(row.id) or "", row.created_at, row.id)):
+        body, failure = bodies[row.id], failures.get(row.id)
+        if failure is None or await _is_sent(connection, row, failure):
+            joined = [] if failure is None else await store.list_joined(connection, delivery_id=row.id)
+            sent.append((row, counted(body, [msgspec.json.decode(each) for each in joined]) if joined else body))
+    return sent
+
+
+async def _is_sent(connection: BoundedConnection, row: ClaimedRow, failure: str) -> bool:
+    """Return whether a claimed failure is a message now; otherwise hold it."""
+    known = await store.lock_failure(connection, webhook_id=row.webhook_id, failure=failure)
+    if known is None:
+        raise AssertionError("an INSERT returns its row")
+    is_follow_up = known.follow_up_id == row.id
+    if row.failure is not None and row.joined_to is None and not is_follow_up:
+        return True  # another attempt
+    if is_follow_up or not (known.is_held or known.follow_up_id):
+        await store.begin_message(
+            connection, webhook_id=row.webhook_id, failure=failure, delivery_id=row.id, hold_s=limits.CHAT_HOLD_S
+        )
+        return True
+    await store.hold(
+        connection,
+        webhook_id=row.webhook_id,
+        failure=failure,
+        delivery_id=row.id,
+        joined_to=known.follow_up_id,
+        until=known.until,
+    )
+    return False
+
+
 def _console_path(body: Mapping[str, Any]) -> str | None:
     """Return the path of an event's subject below `/console/`; a test has none."""
+    if "failures" in body:
+        return f"organizations/{body['organization']}"
     match body["event"]:
         case "changeSet":
             return f"organizations/{body['organization']}/changes/{body['changeSet']['id']}"

@@ -30,7 +30,8 @@ class WebhookRow(NamedTuple):
 class DeliveryRow(NamedTuple):
     """A delivery in the log.
 
-    `next_at` is set while it is pending, and the instance if the event has one.
+    `next_at` is set while it is pending, and the instance if the event has one. `joined_to` is the delivery whose
+    message counts this one.
     """
 
     id: str
@@ -42,6 +43,7 @@ class DeliveryRow(NamedTuple):
     finished_at: datetime | None
     last_status: int | None
     last_error: str | None
+    joined_to: str | None
     instance_id: str | None
     instance_name: str | None
 
@@ -58,6 +60,7 @@ class DeliveryDetail(NamedTuple):
     finished_at: datetime | None
     last_status: int | None
     last_error: str | None
+    joined_to: str | None
     body: str
 
 
@@ -75,7 +78,10 @@ class DeliveryCounts(NamedTuple):
 
 
 class ClaimedRow(NamedTuple):
-    """A delivery claimed for an attempt. `attempts` identifies the claim."""
+    """A delivery claimed for an attempt. `attempts` identifies the claim.
+
+    `failure` is set once it was compared with others, `joined_to` if the message that counts it was given up.
+    """
 
     id: str
     webhook_id: str
@@ -86,6 +92,19 @@ class ClaimedRow(NamedTuple):
     sealed_url: bytes
     secret: bytes
     format: str
+    failure: str | None
+    joined_to: str | None
+
+
+class FailureRow(NamedTuple):
+    """Equal failures of a webhook.
+
+    `is_held`: the last message was sent lately, so the next one waits `until` then. `follow_up_id` is its delivery.
+    """
+
+    until: datetime
+    is_held: bool
+    follow_up_id: str | None
 
 
 class DisabledRow(NamedTuple):
@@ -111,6 +130,7 @@ insert = _sql.change("insert")
 update = _sql.change("update")
 delete = _sql.change("delete")
 delete_pending = _sql.change("delete_pending")
+separate = _sql.change("separate")
 list_deliveries = _sql.rows("list_deliveries", DeliveryRow)
 get_delivery = _sql.row("get_delivery", DeliveryDetail)
 insert_test = _sql.change("insert_test")
@@ -119,6 +139,11 @@ count_deliveries = _sql.rows("count_deliveries", DeliveryCounts)
 insert_notifications = _sql.value("insert_notifications", int)
 list_due = _sql.column("list_due", str)
 claim = _sql.rows("claim", ClaimedRow)
+lock_failure = _sql.row("lock_failure", FailureRow)
+begin_message = _sql.change("begin_message")
+hold = _sql.change("hold")
+list_joined = _sql.column("list_joined", str)
+delete_old_failures = _sql.change("delete_old_failures")
 mark_delivered = _sql.change("mark_delivered")
 list_secrets_by_organization = _sql.rows("list_secrets_by_organization", SecretsRow)
 delete_excess = _sql.change("delete_excess")

@@ -113,6 +113,8 @@ async def update_webhook(
         )
         if enabled is False:
             await store.delete_pending(work.connection, webhook_id=row.id, reason=_DISABLED_BY_USER)
+        if form == "json" and row.format != "json":
+            await store.separate(work.connection, webhook_id=row.id)
         after: dict[str, Any] = {} if new_url is None else _shown_of_url(ctx.app, new_url)
         changed = {"events": wanted, "enabled": enabled, "format": form, "secret": secret and work.fingerprint(secret)}
         after.update({name: value for name, value in changed.items() if value is not None})

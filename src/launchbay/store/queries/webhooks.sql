@@ -33,9 +33,15 @@ DELETE FROM webhooks WHERE id = %(webhook_id)s;
 UPDATE webhook_deliveries SET status = 'failed', finished_at = now(), last_error = coalesce(last_error, %(reason)s)
 WHERE webhook_id = %(webhook_id)s AND status = 'pending';
 
+-- name: separate
+-- A webhook of programs gets each event by itself, also those that waited for one message.
+UPDATE webhook_deliveries SET joined_to = NULL, failure = NULL, next_at = now()
+WHERE webhook_id = %(webhook_id)s AND status = 'pending'
+  AND (joined_to IS NOT NULL OR id IN (SELECT follow_up_id FROM webhook_failures WHERE webhook_id = %(webhook_id)s));
+
 -- name: list_deliveries
 -- Deliveries of a webhook, the newest first, those after the one with the id `after`.
-SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error,
+SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error, joined_to,
        body::json ->> 'instance' AS instance_id, body::json ->> 'instanceName' AS instance_name
 FROM webhook_deliveries
 WHERE webhook_id = %(webhook_id)s
@@ -45,7 +51,7 @@ ORDER BY created_at DESC, id DESC LIMIT %(count)s;
 
 -- name: get_delivery
 -- A delivery with what is sent, secrets included.
-SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error,
+SELECT id, event, status, attempts, created_at, CASE WHEN status = 'pending' THEN next_at END AS next_at, finished_at, last_status, last_error, joined_to,
        body
 FROM webhook_deliveries WHERE webhook_id = %(webhook_id)s AND id = %(delivery_id)s;
 
@@ -55,7 +61,7 @@ INSERT INTO webhook_deliveries (id, webhook_id, event, body) VALUES (%(delivery_
 -- name: retry
 -- Sends failed deliveries again, all of them or one; answers how many.
 WITH retried AS (
-    UPDATE webhook_deliveries SET status = 'pending', next_at = now(), finished_at = NULL
+    UPDATE webhook_deliveries SET status = 'pending', next_at = now(), finished_at = NULL, failure = NULL, joined_to = NULL
     WHERE webhook_id = %(webhook_id)s AND status = 'failed' AND (%(delivery_id)s::text IS NULL OR id = %(delivery_id)s)
     RETURNING id
 )
@@ -110,6 +116,9 @@ WITH due AS (
     FROM webhooks CROSS JOIN LATERAL (
         SELECT id FROM webhook_deliveries
         WHERE webhook_id = webhooks.id AND status = 'pending' AND next_at <= now()
+          -- What another delivery's message counts goes with it, or alone if that one was given up.
+          AND (joined_to IS NULL OR NOT EXISTS (
+              SELECT FROM webhook_deliveries AS message WHERE message.id = webhook_deliveries.joined_to AND message.status = 'pending'))
         ORDER BY next_at LIMIT %(each)s FOR UPDATE SKIP LOCKED
     ) AS delivery
     WHERE webhooks.enabled AND webhooks.id <> ALL (%(busy)s::text[])
@@ -119,26 +128,68 @@ UPDATE webhook_deliveries AS delivery
 SET attempts = attempts + 1, next_at = now() + %(lease_s)s * interval '1 second'
 FROM due, webhooks WHERE delivery.id = due.id AND webhooks.id = delivery.webhook_id
 RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.sealed_url,
-          webhooks.secret, webhooks.format;
+          webhooks.secret, webhooks.format, delivery.failure, delivery.joined_to;
+
+-- name: lock_failure
+-- Locks equal failures of a webhook until the end of the transaction, so that one process at a time decides which message says them.
+-- Answers since when the next message may be sent, and the delivery that will be it.
+INSERT INTO webhook_failures AS known (webhook_id, failure, until) VALUES (%(webhook_id)s, %(failure)s, now())
+ON CONFLICT (webhook_id, failure) DO UPDATE SET failure = known.failure
+RETURNING until, until > now() AS is_held, (
+    SELECT id FROM webhook_deliveries WHERE id = known.follow_up_id AND status = 'pending'
+) AS follow_up_id;
+
+-- name: begin_message
+-- A claimed delivery becomes a message at once, and equal failures wait from now on.
+WITH message AS (
+    UPDATE webhook_deliveries SET failure = %(failure)s, joined_to = NULL WHERE id = %(delivery_id)s
+)
+UPDATE webhook_failures SET until = now() + %(hold_s)s * interval '1 second', follow_up_id = NULL
+WHERE webhook_id = %(webhook_id)s AND failure = %(failure)s;
+
+-- name: hold
+-- Gives a claimed delivery back until a time: `joined_to` counts it, or it is the next message itself.
+WITH held AS (
+    UPDATE webhook_deliveries
+    SET attempts = attempts - 1, next_at = %(until)s, failure = %(failure)s, joined_to = %(joined_to)s WHERE id = %(delivery_id)s
+)
+UPDATE webhook_failures SET follow_up_id = coalesce(%(joined_to)s, %(delivery_id)s)
+WHERE webhook_id = %(webhook_id)s AND failure = %(failure)s;
+
+-- name: list_joined
+-- What a message counts besides its own event, the first one first.
+SELECT body FROM webhook_deliveries WHERE joined_to = %(delivery_id)s AND status = 'pending' ORDER BY created_at, id;
+
+-- name: delete_old_failures
+-- Failures of which no message was sent lately.
+DELETE FROM webhook_failures WHERE until < now() - %(days)s * interval '1 day';
 
 -- name: mark_delivered
 WITH delivery AS (
     UPDATE webhook_deliveries SET status = 'delivered', finished_at = now(), last_status = %(last_status)s, last_error = NULL
     WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
     RETURNING webhook_id
+), joined AS (
+    UPDATE webhook_deliveries SET status = 'delivered', finished_at = now(), last_status = %(last_status)s, last_error = NULL
+    WHERE joined_to = %(delivery_id)s AND status = 'pending' AND EXISTS (SELECT FROM delivery)
 )
 UPDATE webhooks SET failing_since = NULL FROM delivery
 WHERE webhooks.id = delivery.webhook_id AND webhooks.failing_since IS NOT NULL;
 
 -- name: mark_failed
--- An attempt that failed: the next one, or none after so long. Answers since when the webhook has been failing.
+-- An attempt that failed: the next one, or none after so long. What its message counts goes with it, and is due after it.
+-- Answers since when the webhook has been failing.
 WITH delivery AS (
     UPDATE webhook_deliveries
     SET last_status = %(last_status)s, last_error = %(last_error)s, next_at = now() + %(pause_s)s * interval '1 second',
         status = CASE WHEN created_at < now() - %(give_up_s)s * interval '1 second' THEN 'failed' ELSE status END,
         finished_at = CASE WHEN created_at < now() - %(give_up_s)s * interval '1 second' THEN now() END
     WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
-    RETURNING webhook_id
+    RETURNING webhook_id, status, finished_at, next_at
+), joined AS (
+    UPDATE webhook_deliveries AS other
+    SET last_status = %(last_status)s, last_error = %(last_error)s, status = delivery.status, finished_at = delivery.finished_at, next_at = delivery.next_at
+    FROM delivery WHERE other.joined_to = %(delivery_id)s AND other.status = 'pending'
 )
 UPDATE webhooks SET failing_since = coalesce(failing_since, now()) FROM delivery WHERE webhooks.id = delivery.webhook_id
 RETURNING extract(epoch FROM now() - failing_since)::double precision;

@@ -84,7 +84,10 @@ class Retried(msgspec.Struct):
 
 
 class Delivery(msgspec.Struct):
-    """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded."""
+    """A delivery; `nextAt` is set while it is pending, `lastStatus` after the receiver responded.
+
+    `joinedTo` is the delivery of a chat's message that counts this equal failure.
+    """
 
     id: str
     event: str
@@ -95,6 +98,7 @@ class Delivery(msgspec.Struct):
     finishedAt: int | None
     lastStatus: int | None
     lastError: str | None
+    joinedTo: str | None
 
 
 class SentDelivery(Delivery):
@@ -231,4 +235,5 @@ def _fields(row: DeliveryRow | DeliveryDetail) -> dict[str, Any]:
         "finishedAt": optional_ms(row.finished_at),
         "lastStatus": row.last_status,
         "lastError": row.last_error,
+        "joinedTo": row.joined_to,
     }
