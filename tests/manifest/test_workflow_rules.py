@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchbay.actions.approval import Approval
 from launchbay.actions.contract import ActionParameter
 from launchbay.actions.provision import Provision
 from launchbay.actions.registry import BUILT_IN
@@ -187,6 +188,7 @@ class Shape:
 
 
 KNOWN = {
+    "approval": Approval(),
     "wait": Shape({"delay": ActionParameter("", required=True, check=parse_duration_s)}, {}),
     "restcall": Shape(
         {
@@ -223,6 +225,7 @@ def mistypes(steps: str) -> list[tuple[str, str]]:
         ("action: restcall, parameters: {command: [x]}", "WrongStepParameter", "Parameter 'command'"),
         ("action: restcall, parameters: {command: x, expected: [many]}", "WrongStepParameter", "Parameter 'expected'"),
         ("action: restcall, parameters: {command: x}, output: {x: contnt}", "UnknownOutput", "Did you mean 'content'?"),
+        ("action: approval, parameters: {who: Ann}", "MissingStepParameter", "'approval' needs the parameter 'text'"),
         ("action: run, parameters: {roles: [web]}", "UnknownMachineRole", "machines of the role 'web'"),
     ],
 )
@@ -253,6 +256,7 @@ def test_jump_hosts_that_lead_nowhere_are_a_warning_at_their_place(jump: str, pl
         "[{a: {action: wait, parameters: {delay: 2 minutes, retryCount: 2, ignoreFail: true}}}]",
         "[{a: {action: restcall, parameters: {command: x, expected: 200}, output: {x: status}}}]",
         "[{a: {action: restcall, parameters: {command: x, expected: ['{$.size}', '201']}}}]",
+        "[{a: {action: approval, parameters: {message: Go on?}}}, {b: {action: approval, parameters: {text: Go?}}}]",
         "[{a: {action: make}}, {b: {action: run, parameters: {roles: [default]}}}]",
         "[{a: {action: make, parameters: {roleName: web}}}, {b: {action: run, parameters: {roles: web}}}]",
         "[{a: {action: make, parameters: {roleName: 'n{$.size}'}}}, {b: {action: run, parameters: {roles: [any]}}}]",

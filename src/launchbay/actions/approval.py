@@ -26,7 +26,7 @@ class Approval(ActionDefaults):
 
     name = "approval"
     parameters: Mapping[str, ActionParameter] = {
-        "text": ActionParameter("The question for people.", type="string", required=True),
+        "text": ActionParameter("The question for people.", type="string", required=True, other_name="message"),
         "message": ActionParameter("Another name for text.", type="string"),
         "who": ActionParameter(
             "A permission or role that is required in addition to ApproveInstanceWorkflow.",

@@ -30,6 +30,7 @@ class ActionParameter:
     description: str
     type: str | None = None  # a type of the manifest language, such as `map<string,string>`; None accepts any
     required: bool = False
+    other_name: str | None = None  # of a parameter that is as good; only one of both is required
     check: Callable[[Any], object] | None = None  # raises ValueError for a wrong value, beyond the type
     needs_value: bool = False  # an expression without a value fails the step, because the default does something else
     is_choice: bool = False  # null and "" fail the step (`refuse_no_choice`), because without it the step does more

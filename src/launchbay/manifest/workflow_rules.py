@@ -98,6 +98,10 @@ class ParameterShape(Protocol):
         """Whether the action fails without it."""
 
     @property
+    def other_name(self) -> str | None:
+        """The name of a parameter that is as good."""
+
+    @property
     def check(self) -> Callable[[Any], object] | None:
         """What raises `ValueError` for a wrong value, beyond the type."""
 
@@ -166,7 +170,7 @@ class ActionRules:
         for name, parameter in known.items():
             node = written.get(name)
             if node is None:
-                if parameter.required:
+                if parameter.required and parameter.other_name not in written:
                     message = f"Action '{action.text}' needs the parameter '{name}'."
                     findings.warning("MissingStepParameter", message, action)
             elif (problem := _problem(parameter, node)) is not None:
