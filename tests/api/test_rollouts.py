@@ -314,6 +314,20 @@ async def test_a_wrong_status_of_instances_names_the_right_ones(own: Api) -> Non
     assert accepted(await own.get(f"rollouts/{begun['id']}/instances", status="Lost")) == []
 
 
+async def test_a_health_check_that_needs_an_argument_is_refused_before_it_runs(own: Api) -> None:
+    application, _ = await shops(own, 1)
+    demanding = shop(3).replace("check: receive-command()", "check: receive-command(int depth)")
+    accepted(await own.put_yaml(f"applications/{application}/manifest", demanding))
+    path = f"organizations/{own.organization}/rollouts"
+    body = {"applicationId": application, "version": 4, "healthWorkflow": "actions.check"}
+    told = refused(await own.post(path, body), 400, "MissingParameter")
+    assert "healthWorkflow: workflow actions.check requires the parameter 'depth' (int)" in told
+    # A default is a value, as one that a run has returned.
+    relaxed = demanding.replace("check: {steps:", "check: {parameters: [{depth: {default: 1}}], steps:")
+    accepted(await own.put_yaml(f"applications/{application}/manifest", relaxed))
+    accepted(await own.post(path, {**body, "version": 5}))
+
+
 async def test_a_stopped_roll_out_begins_nothing(own: Api) -> None:
     application, made = await shops(own, 3, triggered="600")
     begun = await begin(own, application, maxParallel=1)

@@ -44,7 +44,7 @@ from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances
 from launchbay.usecases.launch import ignored_by_launch, launch, plan_launch_tree
 from launchbay.usecases.turns import Turns
-from launchbay.usecases.workflows import for_running, missing_arguments, run_workflow
+from launchbay.usecases.workflows import check_required, for_running, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -277,7 +277,7 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
     manifest = await work.manifest(record.application_id, record.version)
     plan_run(manifest, workflow, doing.parameters, InstanceStatus.RUNNING)
     work.warn(ignored_parameters(manifest, workflow, doing.parameters))
-    work.warn(await missing_arguments(work, record, manifest, workflow, doing.parameters))
+    await check_required(work, record, manifest, workflow, doing.parameters)
     return record.application_id
 
 

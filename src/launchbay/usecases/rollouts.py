@@ -23,7 +23,7 @@ from launchbay.ids import new_id
 from launchbay.model.job import Cause
 from launchbay.model.redaction import masked_message
 from launchbay.model.waits import turns_message
-from launchbay.planning import available_workflows
+from launchbay.planning import available_workflows, required_arguments
 from launchbay.store import organizations
 from launchbay.store import rollouts as store
 from launchbay.store.applications import Application
@@ -49,12 +49,13 @@ from launchbay.usecases.launch import validate_version
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.turns import Turns
-from launchbay.usecases.workflows import run_workflow
+from launchbay.usecases.workflows import required_by_command, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
 RUNNING, WAITING, STOPPED, FINISHED = "Running", "Waiting", "Stopped", "Finished"
 RETURNING, RETURNED = "Returning", "Returned"
+_INSTANCES_CHECKED = 100  # for arguments of the health check
 _CONTROLS = {
     "stop": frozenset({RUNNING, WAITING}),
     "continue": frozenset({STOPPED, WAITING}),
@@ -188,7 +189,11 @@ async def _choose(
     if request.ids is not None and strangers:
         raise BadRequest(f"{strangers[0]!r} is an instance of another application.", code="ForeignInstance")
     rows = [row for row in rows if row.application_id == application.id and row.version != version]
-    return application, version, [(row, _refusal(work, organization_id, row)) async for row in in_slices(rows)]
+    chosen = [(row, _refusal(work, organization_id, row)) async for row in in_slices(rows)]
+    if request.health_workflow is not None:
+        changed = [row for row, refusal in chosen if refusal is None]
+        await _check_arguments(work, application.id, version, request.health_workflow, changed)
+    return application, version, chosen
 
 
 async def _check_workflow(work: Work, application_id: str, version: int, workflow: str | None) -> None:
@@ -199,6 +204,30 @@ async def _check_workflow(work: Work, application_id: str, version: int, workflo
         raise BadRequest(
             f"Version {version} has no command {workflow[:80]!r}. Workflows: {names}.", code="UnknownWorkflow"
         )
+
+
+async def _check_arguments(
+    work: Work, application_id: str, version: int, workflow: str, rows: Sequence[FleetRow]
+) -> None:
+    """Raise BadRequest for a health check that needs an argument in one of the first instances.
+
+    Each instance may have values of its own for it.
+    """
+    manifest = await work.manifest(application_id, version)
+    if not required_arguments(manifest, workflow, "{}", {}):
+        return
+    for row in rows[:_INSTANCES_CHECKED]:
+        record = await work.lookup.instance(row.id or "", Permission.READ)
+        required = await required_by_command(work, record, manifest, workflow)
+        if required:
+            name, wanted = next(iter(required.items()))
+            typed = f" ({wanted})" if wanted else ""
+            raise BadRequest(
+                f"healthWorkflow: workflow {workflow} requires the parameter '{name}'{typed} in the instance "
+                f"{row.name!r}, and a roll-out gives it none.",
+                f"Choose a workflow without arguments, or give '{name}' a default in the manifest.",
+                code="MissingParameter",
+            )
 
 
 def _refusal(work: Work, organization_id: str, row: FleetRow) -> str | None:

@@ -175,8 +175,9 @@ async def _commands(work: Work, record: InstanceRecord, rules: SleepRules) -> tu
     for command in (rules.stop, rules.start):
         if command not in manifest.commands:
             raise _cannot(f"It can't sleep: its manifest has no workflow {command!r}.")
-        if await required_by_command(work, record, manifest, command):
-            raise _cannot(f"It can't sleep: its workflow {command!r} needs arguments.")
+        required = await required_by_command(work, record, manifest, command)
+        if required:
+            raise _cannot(f"It can't sleep: its workflow {command!r} requires the parameter '{next(iter(required))}'.")
     return rules.stop, rules.start
 
 

@@ -283,7 +283,7 @@ async def _schedule(
             raise _gone(record)
         manifest = await work.manifest(record.application_id, record.version)
         plan_run(manifest, workflow, parameters, InstanceStatus.RUNNING)
-        await _check_required(work, record, manifest, workflow, parameters)
+        await check_required(work, record, manifest, workflow, parameters)
         await _check_users(work, record, workflow, parameters)
         work.warn(ignored_parameters(manifest, workflow, parameters))
         await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
@@ -333,7 +333,7 @@ async def reschedule_workflow(
         if parameters is not None and not found.is_of_manifest:
             manifest = await work.manifest(record.application_id, record.version)
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
-            await _check_required(work, record, manifest, found.workflow, parameters)
+            await check_required(work, record, manifest, found.workflow, parameters)
             work.warn(ignored_parameters(manifest, found.workflow, parameters))
         moved = await store.reschedule(
             work.connection,
@@ -436,9 +436,10 @@ async def missing_arguments(
     ]
 
 
-async def _check_required(
+async def check_required(
     work: Work, record: InstanceRecord, manifest: CompiledManifest, workflow: str, given: Mapping[str, Any]
 ) -> None:
+    """Raise BadRequest that names the arguments that a command needs and that aren't given."""
     missing = await missing_arguments(work, record, manifest, workflow, given)
     if missing:
         raise BadRequest(*missing, code="MissingParameter")
@@ -511,7 +512,7 @@ async def _run(work: Work, record: InstanceRecord, workflow: str, parameters: Ma
     plan = plan_run(manifest, workflow, parameters, record.status)
     if record.status is InstanceStatus.DESTROYED:
         raise _gone(record)
-    await _check_required(work, record, manifest, workflow, parameters)
+    await check_required(work, record, manifest, workflow, parameters)
     await _check_users(work, record, workflow, parameters)
     if record.job_id is not None or not may_accept(plan):
         raise await busy(work, record)
