@@ -209,9 +209,9 @@ async def _check_workflow(work: Work, application_id: str, version: int, workflo
 async def _check_arguments(
     work: Work, application_id: str, version: int, workflow: str, rows: Sequence[FleetRow]
 ) -> None:
-    """Raise BadRequest for a health check that needs an argument in one of the first instances.
+    """Raise BadRequest for a health check that needs an argument.
 
-    Each instance may have values of its own for it.
+    Each instance may have values of its own, so the first ones are asked.
     """
     manifest = await work.manifest(application_id, version)
     if not required_arguments(manifest, workflow, "{}", {}):
