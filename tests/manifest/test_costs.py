@@ -54,6 +54,7 @@ def of_yaml(value: Maker) -> Maker:
 
 ITEMS = limits.EXPRESSION_RESULT_ITEMS
 ASCII, UMLAUTS, EMOJI, CONTROL = texts("x"), texts("ä"), texts("\U0001f600"), texts("\x01")
+DIGITS, UNDERSCORES = lambda size: "1" * size + "x", lambda size: "1_" * size + "x"
 SPACES, COMMAS, LINES, EXPANDING = texts(" "), texts(","), texts("a: b\n"), texts("ΐ")
 NUMBERS, LARGE, FRACTIONS = items(lambda n: n), items(lambda n: 2**62 + n), items(lambda n: n * 1.1)
 WORDS, ALIKE = items(lambda n: f"word {n * 7919 % 1009}"), items(lambda n: "x" * 1_000 + f"{n * 7919 % 1009}")
@@ -62,14 +63,22 @@ DEEP = items(lambda n: {"a": {"b": [n, None, True, "x"]}})
 _OF_TEXT = (ASCII, UMLAUTS, EMOJI, CONTROL, SPACES)
 _OF_VALUES = (NUMBERS, LARGE, FRACTIONS, WORDS, MAPS, EMPTY, MAP, DEEP)
 _PATTERNS = ("foo", "^web-[0-9]+$", "(x+x+)+y", "[^a]{500}b", "(?:(?:x{1,30}){1,30})*b", "(x*)" * 60 + "y", "(?i)x*ä")
+# In many x, all but the last characters are right at each place.
+_NEARLY = ("x" * 97 + "yx", "x" * 1_200 + "yx", "x" * 5 + "yx", "xxyx")
 
 CASES: dict[str, list[Case]] = {
     "length": [Case("length($.v)", make) for make in (ASCII, NUMBERS, MAP)],
     "default": [Case("default($.v, 1)", ASCII)],
     "text": [Case("text([$.v])", make) for make in _OF_TEXT] + [Case("text($.v)", make, ITEMS) for make in _OF_VALUES],
-    "number": [Case("number($.v)", texts("1"), 18), Case("number($.v)", lambda size: "0." + "1" * size)],
+    "number": [
+        Case("number($.v)", texts("1"), 18),
+        Case("number($.v)", lambda size: "0." + "1" * size),
+        Case("number($.v)", lambda _: "1" * _QUICK_SIZE + "x", 1),
+    ],
     "join": [Case("join($.v)", make, ITEMS) for make in (*_OF_VALUES[:6], DEEP, ALIKE)],
-    "split": [Case("split($.v)", make, ITEMS) for make in (ASCII, COMMAS, LINES)] + [Case("split($.v)", ASCII)],
+    "split": [Case("split($.v)", make, ITEMS) for make in (ASCII, COMMAS, LINES)]
+    + [Case(f"split($.v, '{each}')", ASCII) for each in _NEARLY]
+    + [Case("split($.v)", ASCII)],
     "lower": [Case("lower($.v)", make) for make in (*_OF_TEXT, EXPANDING)],
     "upper": [Case("upper($.v)", make, limits.EXPRESSION_TEXT_CHARS // 3) for make in (*_OF_TEXT, EXPANDING)],
     "trim": [Case("trim($.v)", make) for make in _OF_TEXT],
@@ -78,6 +87,7 @@ CASES: dict[str, list[Case]] = {
         Case("replace($.v, 'x', '')", ASCII),
         Case("replace($.v, '\U0001f600', 'ä')", EMOJI),
         Case("replace($.v, 'xy', 'z')", ASCII),
+        *(Case(f"replace($.v, '{each}', 'z')", ASCII) for each in _NEARLY),
     ],
     "matches": [Case(f"matches($.v, '{each}')", make) for each in _PATTERNS for make in (ASCII, EMOJI)],
     "match": [Case(f"match($.v, '{each}')", make) for each in _PATTERNS for make in (ASCII, EMOJI)]
@@ -95,7 +105,7 @@ CASES: dict[str, list[Case]] = {
     "json": [Case("json($.v)", make) for make in _OF_TEXT] + [Case("json($.v)", make, ITEMS) for make in _OF_VALUES],
     "parseJson": [Case("parseJson($.v)", of_json(make)) for make in (*_OF_TEXT, *_OF_VALUES)]
     + [Case("parseJson($.v)", lambda size: "[" + ",".join(["{}"] * size) + "]")],
-    "yaml": [Case("yaml($.v)", make) for make in (*_OF_TEXT, LINES, *_OF_VALUES)],
+    "yaml": [Case("yaml($.v)", make) for make in (*_OF_TEXT, LINES, DIGITS, UNDERSCORES, *_OF_VALUES)],
     "parseYaml": [Case("parseYaml($.v)", of_yaml(make), 50_000) for make in (*_OF_TEXT[:3], *_OF_VALUES)]
     + [Case("parseYaml($.v)", lambda size: "[" + "a," * size + "b]", 50_000)],
     "base64": [Case("base64($.v)", make, limits.EXPRESSION_TEXT_CHARS // 6) for make in _OF_TEXT],
@@ -113,6 +123,11 @@ OPERATORS = [
     *(Case("$.v < $.other", make) for make in (ASCII, EMOJI)),
     *(Case("'xy' in $.v", make) for make in (ASCII, EMOJI)),
     *(Case("-1 in $.v", make) for make in _OF_VALUES),
+    *(Case(f"'{each}' in $.v", ASCII) for each in _NEARLY),
+    Case(f"$.v + 'yx' in $.v + '{'x' * 1_990}'", ASCII),
+    Case("$.v in $.small", ASCII),
+    Case("$.small[$.v] == 1", ASCII),
+    Case("$.v == $.other", lambda size: {f"{n} {'x' * size}": n for n in range(10)}, 100_000),
 ]
 PATHS = [
     *(Case("{$.v}", make) for make in (ASCII, *_OF_VALUES)),
@@ -135,12 +150,21 @@ def slowness() -> float:
     return min(found) / _LOOP_NS
 
 
+def evaluated(template: Template, scope: Scope, budget: EvaluationBudget) -> bool:
+    """Return whether there is a value; what fails takes time as well."""
+    try:
+        template.evaluate(scope, budget)
+    except ExpressionError:
+        return False
+    return True
+
+
 def measured_ns(template: Template, scope: Scope) -> float:
     """Return the processor's time of one evaluation: the best of some."""
     best, all_ns = float("inf"), 0.0
     for _ in range(1_000):
         begun = time.process_time_ns()
-        template.evaluate(scope)
+        evaluated(template, scope, EvaluationBudget())
         taken = time.process_time_ns() - begun
         best, all_ns = min(best, taken), all_ns + taken
         if all_ns > _SHORTEST_NS:
@@ -154,13 +178,11 @@ def too_cheap(template: Template, case: Case, most_ns: float, most: int = limits
     size, largest = 1, min(most, case.most if isinstance(case.make(1), str) else ITEMS)
     while True:
         value = case.make(size)
-        scope = Scope({"v": value, "other": json.loads(json.dumps(value)) if "$.other" in case.text else None})
+        other = json.loads(json.dumps(value)) if "$.other" in case.text else None
+        scope = Scope({"v": value, "other": other, "small": {"a": 1}})
         budget = EvaluationBudget()
         begun = time.process_time_ns()
-        try:
-            template.evaluate(scope, budget)
-        except ExpressionError:  # beyond its bound
-            return found
+        has_value = evaluated(template, scope, budget)
         taken = time.process_time_ns() - begun
         times = taken / slowness() / budget.spent_ns
         for _ in range(4):  # another program may have come between
@@ -170,7 +192,7 @@ def too_cheap(template: Template, case: Case, most_ns: float, most: int = limits
             times = measured_ns(template, scope) / slowness() / budget.spent_ns
         if times >= TOO_CHEAP:
             found.append(f"{case.text[:60]} of {size}: {times:.1f} times the charge of {budget.spent_ns:.0f} ns")
-        if size == largest or budget.spent_ns > most_ns:
+        if size == largest or budget.spent_ns > most_ns or not has_value:
             return found
         size = min(largest, 8 * size, int(1.1 * size * most_ns / budget.spent_ns) + 1)  # the last is hardly too large
 

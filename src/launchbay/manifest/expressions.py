@@ -114,15 +114,17 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     def needed(self, scope: Scope) -> Scope:
         """Return the part of the scope that the expressions can see."""
         names, steps = set[str](), set[str]()
+        sees_all = False
         for path in (path for each in self._expressions for path in each.paths):
             first = path.variable
             if path.macro_step is not None:
                 steps.add(path.macro_step)
             elif first is None:
-                names.update(scope.variables)
+                sees_all = True
             else:
                 names.update((first,) if path.exact is None else (first, path.exact))
-        variables = {name: scope.variables[name] for name in names if name in scope.variables}
+        known = scope.variables
+        variables = dict(known) if sees_all else {name: known[name] for name in names if name in known}
         inner = {step: dict(scope.inner[step]) for step in steps if step in scope.inner}
         return Scope(variables, inner, scope.now_s)
 

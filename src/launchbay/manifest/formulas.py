@@ -38,7 +38,7 @@ from launchbay.manifest.tree import plain
 from launchbay.model.yaml_text import yaml_text
 
 _SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])")
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]*+)(\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![\w.])")
 _STRING = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
@@ -379,7 +379,7 @@ def _item(value: _Evaluate, index: _Evaluate) -> _Evaluate:
     def evaluate(run: _Run) -> Any:
         found, at = value(run), index(run)
         if isinstance(found, Mapping) and isinstance(at, str):
-            return found.get(at)
+            return found.get(_hashed(at, run))
         place = _as_whole(at)
         if is_list(found) and place is not None:
             return found[place] if -len(found) <= place < len(found) else None
@@ -510,6 +510,7 @@ def equal(left: Any, right: Any, budget: EvaluationBudget) -> bool:
         return left == right
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         budget.items(len(left))
+        budget.charge(sum(map(len, left)) * CHAR_NS)
         return left.keys() == right.keys() and all(equal(left[key], right[key], budget) for key in left)
     if is_list(left) and is_list(right):
         return len(left) == len(right) and all(
@@ -520,14 +521,33 @@ def equal(left: Any, right: Any, budget: EvaluationBudget) -> bool:
     return bool(left == right)
 
 
+def _find_ns(whole: str, sought: str) -> float:
+    """Return what it costs at most to find a string wherever it is.
+
+    Python compares at each place, up to all of what is sought, where it expects that to be quick: in short strings, and
+    at the last places for a long one. Elsewhere it takes linear time.
+    """
+    length, size = len(whole), len(sought)
+    places = max(0, length - size + 1)
+    if length >= _FIND_SHORT_CHARS and (size >= _FIND_FEW_CHARS or length >= _FIND_MIDDLE_CHARS):
+        places = min(places, _FIND_LAST_PLACES) if size * 3 >= length else 0
+    return (length + size) * _FIND_NS + places * size * _FIND_COMPARE_NS
+
+
+def _hashed(text: str, run: _Run) -> str:
+    """Charge for the hash of a key."""
+    run.budget.charge(len(text) * CHAR_NS)
+    return text
+
+
 def _contains(item: Any, whole: Any, run: _Run) -> bool:
     run.budget.charge(ITEM_NS)
     if isinstance(whole, Mapping):
-        return isinstance(item, str) and item in whole
+        return isinstance(item, str) and _hashed(item, run) in whole
     if is_list(whole):
         return any(equal(item, each, run.budget) for each in whole)
     if isinstance(whole, str) and isinstance(item, str):
-        run.budget.charge((len(whole) + len(item)) * _FIND_NS)
+        run.budget.charge(_find_ns(whole, item))
         return item in whole
     raise ExpressionError(f"in can't look for {kind(item)} in {kind(whole)}; use a list, a map or text.")
 
@@ -642,6 +662,7 @@ def _join(run: _Run, items: Any, separator: Any = ",") -> str:
 def _split(run: _Run, value: Any, separator: Any = ",") -> list[Any]:
     if not _as_text(separator):
         raise ExpressionError("split() needs a separator that isn't empty.")
+    run.budget.charge(2 * _find_ns(_as_text(value), separator))
     count = 1 + _as_text(value).count(separator)
     run.items(count)
     run.budget.charge(0, getsizeof(value) + count * ITEM_BYTES)
@@ -652,6 +673,7 @@ def _replace(run: _Run, value: Any, old: Any, new: Any) -> str:
     if not _as_text(old):
         raise ExpressionError("replace() needs a string to replace that isn't empty.")
     text = _as_text(value)
+    run.budget.charge(2 * _find_ns(text, old))
     count = text.count(old)
     length = len(text) + count * (len(_as_text(new)) - len(old))
     if length > limits.EXPRESSION_TEXT_CHARS:
@@ -932,6 +954,11 @@ class _Function(NamedTuple):
 
 
 _FIND_NS = 6.0  # to look for a string, for each character
+_FIND_COMPARE_NS = 1.0  # to compare a character at a place
+_FIND_SHORT_CHARS = 2_500  # below it, Python compares at each place,
+_FIND_MIDDLE_CHARS = 30_000  # also below this one for less than
+_FIND_FEW_CHARS = 100  # characters
+_FIND_LAST_PLACES = 2_100
 _FOUND_NS = 60.0  # for each place where it was found
 _COMPARE_NS = 120.0
 _ENCODE_NS = 4_000  # to begin the JSON of one item
@@ -947,7 +974,6 @@ _READ_JSON_COST = Cost(3_000, char_ns=100, char_bytes=5)
 _READ_YAML_COST = Cost(100_000, char_ns=2_000, char_bytes=100)
 _SEARCH_COST = Cost(6_000, char_ns=1, char_bytes=_UTF8_BYTES)
 _CASE_COST = Cost(char_ns=10, char_bytes=16)
-_FIND_COST = Cost(char_ns=_FIND_NS)
 
 # What each function costs; `tests/manifest/test_costs.py` compares it with the processor.
 FUNCTIONS: Mapping[str, _Function] = {
@@ -956,11 +982,11 @@ FUNCTIONS: Mapping[str, _Function] = {
     "text": _Function(_text, 1, 1, JSON_COST),
     "number": _Function(_to_number, 1, 1, Cost(3_000, char_ns=20)),
     "join": _Function(_join, 1, 2, Cost(item_ns=300, item_bytes=8)),
-    "split": _Function(_split, 1, 2, _FIND_COST),
+    "split": _Function(_split, 1, 2),
     "lower": _Function(lambda run, value: run.text(_as_text(value).lower()), 1, 1, _CASE_COST),
     "upper": _Function(lambda run, value: run.text(_as_text(value).upper()), 1, 1, _CASE_COST),
     "trim": _Function(lambda run, value: run.text(_as_text(value).strip()), 1, 1, Cost(char_ns=3, char_bytes=4)),
-    "replace": _Function(_replace, 3, 3, _FIND_COST),
+    "replace": _Function(_replace, 3, 3),
     "matches": _Function(_matches, 2, 2, _SEARCH_COST),
     "match": _Function(_match, 2, 2, _SEARCH_COST),
     "keys": _Function(_keys, 1, 1),

@@ -15,9 +15,10 @@ import yaml
 from launchbay.model.scalars import settled
 
 # Without its sign and underscores, which YAML 1.1 allows in numbers: integers of every base, reals (also those that one
-# reader alone accepts, such as `1.e3`), base 60, dates and times.
+# reader alone accepts, such as `1.e3`), base 60, dates and times. Digits can match in one way only: in two, a long text
+# of digits would take quadratic time.
 _NUMBER = re.compile(
-    r"""0[xX][0-9a-fA-F]*|0[oO][0-7]*|0[bB][01]*|[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]*)?|\.[0-9]+(?:[eE][-+]?[0-9]*)?
+    r"""0[xX][0-9a-fA-F]*|0[oO][0-7]*|0[bB][01]*|[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]*)?|\.[0-9]+(?:[eE][-+]?[0-9]*)?
     |[0-9]+(?::[0-9]+)+(?:\.[0-9]*)?|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?|\.(?:inf|nan)""",
     re.VERBOSE | re.IGNORECASE,
 )

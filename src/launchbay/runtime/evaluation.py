@@ -117,7 +117,9 @@ class Evaluations:
             worker = self._idle.pop() if self._idle else _Worker(self._memory_bytes)
             self._busy.add(worker)
             try:
-                return await worker.evaluate(template, template.needed(scope))
+                # What goes on meanwhile may set variables.
+                kept = Scope(dict(scope.variables), dict(scope.inner), scope.now_s)
+                return await worker.evaluate(template, kept)
             finally:
                 self._busy.remove(worker)
                 self._idle.append(worker)
@@ -258,6 +260,7 @@ class _Progress:
 
 def _request(template: Template, scope: Scope, memory_bytes: int) -> list[bytes]:
     """Return the frames of a request, with their lengths. The last one is empty."""
+    scope = template.needed(scope)
     inner = {step: dict(variables) for step, variables in scope.inner.items()}
     frames = [pickle.dumps((template, scope.now_s)), *frames_of([dict(scope.variables), inner], memory_bytes), b""]
     return [LENGTH.pack(len(frame)) + frame for frame in frames]
