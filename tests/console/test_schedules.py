@@ -61,12 +61,14 @@ async def test_the_schedules_of_all_instances_are_one_list_by_their_time(api: Ap
 def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> None:
     noon = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
     entries = [Entry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3)]
-    row = FleetScheduleRow("1", "copy", noon, "", None, None, "2", "1", "quay", "3", "4")
+    row = FleetScheduleRow("1", "copy", noon, "", None, None, "2", "1", "quay", "3", "4", 1)
     hours = (1, 1, 2, 4, 4)
     entries += [Entry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", schedule=row) for hour in hours]
     day = Day(noon.date(), True, True, sorted(entries, key=lambda each: each.at))
     assert [(group[0].what, len(group)) for group in day.shown] == [("expires", 2), ("copy", 2), ("copy", 1)]
     assert day.hidden == 2
+    often = [each._replace(times=60) for each in day.entries]
+    assert Day(noon.date(), True, True, often).hidden == 120
 
 
 async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_list_once(
@@ -86,6 +88,42 @@ async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_lis
     assert re.match(rf"in .* {name} actions\.report .*Repeats, next ", words_of(row))
     accepted(await api.post(f"recurring-schedules/{made}/pause"))
     assert own not in (await get(visitor, shown)).answer.text
+
+
+async def test_what_repeats_is_counted_with_each_of_its_runs(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("flood").replace(" ", "-")
+    instance = await api.running(MANIFEST, instanceName=name)
+    within = f"organizations/{api.organization}"
+    often = {"cron": "* * * * *", "instanceId": instance, "workflow": "actions.report"}
+    made = [
+        accepted(await api.post(f"{within}/recurring-schedules", {"name": f"{name} {number}", **often}))["id"]
+        for number in (1, 2)
+    ]
+    try:
+        later = (datetime.now(UTC).replace(day=1) + timedelta(days=70)).replace(day=1)
+        month = (await get(visitor, f"/console/{within}/schedules?month={later:%Y-%m}")).answer.text
+        days = monthrange(later.year, later.month)[1]
+        assert (
+            days
+            <= len(
+                re.findall(
+                    rf'title="[^"]*{name} 1: actions\.report on {name}, 1440 times[^"]*">00:00 2880 runs<', month
+                )
+            )
+            <= 42
+        )
+        # That of the manifest is on every day too.
+        assert days <= len(re.findall(r'title="[^"]*[^"]*">03:30 ', month)) <= 42
+        for shown in (f"?month={later:%Y-%m}", "", "?month=2026-02"):
+            page = (await get(visitor, f"/console/{within}/schedules{shown}")).answer.text
+            soon = page.partition("Next 24 hours")[2]
+            for number in (1, 2):
+                assert soon.count(f'<span class="name">{name} {number}</span>') == 1
+            assert soon.count(f"{name}</a> 1440 times") == 2
+            assert len(re.findall(rf'class="name">back-up</span><p><a [^>]*>{name}</a></p>', soon)) == 1
+    finally:
+        for each in made:
+            accepted(await api.delete(f"recurring-schedules/{each}"))
 
 
 async def test_past_days_of_the_calendar_say_how_many_ran(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -2,13 +2,21 @@
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.schedule import due_times, next_due, schedule_warnings, zone_of, zoned_due_times
+from launchbay.model.schedule import (
+    count_due_times,
+    daily_due_times,
+    due_times,
+    next_due,
+    schedule_warnings,
+    zone_of,
+    zoned_due_times,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BERLIN = zone_of("Europe/Berlin")
@@ -105,6 +113,34 @@ def test_the_times_of_an_hourly_expression_are_an_hour_apart_but_for_odd_changes
     apart = Counter((later - earlier).total_seconds() / 60 for earlier, later in pairwise(times))
     assert set(apart) <= ({60.0} if zone != "Australia/Lord_Howe" else {30.0, 60.0, 90.0})
     assert all(each.astimezone(zone_of(zone)).minute == 0 for each in times)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe"])
+@given(
+    text=st.sampled_from(
+        [
+            "* * * * *",
+            "*/7 * * * *",
+            "30 2 * * *",
+            "0 */5 * * SUN",
+            "15,45 1-3 29 3 *",
+            "20/30 10 * ? * *",
+            "5 2,3 L * *",
+        ]
+    ),
+    start=st.integers(0, 366 * 86_400),
+    length=st.integers(0, 3 * 86_400),
+)
+def test_counting_the_times_of_days_is_as_taking_each(zone: str, text: str, start: int, length: int) -> None:
+    since = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=start)
+    until = since + timedelta(seconds=length)
+    each = zoned_due_times(text, zone_of(zone), since - timedelta(microseconds=1))
+    taken = list(takewhile(lambda at: at < until, each))
+    assert count_due_times(text, zone_of(zone), since, until) == len(taken)
+    days = Counter(at.date() for at in taken)
+    found = list(daily_due_times(text, zone_of(zone), since - timedelta(microseconds=1), until))
+    assert [(at.date(), count) for at, count in found] == sorted(days.items())
+    assert {at for at, _ in found} <= set(taken)
 
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)

@@ -12,9 +12,10 @@ Nothing after that depends on the dialect: weekdays count from 0 (Sunday).
 
 import calendar
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal
 
@@ -141,6 +142,32 @@ class Cron:
                     continue
                 for day in self._days(year, month):
                     yield from self._times_of_day(after, year, month, day)
+
+    def count(self, since: datetime, until: datetime) -> int:
+        """Return how many times its clock has from `since` on, before `until`."""
+        found, day = -self._count_before(since), since
+        while day.date() < until.date():
+            found += self._count_of_day(day)
+            day += timedelta(days=1)
+        return found + self._count_before(until)
+
+    def _count_of_day(self, day: datetime) -> int:
+        return len(self.hours) * len(self.minutes) * len(self.seconds) if self._has_day(day) else 0
+
+    def _count_before(self, moment: datetime) -> int:
+        """Return how many times of its day are before a moment."""
+        if not self._has_day(moment):
+            return 0
+        seconds = bisect_left(self.seconds, moment.second + (moment.microsecond > 0))
+        minutes = bisect_left(self.minutes, moment.minute) * len(self.seconds)
+        hours = bisect_left(self.hours, moment.hour) * len(self.minutes) * len(self.seconds)
+        if moment.hour not in self.hours:
+            return hours
+        return hours + minutes + (seconds if moment.minute in self.minutes else 0)
+
+    def _has_day(self, day: datetime) -> bool:
+        is_month = day.year in self.years and day.month in self.months
+        return is_month and day.day in self._days(day.year, day.month)
 
     def _days(self, year: int, month: int) -> list[int]:
         days, weekdays = self.days.of(year, month), self.weekdays.of(year, month)

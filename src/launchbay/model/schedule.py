@@ -7,7 +7,8 @@ schedules and sleep windows follow the clock of an IANA zone, and take the five 
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
+from itertools import takewhile
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from launchbay.model.cron import Cron, parse
@@ -50,6 +51,30 @@ def zoned_due_times(text: str, zone: ZoneInfo, after: datetime) -> Iterator[date
     """
     cron = parse(text)
     return (_continuous if cron.is_every_hour else _fixed)(cron, zone, after.astimezone(UTC))
+
+
+def count_due_times(text: str, zone: ZoneInfo, since: datetime, until: datetime) -> int:
+    """Return how many of `zoned_due_times` are from `since` on, before `until`.
+
+    The two are a few days apart at most. Raises ValueError if the text isn't an expression.
+    """
+    since, until = since.astimezone(UTC), until.astimezone(UTC)
+    ahead = {_clock(each, zone) - each for each in (since - _MOST_SET, since, until)}
+    if len(ahead) == 1:
+        return parse(text).count(_clock(since, zone), _clock(until, zone))
+    times = zoned_due_times(text, zone, since - timedelta.resolution)
+    return sum(1 for _ in takewhile(lambda each: each < until, times))
+
+
+def daily_due_times(text: str, zone: ZoneInfo, after: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
+    """Yield the first time of each day in UTC, and their number.
+
+    They are `zoned_due_times`, after `after` and before `until`. Raises ValueError if the text isn't an expression.
+    """
+    while (first := next(zoned_due_times(text, zone, after), None)) is not None and first < until:
+        midnight = datetime.combine(first.date(), time(), UTC) + timedelta(days=1)
+        yield first, count_due_times(text, zone, first, min(midnight, until))
+        after = midnight - timedelta.resolution
 
 
 def local_time(at: datetime, zone: ZoneInfo) -> str:

@@ -86,6 +86,7 @@ class FleetScheduleRow(NamedTuple):
     instance: str
     application_id: str
     environment_id: str
+    version: int
 
 
 class WaitingDestroy(NamedTuple):

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -11,7 +11,7 @@ import msgspec
 
 from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patterns
 from launchbay.auth.permissions import Permission
-from launchbay.errors import BadRequest, NotFound
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import is_id
 from launchbay.limits import (
     COUNTED_JOBS,
@@ -24,6 +24,7 @@ from launchbay.limits import (
     VIEW_NAME_CHARS,
     VIEW_QUERY_CHARS,
 )
+from launchbay.manifest.scaling import component_at
 from launchbay.model.component_state import ComponentCounts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
@@ -523,6 +524,29 @@ async def list_schedules(
             **visible(work.lookup.grants(organization.id), Permission.READ),
             count=count,
         )
+
+
+async def read_crons(ctx: Context, rows: Iterable[FleetScheduleRow]) -> dict[str, str]:
+    """Return the expressions of schedules of manifests, by the ID of the schedule.
+
+    One whose manifest no longer has it, or can't be read, has none.
+    """
+    by_version: dict[tuple[str, int], list[FleetScheduleRow]] = {}
+    for row in rows:
+        if row.component and row.cancelled_at is None:
+            by_version.setdefault((row.application_id, row.version), []).append(row)
+    found: dict[str, str] = {}
+    async with ctx.read() as work:
+        for (application_id, version), its_rows in by_version.items():
+            try:
+                manifest = await work.manifest(application_id, version)
+            except (InvalidManifest, Conflict):  # a plug-in is missing
+                continue
+            for row in its_rows:
+                component = component_at(manifest, row.component)
+                if component is not None and row.workflow in component.schedule:
+                    found[row.id] = component.schedule[row.workflow]
+    return found
 
 
 def schedule_cursor(row: FleetScheduleRow) -> str:

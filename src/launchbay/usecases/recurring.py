@@ -7,8 +7,9 @@ Times that pass while no server runs, or while an instance is busy, are made up 
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from typing import Any, Literal
 
@@ -24,7 +25,12 @@ from launchbay.ids import id_of_turn, new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause
 from launchbay.model.scalars import json_decoder
-from launchbay.model.schedule import schedule_warnings, zone_of, zoned_due_times
+from launchbay.model.schedule import (
+    daily_due_times,
+    schedule_warnings,
+    zone_of,
+    zoned_due_times,
+)
 from launchbay.planning import ignored_parameters, plan_run
 from launchbay.store import organizations
 from launchbay.store import recurring as store
@@ -404,17 +410,19 @@ def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -
         return []
 
 
-def first_times(schedule: RecurringSchedule, since: datetime, until: datetime) -> Iterator[datetime]:
-    """Yield when a schedule fires first on each day in UTC, without jitter.
+def daily_times(schedule: RecurringSchedule, since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
+    """Yield when a schedule fires first on each day in UTC, and how often.
 
-    What is paused doesn't fire.
+    That is without jitter. What is paused doesn't fire, nor does one whose zone or expression is refused today.
     """
     if schedule.due_at is None:
         return
-    timing, after = _timing(schedule), since
-    while (at := next(timing.times(after), None)) is not None and at < until:
-        yield at
-        after = datetime.combine(at.astimezone(UTC).date(), time.max, UTC)
+    if schedule.starts_at is not None:
+        since = max(since, schedule.starts_at - timedelta(seconds=1))
+    if schedule.ends_at is not None:
+        until = min(until, schedule.ends_at + timedelta.resolution)
+    with suppress(ValueError):
+        yield from daily_due_times(schedule.cron, zone_of(schedule.zone), since, until)
 
 
 def _timing(row: RecurringSchedule | DueRow) -> Timing:

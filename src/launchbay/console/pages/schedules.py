@@ -3,12 +3,13 @@
 import asyncio
 import calendar
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -17,10 +18,11 @@ from launchbay.console.pages.recurring import Row, shown_rows
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, PAGE_ROWS_MAX
+from launchbay.model.schedule import daily_due_times
 from launchbay.store.fleet import ExpiryRow, TimeRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet, workflows
-from launchbay.usecases.recurring import first_times, list_recurring_schedules
+from launchbay.usecases.recurring import daily_times, list_recurring_schedules
 
 routes = Routes()
 
@@ -30,6 +32,8 @@ _NAMED = 3  # in a day of the month
 _DAY = timedelta(days=1)
 _EXPIRES = "expires"
 _RECURRING = 50  # the newest ones
+_UTC = ZoneInfo("UTC")
+_TICK = timedelta.resolution
 
 
 class Entry(NamedTuple):
@@ -43,6 +47,7 @@ class Entry(NamedTuple):
     schedule: FleetScheduleRow | None = None
     expiring: ExpiryRow | None = None
     recurring: str = ""  # the page of the recurring schedule that fires
+    times: int = 1  # how often it runs in its time: the day of a calendar, or the next 24 hours
 
     @property
     def href(self) -> str:
@@ -85,8 +90,8 @@ class Day:
 
     @property
     def hidden(self) -> int:
-        """How many of its entries the calendar has no room for."""
-        return sum(map(len, self.groups[_NAMED:]))
+        """How many of its runs and expiries the calendar has no room for."""
+        return sum(each.times for group in self.groups[_NAMED:] for each in group)
 
 
 @routes.get("/console/organizations/{id}/schedules", query=("first", "kind", "month", "q", "view"))
@@ -100,8 +105,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     since = now if is_list else max(now, datetime.combine(days[0], datetime.min.time(), UTC))
     until = now + _LISTED if is_list else datetime.combine(days[-1], datetime.min.time(), UTC) + _DAY
     home = f"{HOME}/organizations/{organization_id}"
-    due, recurring = await _read_due(request, organization_id, since, until)
-    entries = await _entries(due, recurring, home, since, until, is_daily=not is_list)
+    # From now on, whatever the month: what repeats later has its next run before that.
+    due = await _read_due(request, organization_id, now, max(until, now + _DAY))
+    entries = await _entries(due, home, since, until, is_daily=not is_list)
     ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
     wanted = request.choice("kind", KINDS) or "all"
     begin = forms.parse_number(request.query("first"), 6) or 0
@@ -110,10 +116,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     counts = Counter(each.kind for each in matching)
     of_kind = [each for each in matching if wanted in ("all", each.kind)]
     end = begin + CONSOLE_PAGE_ROWS
-    soon = entries
-    if not is_list and first > now.date():
-        due, recurring = await _read_due(request, organization_id, now, now + _DAY)
-        soon = await _entries(due, recurring, home, now, now + _DAY, is_daily=True)
+    soon = [] if is_list else _summed(await _entries(due, home, now, now + _DAY, is_daily=True))
     by_day: dict[date, list[Entry]] = {}
     for each in entries:
         by_day.setdefault(each.at.date(), []).append(each)
@@ -136,7 +139,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
             )
             for each in days
         ],
-        soon=_lines([each for each in soon if each.at < now + _DAY and each.kind != "cancelled"]),
+        soon=_lines([each for each in soon if each.kind != "cancelled"]),
         entries=of_kind[begin:end],
         is_first=begin == 0,
         next_first=end if end < len(of_kind) else None,
@@ -180,30 +183,55 @@ def _month(text: str | None, now: datetime) -> date:
     return found if 2000 <= found.year <= 2999 else now.date().replace(day=1)
 
 
-async def _read_due(
-    request: PageRequest, organization_id: str, since: datetime, until: datetime
-) -> tuple[list[Entry], list[Row]]:
-    """Return the runs and expiries due in a time, and the recurring schedules."""
-    scheduled = await fleet.list_schedules(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
-    expiring = await fleet.list_expiries(request.ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
+class Due(NamedTuple):
+    """What is due in a time, and what repeats."""
+
+    schedules: Sequence[FleetScheduleRow]
+    expiring: Sequence[ExpiryRow]
+    recurring: Sequence[Row]
+    crons: Mapping[str, str]  # of schedules of manifests, by their IDs
+
+
+async def _read_due(request: PageRequest, organization_id: str, since: datetime, until: datetime) -> Due:
+    ctx = request.ctx
+    scheduled = await fleet.list_schedules(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
+    expiring = await fleet.list_expiries(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     recurring = await list_recurring_schedules(
-        request.ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
+        ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
     )
     rows = await shown_rows(request, organization_id, recurring)
-    return [*_runs(scheduled), *_expiries(expiring)], rows
+    return Due(scheduled, expiring, rows, await fleet.read_crons(ctx, scheduled))
 
 
-async def _entries(
-    due: Iterable[Entry], recurring: Iterable[Row], home: str, since: datetime, until: datetime, *, is_daily: bool
-) -> list[Entry]:
+async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_daily: bool) -> list[Entry]:
     """Return what is due in a time, in its order.
 
-    Recurring schedules are there with their first time of each day, or with the next one alone.
+    What repeats is there once for each day, or with the next time alone.
     """
     most = None if is_daily else 1
+
+    def made() -> list[Entry]:
+        runs = (each for row in due.schedules for each in islice(_runs(row, due.crons.get(row.id), since, until), most))
+        expiries = (
+            Entry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row) for row in due.expiring
+        )
+        fired = _firings(due.recurring, f"{home}/recurring", since, until, most)
+        return sorted(
+            (each for each in (*runs, *expiries, *fired) if since <= each.at < until), key=lambda each: each.at
+        )
+
     # In a thread: an expression that hardly ever fires takes long to find.
-    fired = await asyncio.to_thread(lambda: list(_firings(recurring, f"{home}/recurring", since, until, most)))
-    return sorted([*due, *fired], key=lambda each: each.at)
+    return await asyncio.to_thread(made)
+
+
+def _summed(entries: Iterable[Entry]) -> list[Entry]:
+    """Return one entry for all days of what repeats, at its first time."""
+    found: dict[object, Entry] = {}
+    for each in entries:
+        key = each.recurring or (each.schedule.id if each.schedule else each.instance_id)
+        earlier = found.get(key)
+        found[key] = each if earlier is None else earlier._replace(times=earlier.times + each.times)
+    return list(found.values())
 
 
 async def _past_days(request: PageRequest, organization_id: str, days: Sequence[date]) -> Mapping[date, TimeRow]:
@@ -223,9 +251,17 @@ async def _past_days(request: PageRequest, organization_id: str, days: Sequence[
     return found
 
 
-def _runs(rows: Iterable[FleetScheduleRow]) -> Iterable[Entry]:
-    for row in rows:
-        yield Entry(row.due_at, row.workflow, row.instance_id, row.instance, row.owner_id, schedule=row)
+def _runs(row: FleetScheduleRow, cron: str | None, since: datetime, until: datetime) -> Iterator[Entry]:
+    """Yield the next run of a schedule; what repeats, once a day."""
+    entry = Entry(row.due_at, row.workflow, row.instance_id, row.instance, row.owner_id, schedule=row)
+    later = iter(()) if cron is None else daily_due_times(cron, _UTC, max(row.due_at, since - _TICK), until)
+    for at, times in later:
+        if at.date() == row.due_at.date():
+            entry = entry._replace(times=1 + times)
+        else:
+            yield entry
+            entry = entry._replace(at=at, times=times)
+    yield entry
 
 
 def _firings(rows: Iterable[Row], home: str, since: datetime, until: datetime, most: int | None) -> Iterable[Entry]:
@@ -235,11 +271,8 @@ def _firings(rows: Iterable[Row], home: str, since: datetime, until: datetime, m
     """
     for row in rows:
         one = row.schedule
-        what = f"{row.what} {row.instance if one.instance_id else ''}"
-        for at in islice(first_times(one, since, until), most):
-            yield Entry(at, one.name, one.instance_id or "", what, one.owner_id, recurring=f"{home}/{one.id}")
-
-
-def _expiries(rows: Iterable[ExpiryRow]) -> Iterable[Entry]:
-    for row in rows:
-        yield Entry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row)
+        what = f"{row.what} on {row.instance}" if one.instance_id else row.what
+        for at, times in islice(daily_times(one, since, until), most):
+            yield Entry(
+                at, one.name, one.instance_id or "", what, one.owner_id, recurring=f"{home}/{one.id}", times=times
+            )

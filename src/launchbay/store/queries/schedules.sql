@@ -98,11 +98,12 @@ FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cro
 
 -- name: list_by_organization
 -- What is scheduled in a time, the next one first. A cancelled one of the manifest has the time at which it would have run.
-SELECT id, workflow, due_at, component, cancelled_at, cancelled_by, owner_id, instance_id, instance, application_id, environment_id
+SELECT id, workflow, due_at, component, cancelled_at, cancelled_by, owner_id, instance_id, instance, application_id, environment_id,
+       version
 FROM (
     SELECT schedules.id, schedules.workflow, coalesce(was_due_at, due_at) AS due_at,
            CASE WHEN kind = 'cron' THEN component ELSE '' END AS component, cancelled_at, cancelled_by, schedules.owner_id,
-           instances.id AS instance_id, instances.name AS instance, instances.application_id, instances.environment_id
+           instances.id AS instance_id, instances.name AS instance, instances.application_id, instances.environment_id, instances.version
     FROM instances JOIN schedules ON schedules.instance_id = instances.id
     WHERE instances.organization_id = %(organization_id)s AND schedules.kind IN ('workflow', 'cron')
 ) AS scheduled
