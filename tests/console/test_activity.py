@@ -175,6 +175,7 @@ async def test_the_page_of_an_entry_shows_what_was_before_and_after(api: Api, vi
     page = await get(visitor, f"{path}/{newest}")
     assert f"renamed application {new}" in page.text
     assert f"<del>{old}</del>" in page.answer.text
+    assert "name name" not in words_of(page.answer.text)
     assert f"<ins>{new}</ins>" in page.answer.text
     assert f"/console/applications/{application}" in page.links
     assert "Older entry" in page.text

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.support.manifests import WAITING_COMPONENTS
-from tests.support.pages import get
+from tests.support.pages import get, words_of
 from tests.support.service import Api, accepted, fresh_name
 
 SHOWN = {"first": "Running", "second": "Running", "ask": "Needs approval", "late": "Not started"}
@@ -69,8 +69,13 @@ async def test_what_a_cancellation_interrupts_has_not_failed(api: Api, visitor: 
         "ask": "Interrupted",
         "late": "NotStarted",
     }
-    lanes = (await get(visitor, f"/console/instances/{instance}/jobs/{job}")).answer.text
-    assert "Interrupted" in lanes
+    run = (await get(visitor, f"/console/instances/{instance}/jobs/{job}")).answer.text
+    assert "Status Interrupted" in words_of(run)
+    assert "Status Failed" not in words_of(run)
+    assert 'class="g fail"' not in run.partition("Timeline")[2].partition("Search the log")[0]
+    last = words_of((await get(visitor, f"/console/instances/{instance}")).answer.text.partition("Last run")[2])
+    assert " Interrupted " in last.partition("Latest log lines")[0]
+    assert " Failed " not in last.partition("Latest log lines")[0]
     await api.run(instance, "destroy")
     assert set((await statuses(api, instance)).values()) == {"Destroyed"}
     page = (await get(visitor, f"/console/instances/{instance}")).answer.text

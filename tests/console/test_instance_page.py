@@ -67,6 +67,18 @@ async def test_the_form_of_a_command_marks_what_is_required(
     assert len((await api.document(instance))["workflowHistory"]) == 1
 
 
+async def test_the_tab_of_schedules_counts_the_recurring_ones(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running("launch: {steps: []}\nturn: {steps: []}\n")
+    path = f"/console/instances/{instance}/schedules"
+    page = await get(visitor, path)
+    assert "Nothing is scheduled" in page.text
+    body = {"name": fresh_name("tide"), "cron": "0 5 * * *", "instanceId": instance, "workflow": "turn"}
+    accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))
+    page = await get(visitor, path)
+    assert "Nothing is scheduled" not in page.text
+    assert re.search(rf'href="{path}"[^>]*>Schedules ?<span class="count[^"]*">1<', page.answer.text)
+
+
 async def test_a_schedule_of_the_manifest_is_paused_and_resumed(
     api: Api, visitor: httpx.AsyncClient, instance: str
 ) -> None:

@@ -112,7 +112,7 @@ async def test_a_day_more_moves_the_expiry_from_where_it_was(api: Api, visitor: 
     await api.settled(instance)
     home = f"/console/organizations/{api.organization}?environment={environment}"
     page = await get(visitor, home)
-    assert "1 expire today" in page.text
+    assert "1 expires in 24 h" in page.text
     assert f"/console/instances/{instance}" in page.answer.text.partition('id="h-exp"')[2]
     before = (await api.document(instance))["destroyAt"]
     form = {"formToken": page.fields["formToken"], "lifetime": "+1d", "back": home}

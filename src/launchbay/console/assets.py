@@ -121,6 +121,7 @@ _SHOWN: dict[str, tuple[Glyph, str]] = {
     "succeeded": (Glyph.OK, "Succeeded"),
     "failed": (Glyph.FAIL, "Failed"),
     "cancelled": (Glyph.STOPPED, "Cancelled"),
+    "interrupted": (Glyph.STOPPED, "Interrupted"),
     "skipped": (Glyph.SKIPPED, "Skipped"),
     "waiting": (Glyph.WAIT, "Needs approval"),
     "degraded": (Glyph.WARN, "Degraded"),

@@ -102,8 +102,6 @@ class RunStep:
             return StepState.SKIPPED
         if self.is_asking:
             return StepState.ASKS
-        if self.is_failed and self.view is not None and self.view.error_message == INTERRUPTED_STEP:
-            return StepState.INTERRUPTED
         return _STATES[self.kind]
 
     @property
@@ -195,8 +193,12 @@ class RunView:
 
     @cached_property
     def failed(self) -> RunStep | None:
-        """The step that failed first, and of those around it the innermost."""
-        failed = [step for step in self.steps if step.is_failed]
+        """The step that failed first, and of those around it the innermost.
+
+        If none failed, it is one that was interrupted.
+        """
+        interrupted = [step for step in self.steps if step.kind is Glyph.STOPPED] if self.is_over else []
+        failed = [step for step in self.steps if step.is_failed] or interrupted
         inner = [step for step in failed if not any(_is_inside(other.path, step.path) for other in failed)]
         return min(inner, key=lambda step: (step.ended_ms or self.end_ms, step.path), default=None)
 
@@ -260,7 +262,7 @@ class RunView:
         found: list[Segment] = []
         start = self._relative(step.started_ms)
         for number, began, ended, _, following in (step.view.failed_attempts or ()) if step.view else ():
-            if ended is None or (number == step.attempt and step.is_failed):
+            if ended is None or (number == step.attempt and step.kind in {Glyph.FAIL, Glyph.STOPPED}):
                 continue
             found.append(Segment(Glyph.FAIL, self._relative(began), self._relative(ended)))
             start = min(end, max(self._relative(following or ended), self._relative(ended)))
@@ -350,6 +352,8 @@ class RunView:
 
     def _recorded(self, step: StepView, level: int) -> RunStep:
         kind = _KINDS.get(step.status, Glyph.QUEUED)
+        if kind is Glyph.FAIL and step.error_message == INTERRUPTED_STEP:
+            kind = Glyph.STOPPED
         if step.is_skipped:
             return RunStep(path=step.path, kind=Glyph.SKIPPED, words="Skipped", level=level, is_skipped=True, view=step)
         is_kept = kind is Glyph.OK and step.finished_at_ms is not None and step.finished_at_ms < self.begin_ms

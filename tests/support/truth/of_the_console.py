@@ -111,11 +111,11 @@ async def _overview(view: View, environment: str | None) -> None:
     ending = [row for row in oracle.expires_today() if environment in (None, row["environment_id"])]
     sums = [each.text for each in page.one("nav", "sums").all("a")]
     number = sum(health.values())
-    next_end = f"next {ago(ending[0]['destroy_at'], oracle.now)}" if ending else "within 24 hours"
+    next_end = f"next {ago(ending[0]['destroy_at'], oracle.now)}" if ending else "none soon"
     view.same(f"{where}, failed", sums[0], f"{health['failed']} failedof {number} instance{'' if number == 1 else 's'}")
     view.same(f"{where}, in progress", sums[2], f"{len(running)} in progressruns")
     view.same(f"{where}, degraded", sums[3].partition("degraded")[0], f"{health['degraded']} ")
-    view.same(f"{where}, ends", sums[4], f"{len(ending)} expire today{next_end}")
+    view.same(f"{where}, ends", sums[4], f"{len(ending)} expire{'s' if len(ending) == 1 else ''} in 24 h{next_end}")
     _broken(view, where, page, rows)
     shown = [each.text.partition(" ")[0] for each in page.all("li", "r-run")]
     view.same(f"{where}, rows in progress", len(shown), min(6, len(running)))

@@ -166,7 +166,7 @@ async def tab_values(
     permissions = await request.permissions(record.organization_id)
     reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
     components = components or await read_components(request, view)
-    schedules = await list_schedules(ctx, record.id)
+    schedules = [*await list_schedules(ctx, record.id), *await _own_recurring(request, record)]
     life = await read_lifetime(ctx, record.id)
     destroyers = [] if life.waiting_destroy is None else [life.waiting_destroy.owner_id]
     return {

@@ -365,7 +365,7 @@ def _section(view: RunView, key: str, lines: list[NumberedLine], target: int | N
     kind = (Glyph.FAIL if has_error else Glyph.SKIPPED) if step is None else step.kind
     if is_run and not has_error:
         kind = Glyph.OK
-    is_open = is_filtered or is_run or has_error or kind in {Glyph.FAIL, Glyph.BUSY, Glyph.WAIT}
+    is_open = is_filtered or is_run or has_error or kind in {Glyph.FAIL, Glyph.STOPPED, Glyph.BUSY, Glyph.WAIT}
     is_open = is_open or any(line.number == target for line in lines)
     return Section(step, key, kind, lines, is_open)
 
