@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -243,6 +244,8 @@ async def test_a_busy_instance_gets_its_turn_when_it_is_free(own: Api) -> None:
     said = "Waiting for 1 busy instance, which gets its turn when other work allows it."
     held_up = accepted(await own.get(f"bulk/{begun['id']}"))
     assert (held_up["waitingFor"], held_up["counts"]["waiting"]) == (said, 1)
+    [row] = accepted(await own.get(f"bulk/{begun['id']}/instances"))
+    assert re.fullmatch(r"The instance '.+' runs job 2, 'pause' \(ID \w+\)\.", row["message"])  # and no advice to retry
     [job] = [each for each in (await own.document(instance))["workflowHistory"] if each["status"] == "Executing"]
     accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
     assert (await ended(own, begun["id"]))["counts"]["succeeded"] == 1

@@ -271,6 +271,8 @@ async def test_a_roll_out_behind_a_busy_instance_says_so(own: Api) -> None:
         while (found := accepted(await own.get(f"rollouts/{begun['id']}")))["waitingFor"] != said:
             assert found["waitingFor"] is not None
             await asyncio.sleep(0.05)
+    [row] = accepted(await own.get(f"rollouts/{begun['id']}/instances"))
+    assert re.fullmatch(r"The instance '.+' runs job 2, 'actions\.backUp' \(ID \w+\)\.", row["message"])
     [job] = [each for each in (await own.document(instance))["workflowHistory"] if each["status"] == "Executing"]
     accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
     assert (await until(own, begun["id"], "Finished"))["waitingFor"] is None

@@ -99,6 +99,25 @@ def test_the_list_is_filtered_and_paged(page: Page, site: Site) -> None:
     expect(rows).to_have_count(50)
 
 
+def test_no_column_is_cut_on_a_screen_of_1280_pixels(page: Page, site: Site) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    application = site.application(GREETER, "Tides of the harbor and the roll-out")
+    for number in range(3):
+        given = {"parameters": {"input.times": 1}, "labels": {"team": "quay", "berth": "7"}}
+        instance = site.launch(application, instanceName=f"Shop (with a back-up running) {number}", **given)
+        site.settled(instance)
+    site.ask("POST", f"instances/{instance}/actions.stumble", {})
+    within = f"organizations/{site.organization}"
+    often = {"cron": "*/30 * * * *", "zone": "Europe/Oslo", "instanceId": instance, "workflow": "actions.stumble"}
+    site.ask("POST", f"{within}/recurring-schedules", {"name": "Try the failed ones again", **often})
+    site.settled(instance)
+    cut = "tables => tables.filter(each => each.scrollWidth > each.clientWidth).map(each => each.ariaLabel)"
+    for path in ("", "/instances", "/runs", "/recurring", "/schedules?view=list"):
+        page.goto(f"/console/{within}{path}")
+        expect(page.locator("main .table").first).to_be_visible()
+        assert page.locator("main .table").evaluate_all(cut) == [], path
+
+
 def test_deleting_by_force_is_asked_for_twice(page: Page, site: Site) -> None:
     instance = running(site)
     page.goto(f"/console/instances/{instance}/end")

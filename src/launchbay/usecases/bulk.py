@@ -52,7 +52,7 @@ from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.turns import Turns
-from launchbay.usecases.workflows import destroy, run_workflow
+from launchbay.usecases.workflows import TRY_AGAIN, destroy, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -62,6 +62,11 @@ _VERSIONS_READ = 50
 # Codes of refusals that another attempt may not meet.
 PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit"}
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
+
+
+def reason_to_wait(error: LaunchbayError) -> str:
+    """Return a refusal without the advice to try again, which the run does by itself."""
+    return str(error).replace(TRY_AGAIN, "")
 
 
 SELECTED_ID_CHARS = 8  # a shorter word begins the IDs of all instances of a day, since IDs begin with the time
@@ -664,7 +669,7 @@ class BulkRunner:
                     connection,
                     bulk_id=bulk_id,
                     place=turn.place,
-                    message=str(error),
+                    message=reason_to_wait(error),
                     pause_s=limits.BULK_BUSY_PAUSE_S,
                     longest_pause_s=limits.BULK_BUSY_LONGEST_PAUSE_S,
                     give_up_s=limits.BULK_BUSY_S,

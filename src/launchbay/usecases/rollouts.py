@@ -38,6 +38,7 @@ from launchbay.usecases.bulk import (
     list_outcomes,
     may_read,
     page_of_visible,
+    reason_to_wait,
     require_control,
     require_visible,
     visible_runs,
@@ -493,7 +494,7 @@ class RolloutRunner:
                     connection,
                     rollout_id=rollout_id,
                     place=turn.place,
-                    message=str(error),
+                    message=reason_to_wait(error),
                     pause_s=limits.BULK_BUSY_PAUSE_S,
                 )
             else:

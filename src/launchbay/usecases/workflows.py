@@ -63,6 +63,9 @@ _FIRST_LOOKS_S = 2.0
 T = TypeVar("T")
 
 
+TRY_AGAIN = "; try again when it has ended"
+
+
 class InstanceBusy(Conflict):
     """A job keeps the instance. Whoever gets this may change it otherwise."""
 
@@ -573,11 +576,11 @@ async def busy(work: Work, record: InstanceRecord) -> InstanceBusy:
     organization_id = record.organization_id
     may_read = work.lookup.has_grants(organization_id) and work.lookup.allows(organization_id, Permission.READ, *at)
     if running is None or not may_read:
-        message = "Another workflow is already running on the instance; try again when it has ended."
+        message = f"Another workflow is already running on the instance{TRY_AGAIN}."
     else:
         message = (
-            f"The instance {running.instance!r} runs job {running.number}, {running.workflow!r} (ID {running.id}); "
-            "try again when it has ended."
+            f"The instance {running.instance!r} runs job {running.number}, {running.workflow!r} (ID {running.id})"
+            f"{TRY_AGAIN}."
         )
     return InstanceBusy(message, instance_id=record.id)
 
