@@ -75,6 +75,7 @@ CELL_WIDE: dict[str, set[str]] = {
         ),
         *(
             "webhooks.delete_old_deliveries",
+            "webhooks.delete_old_failures",
             "bulk.list_open",
             "recurring.list_due",
             "git_sources.list_due",
