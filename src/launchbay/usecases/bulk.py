@@ -65,7 +65,7 @@ RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped
 
 
 def reason_to_wait(error: LaunchbayError) -> str:
-    """Return a refusal without the advice to try again, which the run does by itself."""
+    """Return a refusal without the advice to try again; the run does."""
     return str(error).replace(TRY_AGAIN, "")
 
 
