@@ -232,6 +232,27 @@ async def test_a_list_has_what_the_roles_of_the_caller_permit(own: Api) -> None:
     refused(await stranger.get(f"organizations/{own.organization}/instances"), 403)
 
 
+async def test_lists_of_an_environment_application_and_revision_have_what_the_caller_may_read(own: Api) -> None:
+    mine, other = await own.application(PAUSING), await own.application(PAUSING)
+    environment = await own.offer()
+    here, there = await own.launch(mine), await own.launch(mine, environmentId=environment)
+    foreign = await own.launch(other, environmentId=environment)
+    revision = accepted(await own.get(f"applications/{mine}/instances"))[0]["revision"]
+    one = await own.member(f"Read: [/applications/{mine}, /applications/{mine}/*, /environments/{environment}]")
+    every = await own.member("Read: [/*]")
+
+    async def listed_in(who: Caller, path: str) -> set[str]:
+        return {each["id"] for each in accepted(await who.get(f"{path}/instances"))}
+
+    for path, of_one, of_all in (
+        (f"environments/{environment}", {there}, {there, foreign}),
+        (f"applications/{mine}", {there}, {here, there}),
+        (f"revisions/{revision}", {there}, {here, there}),
+    ):
+        assert await listed_in(one, path) == of_one
+        assert await listed_in(every, path) == of_all
+
+
 async def test_labels_are_changed_by_who_may_edit_and_are_checked(own: Api) -> None:
     application = await own.application(PAUSING)
     instance = await own.launch(application)

@@ -17,6 +17,7 @@ from launchbay.auth.gate import (
     NO_GRANTS,
     Entry,
     Grants,
+    InstancePatterns,
     RoleGrants,
     decide,
     explain,
@@ -195,19 +196,53 @@ def _like(pattern: str, text: str) -> bool:
     return re.fullmatch(re.escape(pattern).replace("%", ".*"), text) is not None
 
 
+def _has_a_match(found: InstancePatterns, app: str, instance: str, place: str) -> bool:
+    """Decide as the condition in `store/statements.py` does."""
+    if found.named is not None and not {app, instance} & set(found.named):
+        return False
+    if found.named_environments is not None and place not in found.named_environments:
+        return False
+    places = zip(found.environments, found.environment_entries, strict=True)
+    entries = {number for pattern, number in places if _like(pattern, place)}
+    objects = zip(found.applications, found.instances, found.entries, strict=True)
+    return any(_like(a, app) and _like(i, instance) and number in entries for a, i, number in objects)
+
+
 @given(_grants, st.sampled_from(_NAMES), st.sampled_from(_NAMES), st.sampled_from(_NAMES))
 def test_lists_have_the_instances_that_the_gate_allows(grants: Grants, app: str, instance: str, place: str) -> None:
     found = gate.instance_patterns([entry for role in grants.roles for entry in role.entries], Permission.READ)
-    listed = found is None or any(
-        _like(a, app) and _like(i, instance) and _like(e, place) for a, i, e in zip(*found, strict=True)
-    )
+    listed = found is None or app in found.whole or _has_a_match(found, app, instance, place)
     touched = (permissions.instance(app, instance), permissions.environment(place))
     assert listed == decide(grants, Permission.READ, touched).allowed
 
 
 def test_characters_with_a_meaning_for_the_database_stand_for_themselves_in_a_list() -> None:
-    found = gate.instance_patterns([entry(Permission.READ, "/applications/a_%/*")], Permission.READ)
-    assert found == (["a\\_\\%"], ["%"], ["%"])
+    found = gate.instance_patterns([entry(Permission.READ, "/applications/a_%*/*")], Permission.READ)
+    assert found is not None
+    assert (found.applications, found.instances) == (["a\\_\\%%"], ["%"])
+
+
+def test_a_list_gets_a_thousand_patterns_for_an_entry_of_a_thousand() -> None:
+    objects = [f"/applications/a{number}/*" for number in range(500)]
+    places = [f"/environments/e{number}" for number in range(500)]
+    found = gate.instance_patterns([entry(Permission.READ, *objects, *places)], Permission.READ)
+    assert found is not None
+    assert (len(found.applications), len(found.environments), found.whole) == (500, 500, [])
+
+
+@pytest.mark.parametrize("narrow", ["/applications/*", "/applications/a", "/*/a", "/environments/*"])
+def test_the_audit_log_is_for_those_who_may_see_all_of_it(narrow: str) -> None:
+    def held(*entries: Entry, scope: tuple[Entry, ...] | None = None) -> bool:
+        limit = None if scope is None else RoleGrants("token", scope)
+        return gate.holds(Grants((RoleGrants("role", entries),), scope=limit), Permission.VIEW_AUDIT)
+
+    part, whole = entry(Permission.VIEW_AUDIT, narrow), entry(Permission.VIEW_AUDIT, "/*")
+    assert not held(part)
+    assert held(part, whole)
+    assert held(whole, scope=(whole,))
+    assert not held(whole, scope=(part,))
+    assert not held(part, scope=(whole,))
+    assert [gate.is_of_no_use(each) for each in (part, whole, entry(Permission.READ, narrow))] == [True, False, False]
 
 
 def entry(permission: Permission, *patterns: str) -> Entry:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import yaml
 
@@ -178,54 +178,116 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
     return _DENIED
 
 
+# Whoever may do it sees all of it (docs/decisions/0173).
+_UNDIVIDED = frozenset({Permission.VIEW_AUDIT})
+
+
+def is_of_no_use(entry: Entry) -> bool:
+    """Tell whether an entry allows nothing, since its permission is for everything or not at all."""
+    return entry.permission in _UNDIVIDED and not _implies(Entry(entry.permission, _EVERYWHERE), entry)
+
+
 def holds(grants: Grants, permission: Permission) -> bool:
-    """Tell whether the permission is held for anything at all, for operations that are about no single object."""
+    """Tell whether the permission is held for operations that are about no single object.
+
+    For anything at all, or for everything, if what they show isn't split by objects.
+    """
     scope = grants.scope
+    if permission in _UNDIVIDED:
+        held = (entry for _, entry in grants.entries_for(permission))
+        every = [held] if scope is None else [held, scope.entries]
+        return all(extent(entries, permission) == "all" for entries in every)
     if scope is not None and not any(entry.patterns for entry in scope.entries if entry.permission is permission):
         return False
     return any(entry.patterns for _, entry in grants.entries_for(permission))
 
 
 class InstancePatterns(NamedTuple):
-    """Patterns of LIKE. An instance is allowed if its IDs match those at one index."""
+    """Which instances are allowed, for statements.
+
+    The first five are patterns of LIKE and the numbers of their entries: those of one entry match an instance's IDs.
+    `whole` are applications whose instances are all allowed, without a pattern. The last two are IDs that the patterns
+    name, of applications or instances and of environments: nothing else can match. None if a pattern has a wildcard.
+    """
 
     applications: list[str]
     instances: list[str]
+    entries: list[int]
     environments: list[str]
+    environment_entries: list[int]
+    whole: list[str]
+    named: list[str] | None
+    named_environments: list[str] | None
+
+
+_ANYWHERE = 0  # the number of all entries that are about every environment
 
 
 def instance_patterns(entries: Iterable[Entry], permission: Permission) -> InstancePatterns | None:
     """Return for which instances and environments the entries allow an operation.
 
-    None is all of them. It decides as `decide` does, for lists whose database must do it.
+    None is all of them. It decides as `decide` does, for lists whose database must do it. Patterns of an entry aren't
+    multiplied: a role with 500 applications and 500 environments has a thousand patterns.
     """
-    found = InstancePatterns([], [], [])
-    for entry in entries:
-        if entry.permission is not permission:
-            continue
-        has_environments = any(pattern.concerns("environments") for pattern in entry.patterns)
-        environments = [each for pattern in entry.patterns for each in _ids_of(pattern, "environments")]
+    objects: list[tuple[str, str, int]] = []
+    environments = [("*", _ANYWHERE)]
+    whole: list[str] = []
+    for number, entry in enumerate((each for each in entries if each.permission is permission), _ANYWHERE + 1):
+        limited = any(pattern.concerns("environments") for pattern in entry.patterns)
+        places = [each for pattern in entry.patterns for [each] in _ids_of(pattern, "environments")]
+        is_anywhere = not limited or "*" in places
+        if not is_anywhere:
+            environments += [(place, number) for place in places]
         for pattern in entry.patterns:
             for application, instance in _ids_of(pattern, "applications", "instances"):
-                for [environment] in environments if has_environments else [["%"]]:
-                    if application == instance == environment == "%":
-                        return None
-                    found.applications.append(application)
-                    found.instances.append(instance)
-                    found.environments.append(environment)
-    return found
+                if is_anywhere and application == instance == "*":
+                    return None
+                if is_anywhere and instance == "*" and "*" not in application:
+                    whole.append(application)
+                else:
+                    objects.append((application, instance, _ANYWHERE if is_anywhere else number))
+    named = [next((each for each in pair[:2] if "*" not in each), None) for pair in objects]
+    needed = {number for *_, number in objects}
+    environments = [each for each in environments if each[1] in needed]
+    return InstancePatterns(
+        [_like(application) for application, _, _ in objects],
+        [_like(instance) for _, instance, _ in objects],
+        [number for *_, number in objects],
+        [_like(place) for place, _ in environments],
+        [number for _, number in environments],
+        whole,
+        None if None in named else [each for each in named if each is not None],
+        None if any("*" in place for place, _ in environments) else [place for place, _ in environments],
+    )
 
 
 def _ids_of(pattern: Pattern, *kinds: str) -> Iterator[list[str]]:
-    """Yield patterns of LIKE for the IDs in covered paths `/kind/ID/kind/ID…`."""
+    """Yield patterns for the IDs in covered paths `/kind/ID/kind/ID…`."""
     segments = pattern.segments
     if pattern.covers_below:
         segments = (*segments, *("*",) * (2 * len(kinds) - len(segments)))
     if len(segments) == 2 * len(kinds) and all(map(permissions.segment_matches, segments[::2], kinds)):
-        yield [_LIKE.sub(r"\\\g<0>", segment).replace("*", "%") for segment in segments[1::2]]
+        yield [segment if segment.strip("*") else "*" for segment in segments[1::2]]
+
+
+def _like(segment: str) -> str:
+    return _LIKE.sub(r"\\\g<0>", segment).replace("*", "%")
 
 
 _LIKE = re.compile(r"[\\%_]")
+
+
+def visible(grants: Grants, permission: Permission) -> dict[str, Any]:
+    """Return the parameters of `{visible(…)}` in statements: the instances with a permission."""
+    entries = [entry for _, entry in grants.entries_for(permission)]
+    scope = None if grants.scope is None else grants.scope.entries
+    return _parameters("seen", entries, permission) | _parameters("scoped", scope, permission)
+
+
+def _parameters(name: str, entries: Iterable[Entry] | None, permission: Permission) -> dict[str, Any]:
+    found = None if entries is None else instance_patterns(entries, permission)
+    fields = {name if field == "applications" else f"{name}_{field}": field for field in InstancePatterns._fields}
+    return {parameter: None if found is None else getattr(found, field) for parameter, field in fields.items()}
 
 
 def explain(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> tuple[Decision, str]:

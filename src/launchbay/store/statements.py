@@ -26,6 +26,8 @@ takes its fields by position; a NamedTuple is the cheapest. The first execution 
 A statement of a transaction whose result nobody needs can wait for the next one, or else for the commit:
 `audit.insert.later(connection, …)`. That saves a round trip. Its errors come from there, too.
 
+`{visible(application_id, instance_id, environment_id)}` is the condition for instances that the caller may see.
+
 aiosql reads the files. Its own adapter returns untyped rows, so the classes here execute the statements.
 """
 
@@ -343,6 +345,33 @@ class Statements:
         return list(self._texts)
 
 
+# What the caller may see, by the roles and by the scope of the access token. The parameters are `InstancePatterns` of
+# `auth/gate.py`. Sets of IDs are hashed once, so only rows that a pattern may match are compared with each pattern.
+_VISIBLE = re.compile(r"\{visible\(([\w.]+), ([\w.]+), ([\w.]+)\)\}")
+_VISIBLE_SQL = """\
+(%(seen)s::text[] IS NULL OR APPLICATION IN (SELECT unnest(%(seen_whole)s::text[])) OR (
+    (%(seen_named)s::text[] IS NULL OR APPLICATION IN (SELECT unnest(%(seen_named)s::text[]))
+     OR INSTANCE IN (SELECT unnest(%(seen_named)s::text[])))
+    AND (%(seen_named_environments)s::text[] IS NULL
+         OR ENVIRONMENT IN (SELECT unnest(%(seen_named_environments)s::text[])))
+    AND EXISTS (
+        SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_entries)s::integer[])
+            AS seen (application, instance, entry)
+        WHERE APPLICATION LIKE seen.application AND INSTANCE LIKE seen.instance AND seen.entry = ANY (ARRAY(
+            SELECT place.entry
+            FROM unnest(%(seen_environments)s::text[], %(seen_environment_entries)s::integer[])
+                AS place (environment, entry)
+            WHERE ENVIRONMENT LIKE place.environment)))))"""
+
+
+def _visible(found: re.Match[str]) -> str:
+    """Return the condition for `{visible(application_id, instance_id, environment_id)}`, with these columns."""
+    text = _VISIBLE_SQL
+    for word, column in zip(("APPLICATION", "INSTANCE", "ENVIRONMENT"), found.groups(), strict=True):
+        text = re.sub(rf"\b{word}\b", column, text)
+    return f"{text} AND {text.replace('%(seen', '%(scoped')}"
+
+
 def load(aggregate: str) -> Statements:
     """Read `queries/<aggregate>.sql`. Raises ValueError if aiosql can't read it or a name is duplicated."""
     text = (resources.files("launchbay.store") / "queries" / f"{aggregate}.sql").read_text("utf-8")
@@ -351,7 +380,7 @@ def load(aggregate: str) -> Statements:
         found = loader.load_query_data_from_sql(text, [], f"{aggregate}.sql")
     except SQLParseException as error:
         raise ValueError(f"Can't read queries/{aggregate}.sql: {error}") from error
-    texts = {query.query_name: query.sql.encode() for query in found}
+    texts = {query.query_name: _VISIBLE.sub(_visible, query.sql).encode() for query in found}
     if len(texts) != len(found):
         raise ValueError(f"queries/{aggregate}.sql has two statements with the same name.")
     return Statements(aggregate, texts)

@@ -17,7 +17,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.gate import Grants, instance_patterns
+from launchbay.auth.gate import Grants, instance_patterns, visible
 from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
@@ -46,7 +46,7 @@ from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import RolloutInstanceRow
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels, visible
+from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
 from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
 from launchbay.usecases.reconfigure import reconfigure
@@ -312,6 +312,7 @@ def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str |
 
 KeepSeen = Callable[..., Awaitable[Sequence[str]]]  # a statement: those of the runs with a visible instance
 RunT = TypeVar("RunT", bound="Begun")
+_LOOKED_AT_ONCE = 100
 
 
 async def visible_runs(work: Work, organization_id: str, rows: Sequence[RunT], keep: KeepSeen) -> list[RunT]:
@@ -336,10 +337,11 @@ async def page_of_visible(
 ) -> list[RunT]:
     """Return the first rows after an ID that `choose` lets through."""
     found: list[RunT] = []
+    at_once = max(count, _LOOKED_AT_ONCE)  # who may see few of many runs doesn't make a round trip for each
     while len(found) < count:
-        rows = await read_rows(after=after, count=count)
+        rows = await read_rows(after=after, count=at_once)
         found += await choose(rows)
-        if len(rows) < count:
+        if len(rows) < at_once:
             break
         after = rows[-1].id
     return found[:count]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from launchbay.auth.gate import Entry, Grants, InstancePatterns, instance_patterns
+from launchbay.auth.gate import visible
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import is_id
@@ -632,22 +632,6 @@ async def list_old_jobs(database: Database) -> bool:
     """List jobs of earlier versions. Return True if there may be more."""
     async with database.transaction() as connection:
         return bool(await store.list_old_jobs(connection, most=_OLD_JOBS))
-
-
-def visible(grants: Grants, permission: Permission) -> dict[str, list[str] | None]:
-    """Return the parameters of statements for the instances with a permission."""
-    entries = [entry for _, entry in grants.entries_for(permission)]
-    return {**_patterns("seen", entries, permission), **_patterns("scoped", _scope(grants), permission)}
-
-
-def _scope(grants: Grants) -> Sequence[Entry] | None:
-    return None if grants.scope is None else grants.scope.entries
-
-
-def _patterns(name: str, entries: Sequence[Entry] | None, permission: Permission) -> dict[str, list[str] | None]:
-    found: InstancePatterns | None = None if entries is None else instance_patterns(entries, permission)
-    values = (None, None, None) if found is None else found
-    return dict(zip((name, f"{name}_instances", f"{name}_environments"), values, strict=True))
 
 
 def _redacted(row: FleetRow) -> FleetRow:

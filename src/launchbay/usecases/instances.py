@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
+from launchbay.auth import gate
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff, Clock, from_ms, to_ms
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooLarge
@@ -192,15 +193,17 @@ async def list_instances(
 ) -> AsyncIterator[list[InstanceSummary]]:
     """Stream the instances of an application, environment or revision in chunks, oldest first.
 
-    The look-up happens before the first chunk, so that its errors are answers.
+    Those that the caller may not read are left out. The look-up happens before the first chunk, so that its errors are
+    answers.
     """
     statement, noun = _LISTS[kind]
     async with ctx.read() as work:
         found = await getattr(work.lookup, noun)(of_id, Permission.READ)
+        seen = gate.visible(work.lookup.grants(found.organization_id), Permission.READ)
     until = await _complete_until(ctx, found.organization_id, after)
     lend = ctx.app.database.connection
     async with aclosing(
-        statement.chunks(lend, of_id=of_id, status=status, name=name, after=after, until=until, limit=limit)
+        statement.chunks(lend, of_id=of_id, status=status, name=name, after=after, until=until, limit=limit, **seen)
     ) as chunks:
         async for chunk in chunks:
             yield chunk

@@ -52,14 +52,7 @@ SELECT chosen.id FROM unnest(%(ids)s::text[]) AS chosen (id)
 WHERE EXISTS (
     SELECT FROM change_set_instances
     WHERE change_set_id = chosen.id
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ) OR EXISTS (
     SELECT FROM change_set_answers WHERE change_set_id = chosen.id AND user_id = %(user_id)s
 );

@@ -40,14 +40,7 @@ WITH found AS NOT MATERIALIZED (
       AND (%(has_labels)s::text[] IS NULL OR labels ?& %(has_labels)s::text[])
       AND (%(lacks_labels)s::text[] IS NULL OR NOT labels ?| %(lacks_labels)s::text[])
       -- What the caller may see, as patterns of `auth/gate.py`: by the roles, and by the scope of the access token.
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ), page AS (
     SELECT *, CASE %(sort)s::text WHEN 'name' THEN name WHEN 'lastJob' THEN job_ended_at::text WHEN 'expiry' THEN destroy_at::text
               ELSE '' END AS place
@@ -107,14 +100,7 @@ SELECT instance_id AS id, name, owner_id, destroy_at, application_id, environmen
 FROM fleet
 WHERE organization_id = %(organization_id)s AND destroy_at >= %(since)s AND destroy_at < %(until)s
   AND NOT EXISTS (SELECT FROM instances WHERE instances.id = fleet.instance_id AND parent_id IS NOT NULL)
-  AND (%(seen)s::text[] IS NULL OR EXISTS (
-      SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-          AS seen (application, instance, environment)
-      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-  AND (%(scoped)s::text[] IS NULL OR EXISTS (
-      SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-          AS seen (application, instance, environment)
-      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+  AND {visible(application_id, instance_id, environment_id)}
 ORDER BY destroy_at, instance_id LIMIT %(count)s;
 
 -- name: list_jobs
@@ -157,14 +143,7 @@ WITH found AS NOT MATERIALIZED (
               AND (finished_at IS NOT NULL OR now() - created_at >= make_interval(secs => %(longer_than_s)s)))
       AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
       AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ), page AS (
     SELECT * FROM found
     WHERE %(after_id)s::text IS NULL OR CASE WHEN %(descends)s::boolean
@@ -204,14 +183,7 @@ ORDER BY
 -- The instances of an application that aren't destroyed, by the version that they have.
 SELECT version, count(*) AS instances FROM fleet
 WHERE organization_id = %(organization_id)s AND application_id = %(application_id)s AND status <> 'Destroyed'
-  AND (%(seen)s::text[] IS NULL OR EXISTS (
-      SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-          AS seen (application, instance, environment)
-      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-  AND (%(scoped)s::text[] IS NULL OR EXISTS (
-      SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-          AS seen (application, instance, environment)
-      WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+  AND {visible(application_id, instance_id, environment_id)}
 GROUP BY version;
 
 -- name: count_jobs_by_time
@@ -223,14 +195,7 @@ FROM (
     FROM fleet_jobs
     WHERE organization_id = %(organization_id)s AND created_at > %(since)s AND created_at <= %(now)s
       AND (%(workflow)s::text IS NULL OR name = %(workflow)s)
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
     ORDER BY created_at DESC LIMIT %(most)s
 ) AS recent
 GROUP BY GROUPING SETS ((slot), ());
@@ -248,14 +213,7 @@ SELECT launchbay_list_old_jobs(%(most)s);
 WITH visible AS NOT MATERIALIZED (
     SELECT * FROM fleet
     WHERE organization_id = %(organization_id)s
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ), requested AS (
     SELECT application_id, environment_id, job_status, count(*) AS instances FROM visible
     WHERE status = 'Executing' AND is_requested
@@ -281,60 +239,25 @@ ORDER BY applications.name, groups.application_id, environments.name, groups.env
 -- What happens: jobs under way, approvals that wait, instances that end within a day, and failures of the last day.
 SELECT (
     SELECT count(*) FROM fleet_jobs WHERE organization_id = %(organization_id)s AND status = 'Executing'
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ) AS running, (
     SELECT count(*) FROM approvals JOIN fleet USING (organization_id, instance_id)
     WHERE organization_id = %(organization_id)s AND approvals.status = 'pending'
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ) AS approvals, (
     SELECT count(*) FROM fleet WHERE organization_id = %(organization_id)s AND destroy_at < now() + interval '1 day'
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ) AS expiring, (
     SELECT count(*) FROM fleet_jobs
     WHERE organization_id = %(organization_id)s AND status = 'Failed' AND finished_at > now() - interval '1 day'
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ) AS failures;
 
 -- name: count_running
 -- Jobs under way, counted up to a bound: every page of the console shows them.
 SELECT count(*) FROM (
     SELECT FROM fleet_jobs WHERE organization_id = %(organization_id)s AND status = 'Executing'
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
     LIMIT %(most)s
 ) AS running;
 

@@ -6,6 +6,7 @@ SELECT instances.id, name, environment_id AS environment, instances.application_
 FROM instances JOIN manifests ON manifests.application_id = instances.application_id AND manifests.version = instances.version
 WHERE instances.application_id = %(of_id)s AND instances.id > %(after)s AND instances.id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND {visible(instances.application_id, instances.id, instances.environment_id)}
 ORDER BY instances.id LIMIT %(limit)s;
 
 -- name: list_by_environment
@@ -14,6 +15,7 @@ SELECT instances.id, name, environment_id AS environment, instances.application_
 FROM instances JOIN manifests ON manifests.application_id = instances.application_id AND manifests.version = instances.version
 WHERE environment_id = %(of_id)s AND instances.id > %(after)s AND instances.id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND {visible(instances.application_id, instances.id, instances.environment_id)}
 ORDER BY instances.id LIMIT %(limit)s;
 
 -- name: list_by_revision
@@ -22,11 +24,13 @@ SELECT id, name, environment_id AS environment, application_id AS application, r
 FROM instances
 WHERE revision_id = %(of_id)s AND id > %(after)s AND id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND {visible(application_id, id, environment_id)}
 UNION ALL
 SELECT instances.id, name, environment_id, instances.application_id, manifests.revision_id, status
 FROM manifests JOIN instances ON instances.application_id = manifests.application_id AND instances.version = manifests.version
 WHERE manifests.revision_id = %(of_id)s AND instances.revision_id IS NULL AND instances.id > %(after)s AND instances.id <= %(until)s
   AND (%(status)s::text IS NULL OR status = %(status)s) AND (%(name)s::text IS NULL OR name = %(name)s)
+  AND {visible(instances.application_id, instances.id, instances.environment_id)}
 ORDER BY id LIMIT %(limit)s;
 
 -- name: announce_new

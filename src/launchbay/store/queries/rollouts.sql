@@ -41,14 +41,7 @@ SELECT chosen.id FROM unnest(%(ids)s::text[]) AS chosen (id)
 WHERE EXISTS (
     SELECT FROM rollout_instances
     WHERE rollout_id = chosen.id
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 );
 
 -- name: list_instances

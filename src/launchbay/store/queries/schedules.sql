@@ -108,14 +108,7 @@ FROM (
     WHERE instances.organization_id = %(organization_id)s AND schedules.kind IN ('workflow', 'cron')
 ) AS scheduled
 WHERE (due_at, id) > (%(since)s, %(after_id)s) AND due_at < %(until)s
-      AND (%(seen)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(seen)s::text[], %(seen_instances)s::text[], %(seen_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
-      AND (%(scoped)s::text[] IS NULL OR EXISTS (
-          SELECT FROM unnest(%(scoped)s::text[], %(scoped_instances)s::text[], %(scoped_environments)s::text[])
-              AS seen (application, instance, environment)
-          WHERE application_id LIKE seen.application AND instance_id LIKE seen.instance AND environment_id LIKE seen.environment))
+      AND {visible(application_id, instance_id, environment_id)}
 ORDER BY due_at, id LIMIT %(count)s;
 
 -- name: reschedule

@@ -272,7 +272,7 @@ class InstanceQuery(Paging, frozen=True):
     name: Annotated[str | None, msgspec.Meta(description="Only instances with exactly this name.")] = None
 
 
-_LISTED = Returns("The instances, oldest first.", type=list[InstanceSummary])
+_LISTED = Returns("The instances that the caller may read, oldest first.", type=list[InstanceSummary])
 
 
 class WaitQuery(msgspec.Struct, frozen=True):
