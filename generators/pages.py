@@ -178,7 +178,7 @@ _MEANINGS = {
         "Giving roles (`ManageRoles`).",
     ),
     Permission.VIEW_AUDIT: _Meaning(
-        "See who changed what in the organization, and when.",
+        "See who changed what in the whole organization, and when. Needs `/*`: the log isn't split by objects.",
         "ViewAudit: [/*]",
         "Seeing the objects themselves (`Read`).",
     ),

@@ -278,6 +278,7 @@ async def test_only_who_may_view_it_sees_the_log_and_nobody_sees_another_organiz
     accepted(await outsider.put(f"organizations/{organization}", {"name": "hidden"}))
     path = f"{stage.organization}/audit"
     refused(await (await stage.api.member("Read: [/*]")).get(path), 403, "NotAllowed")
+    refused(await (await stage.api.member("ViewAudit: [/applications/*]")).get(path), 403, "NotAllowed")
     viewer = await stage.api.member("ViewAudit: [/*]")
     assert await entries(viewer, stage.api.organization) == await entries(stage.api, stage.api.organization)
     refused(await outsider.get(path), 403, "NotAllowed")

@@ -149,7 +149,7 @@ class Lookup:
     ) -> Organization:
         """Return an organization that the caller belongs to.
 
-        With a permission, the caller must hold it for the resources touched; without resources, for anything at all.
+        With a permission, the caller must hold it for the resources touched; without resources, as `gate.holds` says.
         """
         found, stamp = await self._find(lookups.organization, organization_id)
         grants = await self._grants_in(found.id, stamp)
@@ -343,7 +343,7 @@ class Lookup:
         return found
 
     def holds(self, organization_id: str, permission: Permission) -> bool:
-        """Tell whether the caller holds a permission there for anything at all, as `organization` asks for it."""
+        """Tell whether the caller holds a permission there, as `organization` asks for it without resources."""
         return gate.holds(self.grants(organization_id), permission)
 
     def require(self, organization_id: str, permission: Permission, *touched: Resource) -> None:

@@ -61,7 +61,7 @@ async def read_audit_entries(
 ) -> AsyncIterator[AuditChunk]:
     """Stream entries in chunks, each with the names of its objects by ID.
 
-    Whoever views it sees all of it, so the permission is for anything at all. Raises BadRequest for a wrong `about`.
+    Whoever views it sees all of it, so the permission is for everything. Raises BadRequest for a wrong `about`.
     """
     about = wanted.about
     async with ctx.read() as work:

@@ -137,8 +137,13 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
         for each in _ids_in(entry)
         if each not in names
     )
+    whole = tuple(
+        f"{entry} allows nothing: the log isn't split by objects. Write '{entry.permission}: [/*]'."
+        for entry in after
+        if gate.is_of_no_use(entry)
+    )
     errors = tuple(f"{each}: you lack this yourself, so you can't give it." for each in lacking[:_UNKNOWN_SHOWN])
-    return RoleCheck(errors, tuple(dict.fromkeys(warnings)), changes, len(holders) - len(visible), names)
+    return RoleCheck(errors, tuple(dict.fromkeys(warnings + whole)), changes, len(holders) - len(visible), names)
 
 
 def _compared(
