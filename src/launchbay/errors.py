@@ -249,3 +249,8 @@ class WorkflowFailed(LaunchbayError):
     def __init__(self, text: str, *, propagates: bool = True) -> None:
         super().__init__(text)
         self.propagates = propagates
+
+
+def internal_error(what: str) -> str:
+    """Return what users read of a defect; its text is in the log alone. `what` is, for example, `job 65f…`."""
+    return f"Internal error in Launchbay. Find {what} in the server's log and report it."

@@ -15,7 +15,8 @@ import math
 import secrets
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -136,6 +137,7 @@ class Quotas:
         self._own: dict[tuple[str, str], int] = {}
         self._read_at_s = -math.inf
         self._samples: OrderedDict[tuple[str, Quota], _Sample] = OrderedDict()
+        self._first_counts: dict[tuple[str, Quota], asyncio.Future[None]] = {}  # under way
         self.turns = RequestTurns()
 
     def allowed(self, organization_id: str, quota: Quota) -> int:
@@ -186,12 +188,15 @@ class Quotas:
         """
         await self.read_own(connection)
         bounded = sorted(quota for quota in adding if self.allowed(organization_id, quota))
+        while first := [each for quota in bounded if (each := self._first_counts.get((organization_id, quota)))]:
+            await asyncio.wait(first)
         now_s = self._clock.monotonic_s()
         old = [quota for quota in bounded if now_s - self._sample(organization_id, quota).at_s >= SAMPLE_S]
         if old:
             for quota in old:  # whoever comes meanwhile doesn't count again
                 self._sample(organization_id, quota).at_s = now_s
-            await self._count(connection, organization_id, old)
+            with self._counting_first([(organization_id, quota) for quota in old]):
+                await self._count(connection, organization_id, old)
         for quota in bounded:
             await self._admit_one(connection, organization_id, quota, adding[quota])
 
@@ -222,6 +227,19 @@ class Quotas:
             if sample.used + adding > allowed:
                 raise self._exceeded(organization_id, quota, sample.used)
         sample.admitted += adding
+
+    @contextmanager
+    def _counting_first(self, keys: Iterable[tuple[str, Quota]]) -> Iterator[None]:
+        """Let others wait for the first counts, as long as there are no older ones that they could go by."""
+        counted = asyncio.get_running_loop().create_future()
+        unknown = [key for key in keys if key not in self._samples]
+        self._first_counts.update(dict.fromkeys(unknown, counted))
+        try:
+            yield
+        finally:
+            for key in unknown:
+                del self._first_counts[key]
+            counted.set_result(None)
 
     async def _count(self, connection: Connection, organization_id: str, quotas: list[Quota]) -> None:
         most = [self.allowed(organization_id, quota) for quota in quotas]

@@ -166,6 +166,26 @@ async def test_a_rollback_has_the_rights_of_the_token_that_changed_the_instance(
         )
 
 
+async def test_a_defect_in_a_rollback_is_told_by_the_log_of_the_server_alone(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(*_: object) -> None:
+        raise RuntimeError("text of a defect")
+
+    monkeypatch.setattr("launchbay.usecases.generations.rollback", breaks)
+    application = await api.application(picky())
+    accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
+    async with asyncio.timeout(20):
+        while "isn't rolled back" not in (log := (await api.get(f"instances/{instance}/log")).text):
+            await asyncio.sleep(0.05)
+    failed = (await api.document(instance))["workflowHistory"][0]["id"]
+    assert f"Internal error in Launchbay. Find the rollback of job {failed} in the server's log" in log
+    assert "text of a defect" not in log
+
+
 async def test_due_rollbacks_of_deleted_accounts_hold_up_no_others(api: Api) -> None:
     application = await api.application(picky())
     instance = (await api.settled(await api.launch(application)))["id"]

@@ -57,6 +57,51 @@ async def test_requests_that_come_together_count_what_is_used_once(api: Api, mon
     assert counted == [[Quota.INSTANCES], [Quota.INSTANCES]]
 
 
+async def test_first_requests_that_come_together_count_what_is_used_once(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quotas = Quotas(default_quotas(Settings()), HandClock())
+    count, counted = store.count, []
+
+    async def counting(connection: Connection, **asked: Any) -> list[int]:
+        counted.append(asked["quotas"])
+        return await count(connection, **asked)
+
+    monkeypatch.setattr(store, "count", counting)
+    adding = {Quota.INSTANCES: 1, Quota.SCHEDULES: 0}
+
+    async def admit() -> None:
+        async with api.database.connection() as connection:
+            await quotas.admit(connection, api.organization, adding)
+
+    await asyncio.gather(*(admit() for _ in range(6)))
+    assert counted == [sorted(adding)]
+
+
+async def test_a_first_count_that_is_given_up_is_begun_again_by_who_waits_for_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quotas = Quotas(default_quotas(Settings()), HandClock())
+    count, is_first, has_begun = store.count, True, asyncio.Event()
+
+    async def hanging_at_first(connection: Connection, **asked: Any) -> list[int]:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            has_begun.set()
+            await asyncio.Event().wait()
+        return await count(connection, **asked)
+
+    monkeypatch.setattr(store, "count", hanging_at_first)
+    async with api.database.connection() as one, api.database.connection() as other:
+        given_up = asyncio.create_task(quotas.admit(one, api.organization, {Quota.INSTANCES: 1}))
+        await has_begun.wait()
+        waiting = asyncio.create_task(quotas.admit(other, api.organization, {Quota.INSTANCES: 1}))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await waiting
+
+
 async def test_an_ordinary_organization_is_far_from_every_quota(api: Api) -> None:
     await api.launch(await api.application())
     shown = await usage(api)

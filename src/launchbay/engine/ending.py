@@ -17,7 +17,7 @@ import structlog
 from launchbay import limits
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import NOTHING_TO_WRITE, REFUSED, PostgresJournal, duration_text, retry_while_unavailable
-from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed
+from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed, internal_error
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
@@ -35,7 +35,6 @@ from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
 _NOTHING_SHOWN: Mapping[str, str | None] = {"shown_parameters": None, "shown_return_values": None}
-INTERNAL_ERROR = "Internal error in Launchbay. Find job {job_id} in the server's log and report it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ class JobCompletion:
         except Exception:
             # PostgreSQL rejects some of it, and would again. The job must end, so write only the minimum.
             log.exception("job.end_refused", job=self.job_id, instance=self.claim.instance_id)
-            failure = INTERNAL_ERROR.format(job_id=self.job_id)
+            failure = internal_error(f"job {self.job_id}")
             outcome = JobOutcome(error=f"{self.claim.cancellation} {failure}" if self.claim.cancellation else failure)
             await self._end(outcome, None, NOTHING_TO_WRITE, _NOTHING_SHOWN)
         status = JobStatus.SUCCEEDED if outcome.error is None else JobStatus.FAILED

@@ -23,7 +23,6 @@ from launchbay.engine.cancellation import release_descendants, replay_cancelled,
 from launchbay.engine.child_jobs import ChildJobs
 from launchbay.engine.dispatch import Dispatcher
 from launchbay.engine.ending import (
-    INTERNAL_ERROR,
     NO_FOLLOW_UPS,
     FollowUps,
     InstanceSnapshot,
@@ -34,7 +33,7 @@ from launchbay.engine.ending import (
 )
 from launchbay.engine.journal import PostgresJournal, retry_while_unavailable, run_until_available
 from launchbay.engine.service_calls import ServiceCalls
-from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed
+from launchbay.errors import Conflict, Fenced, LaunchbayError, WorkflowFailed, internal_error
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import scaled
@@ -312,7 +311,7 @@ class Runner:
             except Exception:
                 # A defect of ours. A retry would fail the same way forever, and guarantee 2 requires an end.
                 log.exception("job.crashed", job=job_id, instance=claim.instance_id)
-                outcome = JobOutcome(error=_with_reason(cancellation, INTERNAL_ERROR.format(job_id=job_id)))
+                outcome = JobOutcome(error=_with_reason(cancellation, internal_error(f"job {job_id}")))
             await completion.write(state, outcome)
             self._dispatcher.ended(claim.instance_id)
 

@@ -22,7 +22,7 @@ from launchbay.clock import Clock, to_ms
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.ending import InstanceSnapshot, follow_ups, pushed_signals
 from launchbay.engine.runner import parse_links
-from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable, WorkflowFailed
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable, WorkflowFailed, internal_error
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
@@ -293,5 +293,5 @@ class Stager:
             raise
         except Exception:
             log.exception("schedule.planning_failed", schedule=schedule.id, instance=schedule.instance_id)
-            refusal = f"Internal error in Launchbay. Find schedule {schedule.id} in the server's log and report it."
+            refusal = internal_error(f"schedule {schedule.id}")
         return manifest, plan_refused(schedule.workflow, refusal, prior)

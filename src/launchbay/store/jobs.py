@@ -284,6 +284,13 @@ class JobView(NamedTuple):
         return [step for step in _recorded.decode(self.journal) if not is_decision(step.path)]
 
 
+class UsualDurationRow(NamedTuple):
+    """How long a job usually takes, None if nothing like it has succeeded."""
+
+    id: str
+    usual_ms: int | None
+
+
 read_links = msgspec.json.Decoder(list[JobLink]).decode
 read_job_link = msgspec.json.Decoder(JobLink).decode
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
@@ -295,7 +302,7 @@ get = _sql.row("get", JobView)
 list_skipped_steps = _sql.column("list_skipped_steps", str)
 list_resumptions = _sql.column("list_resumptions", str)
 get_waits = _sql.value("get_waits", str)
-get_usual_duration_ms = _sql.value("get_usual_duration_ms", int)
+list_usual_durations_ms = _sql.rows("list_usual_durations_ms", UsualDurationRow)
 list_launch_durations_ms = _sql.column("list_launch_durations_ms", int)
 
 

@@ -334,21 +334,20 @@ async def list_jobs(
 
 async def list_usual_durations_ms(ctx: Context, rows: Sequence[FleetJobRow]) -> dict[str, int]:
     """Return the usual durations of listed jobs, by job, of those that have one."""
-    found: dict[str, int] = {}
+    if not rows:
+        return {}
     async with ctx.read() as work:
-        for row in rows:
-            usual_ms = await job_store.get_usual_duration_ms(
-                work.connection,
-                instance_id=row.instance_id,
-                application_id=row.application_id,
-                workflow=row.name,
-                instances=USUAL_INSTANCES,
-                runs=USUAL_RUNS,
-                jobs=USUAL_JOBS,
-            )
-            if row.id is not None and usual_ms:
-                found[row.id] = usual_ms
-    return found
+        found = await job_store.list_usual_durations_ms(
+            work.connection,
+            ids=[row.id or "" for row in rows],
+            instance_ids=[row.instance_id for row in rows],
+            application_ids=[row.application_id for row in rows],
+            workflows=[row.name for row in rows],
+            instances=USUAL_INSTANCES,
+            runs=USUAL_RUNS,
+            jobs=USUAL_JOBS,
+        )
+    return {usual.id: usual.usual_ms for usual in found if usual.usual_ms}
 
 
 def _page_end(rows: list[R], count: int, sort: str) -> tuple[list[R], Cursor | None]:

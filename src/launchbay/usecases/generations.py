@@ -12,7 +12,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth.permissions import Actor, Method, Permission
-from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound, Unavailable
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound, Unavailable, internal_error
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, LinkKind
 from launchbay.model.job import Cause
@@ -221,7 +221,7 @@ class RollbackRunner:
 
     async def _roll_back(self, job_id: str) -> bool:
         turn: DueRollback | None = None
-        error: Exception
+        refusal: LaunchbayError | None = None
         try:
             async with self._app.database.transaction() as connection:
                 turn = await store.take_due(connection, job_id=job_id)
@@ -234,25 +234,25 @@ class RollbackRunner:
                 return True
         except (Unavailable, DatabaseError):
             raise
-        except LaunchbayError as refusal:
+        except LaunchbayError as error:
             # The transaction was rolled back: the instance is as it was.
-            error = refusal
-        except Exception as defect:
-            # A defect of ours. Another attempt would fail the same way.
+            refusal = error
+        except Exception:
+            # A defect of ours. Another attempt would fail the same way, and its text is for the log.
             log.exception("rollback.failed", job=job_id)
-            error = defect
         async with self._app.database.transaction() as connection:
-            if isinstance(error, LaunchbayError) and error.code in PASSING:
+            if refusal is not None and refusal.code in PASSING:
                 await store.postpone_due(connection, job_id=job_id, pause_s=limits.BULK_BUSY_PAUSE_S)
                 return False
-            log.warning("rollback.refused", job=job_id, reason=str(error))
+            reason = str(refusal) if refusal is not None else internal_error(f"the rollback of job {job_id}")
+            log.warning("rollback.refused", job=job_id, reason=reason)
             await store.delete_due(connection, job_id=job_id)
             if turn is not None:
                 await store.note_refusal(
                     connection,
                     job_id=job_id,
                     instance_id=turn.instance_id,
-                    text=f"The instance isn't rolled back: {error}",
+                    text=f"The instance isn't rolled back: {reason}",
                 )
         return True
 

@@ -145,18 +145,19 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
             waits = await store.get_waits(work.connection, job_id=job_id)
             if view.started_at is None:  # it may wait for a place in a group
                 holders = await list_holders(work, record.organization_id, instance_id)
-        usual_ms = await store.get_usual_duration_ms(
+        [usual] = await store.list_usual_durations_ms(
             work.connection,
-            instance_id=instance_id,
-            application_id=view.application_id,
-            workflow=view.name,
+            ids=[job_id],
+            instance_ids=[instance_id],
+            application_ids=[view.application_id],
+            workflows=[view.name],
             instances=limits.USUAL_INSTANCES,
             runs=limits.USUAL_RUNS,
             jobs=limits.USUAL_JOBS,
         )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
     found = [] if waits is None else read_waits(waits, holders)
-    return JobDetails(view, plan, Redactor(known), manifest, found, usual_ms)
+    return JobDetails(view, plan, Redactor(known), manifest, found, usual.usual_ms)
 
 
 async def list_skipped_steps(ctx: Context, instance_id: str, job_id: str) -> list[str]:

@@ -387,26 +387,32 @@ SELECT launchbay_awaited(instances.id, jobs.id, instances.organization_id, 0)::t
 FROM jobs JOIN instances ON instances.id = jobs.instance_id
 WHERE jobs.id = %(job_id)s AND jobs.status = 'Executing';
 
--- name: get_usual_duration_ms
--- The median of the last successful runs of a workflow, of this instance or the newest ones of the application; null without any.
--- Of each instance, only the newest jobs are read: it may have very many.
-SELECT floor(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - started_at)) * 1000)::bigint
-FROM (
-    SELECT run.started_at, run.finished_at
+-- name: list_usual_durations_ms
+-- For each of these jobs, the median of the last successful runs of its workflow, of its instance or the newest ones of the
+-- application; null without any. Of each instance, only the newest jobs are read: it may have very many.
+SELECT asked.id, floor(usual.median * 1000)::bigint AS usual_ms
+FROM unnest(%(ids)s::text[], %(instance_ids)s::text[], %(application_ids)s::text[], %(workflows)s::text[])
+    AS asked (id, instance_id, application_id, workflow)
+CROSS JOIN LATERAL (
+    SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - started_at)) AS median
     FROM (
-        SELECT %(instance_id)s AS id
-        UNION (SELECT id FROM instances WHERE application_id = %(application_id)s ORDER BY id DESC LIMIT %(instances)s)
-    ) AS one
-    CROSS JOIN LATERAL (
-        SELECT started_at, finished_at
+        SELECT run.started_at, run.finished_at
         FROM (
-            SELECT name, status, started_at, finished_at FROM jobs WHERE jobs.instance_id = one.id
-            ORDER BY created_at DESC LIMIT CASE WHEN one.id = %(instance_id)s THEN %(jobs)s::bigint ELSE %(runs)s::bigint END
-        ) AS newest
-        WHERE name = %(workflow)s AND status = 'Succeeded' AND started_at IS NOT NULL LIMIT %(runs)s::bigint
-    ) AS run
-    ORDER BY run.finished_at DESC LIMIT %(runs)s::bigint
-) AS last;
+            SELECT asked.instance_id AS id
+            UNION (SELECT id FROM instances WHERE application_id = asked.application_id ORDER BY id DESC LIMIT %(instances)s)
+        ) AS one
+        CROSS JOIN LATERAL (
+            SELECT started_at, finished_at
+            FROM (
+                SELECT name, status, started_at, finished_at FROM jobs WHERE jobs.instance_id = one.id
+                ORDER BY created_at DESC
+                LIMIT CASE WHEN one.id = asked.instance_id THEN %(jobs)s::bigint ELSE %(runs)s::bigint END
+            ) AS newest
+            WHERE name = asked.workflow AND status = 'Succeeded' AND started_at IS NOT NULL LIMIT %(runs)s::bigint
+        ) AS run
+        ORDER BY run.finished_at DESC LIMIT %(runs)s::bigint
+    ) AS last
+) AS usual;
 
 -- name: list_launch_durations_ms
 -- How long the last successful launches of an application took, the newest first. Of each instance, it is the first job.
