@@ -142,3 +142,20 @@ async def test_the_list_of_schedules_reads_what_is_due_once_as_the_month_does(
         assert (await visitor.get(path + view)).status_code == 200
         counts.append(len(found))
     assert counts[1] <= counts[0], counts
+
+
+async def test_the_overview_takes_as_few_statements_with_many_running_jobs_as_with_one(
+    api: Api, visitor: httpx.AsyncClient, statements: ContextVar[list[Any]]
+) -> None:
+    application = await api.application("launch:\n  steps: [{rest: {action: wait, parameters: {delay: 60}}}]\n")
+    path = f"/console/organizations/{api.organization}"
+    counts: list[int] = []
+    for number in (1, 4):
+        for _ in range(number):
+            await api.launch(application)
+        await visitor.get(path)
+        found: list[str] = []
+        statements.set(found)
+        assert (await visitor.get(path)).status_code == 200
+        counts.append(len(found))
+    assert counts[0] == counts[1], counts
