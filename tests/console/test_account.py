@@ -45,6 +45,8 @@ async def test_who_manages_a_user_sees_what_each_token_allows(api: Api, visitor:
     accepted(
         await someone.post(f"{within}/accessTokens", {"name": name, "scope": ["Read: [/applications/*]"], "days": 3})
     )
+    listed = words_of((await get(visitor, f"/console/{within}/users")).answer.text)
+    assert "Signs in with Last seen Access tokens" in listed
     page = await get(visitor, f"/console/{within}/users/{someone.id}")
     assert f"{name} See · never used · ends in" in words_of(page.answer.text)
     other = await person(api, role["name"])

@@ -256,6 +256,9 @@ async def test_a_cancelled_run_is_told_as_cancelled_and_not_as_failed(api: Api, 
     page = await get(visitor, f"/console/instances/{instance}")
     assert "The last run was cancelled" in page.text
     assert "The last run failed" not in page.text
+    assert "Go to the failure" not in page.text
+    listed = (await get(visitor, f"/console/organizations/{api.organization}/instances?q=last-run:failed")).answer.text
+    assert re.search(r'<a class="soft ell xs"[^>]*title="Cancelled by ', listed)
     overview = await get(visitor, f"/console/organizations/{api.organization}")
     assert re.search(r"rest #2\s*: Cancelled by ", overview.text)
 

@@ -2,7 +2,7 @@
 
 import httpx
 
-from tests.support.pages import get
+from tests.support.pages import get, words_of
 from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, refused
 
@@ -80,6 +80,9 @@ async def test_a_test_is_sent_and_its_delivery_shows_what_was_sent(api: Api, vis
     assert "&#34;event&#34;: &#34;test&#34;" in page.answer.text
     [delivery] = accepted(await api.get(f"webhooks/{made}/deliveries"))
     assert (delivery["event"], delivery["status"]) == ("test", "pending")
+    shown = words_of(page.answer.text.partition("Deliveries")[2])
+    assert "Delivery Status About Attempts Created" in shown  # it isn't sent yet
+    assert "Pending Test 0" in shown
     body = accepted(await api.get(f"webhooks/{made}/deliveries/{delivery['id']}"))["body"]
     assert (body["event"], body["instance"], body["organization"]) == ("test", None, api.organization)
 
