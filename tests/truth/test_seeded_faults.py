@@ -10,12 +10,12 @@ import pytest
 
 from launchbay.cli import short_verbs
 from launchbay.console import assets, list_query
-from launchbay.console.pages import applications, overview
+from launchbay.console.pages import applications, overview, schedules
 from launchbay.console.pages import instances as pages_of_instances
 from launchbay.console.rendering import templates
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES
 from launchbay.mcp import tools
-from launchbay.usecases import approvals, bulk, fleet
+from launchbay.usecases import approvals, bulk, fleet, users
 from launchbay.web.api import fleet as api_of_fleet
 from launchbay.web.api import instances as api_of_instances
 from launchbay.web.api import jobs as api_of_jobs
@@ -214,6 +214,16 @@ FAULTS = [
         _changed(
             applications, "count_by_version", lambda found: {version: number + 1 for version, number in found.items()}
         ),
+    ),
+    Fault(
+        "the calendar counts what repeats once a day",
+        "schedules_of_the_console",
+        _changed(schedules, "daily_times", lambda found: ((at, 1) for at, _ in found)),
+    ),
+    Fault(
+        "a user is left out",
+        "people_and_services",
+        _changed(users, "list_users", lambda found: found[1:]),
     ),
     Fault(
         "a tool for agents says that a job succeeded",

@@ -59,8 +59,7 @@ _ABOUT_OTHERS = (
     "/console/account",
     "/console/organizations/{id}/git-sources",
     "/console/organizations/{id}/serviceAccounts",
-    "/console/organizations/{id}/services",
-    "/console/organizations/{id}/users",
+    "/console/organizations/{id}/users/{user}",
     "/console/organizations/{id}/webhooks",
     "/console/revisions/{id}",
     "/console/roles/{id}",
@@ -69,7 +68,6 @@ _ABOUT_OTHERS = (
 _FORMS = {
     "/console/signIn",
     "/console/organizations",
-    "/console/organizations/{id}/roles",
     "/console/organizations/{id}/start",
     "/console/organizations/{id}/recurring/new",
     "/console/organizations/{id}/recurring/{recurring}/delete",

@@ -1,12 +1,15 @@
 """What the pages show."""
 
 import re
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from tests.support.truth.comparisons import View, covers
 from tests.support.truth.oracle import Oracle, Row, ago
+from tests.support.truth.population import EVERY_MINUTE
 from tests.support.truth.surfaces import Node, parsed, table_of
 
 _PAGE_OF_INSTANCES = "/console/organizations/{id}/instances"
@@ -21,7 +24,7 @@ def _shown_instance(row: Mapping[str, Node]) -> tuple[str, dict[str, Any]]:
         "status": row["Status"].status,
         "sleeps": row["Status"].text.endswith("Sleeps"),
         "last run": (last.id_after("jobs"), *last.status, last.one("span", "quiet").text) if shown else None,
-        "failed": last.one("a", "bad").attributes["title"] if last.all("a", "bad") else None,
+        "failed": last.one("a", "ell").attributes["title"] if last.all("a", "ell") else None,
         "application": row["Application"].text,
         "environment": row["Environment"].text,
         "expires": row["Expires"].text,
@@ -536,6 +539,71 @@ async def schedules_of_the_console(view: View) -> None:
         if row["kind"] == "workflow" and row["instance_id"] in oracle.instances and row["due_at"] >= oracle.now
     )
     view.same("schedules", Counter((row["Workflow"].text, row["Instance"].text, row["Next"].text) for row in rows), so)
+    # A month in which nothing else is due: each day has all runs of what repeats.
+    month = (oracle.now.replace(day=1) + timedelta(days=70)).replace(day=1)
+    page = await view.console.page(f"{view.home}/schedules", {"month": f"{month:%Y-%m}"})
+    so_a_day = sum(
+        _RUNS_A_DAY[row["cron"]]
+        for row in oracle.tables["recurring_schedules"]
+        if row["instance_id"] in oracle.instances and not row["is_paused"]
+    )
+    shown = {
+        cell.one("span", "d").text: sum(_runs_of(link) for link in cell.all("a"))
+        for cell in page.one("div", "cal").all("div")
+        if cell.all("span", "d") and "out" not in cell.classes and cell is not page.one("div", "cal")
+    }
+    view.same(
+        "runs of each day", shown, {str(day + 1): so_a_day for day in range(monthrange(month.year, month.month)[1])}
+    )
+
+
+_RUNS_A_DAY = {"30 2 * * *": 1, "0 5 * * *": 1, EVERY_MINUTE: 24 * 60}
+
+
+def _runs_of(link: Node) -> int:
+    """Return how many runs an entry of the calendar stands for: `3 runs`, `3 × turn`, `3 more`, or one."""
+    text = re.sub(r"^\d\d:\d\d ", "", link.text)
+    found = re.match(r"(\d+) (?:runs$|× |more$)", text)
+    return int(found[1]) if found else 1
+
+
+@covers(
+    pages=[
+        "/console/organizations/{id}/users",
+        "/console/organizations/{id}/roles",
+        "/console/organizations/{id}/services",
+    ]
+)
+async def people_and_services(view: View) -> None:
+    oracle = view.oracle
+    if oracle.only is not None:
+        return  # what a member sees of others is in the matrix of permissions
+    users = {row["id"]: row for row in oracle.tables["users"]}
+    roles = {row["id"]: row for row in oracle.tables["roles"] if row["organization_id"] == oracle.organization}
+    members = {row["user_id"] for row in oracle.tables["memberships"] if row["organization_id"] == oracle.organization}
+    held = {
+        each: sorted(
+            roles[row["role_id"]]["name"]
+            for row in oracle.tables["role_assignments"]
+            if row["user_id"] == each and row["role_id"] in roles
+        )
+        for each in members
+    }
+    rows = await view.console.rows(f"{view.home}/users", "Users")
+    view.same(
+        "users",
+        sorted((row["Name"].one("a").text, sorted(each.text for each in row["Roles"].all(css="chip"))) for row in rows),
+        sorted((users[each]["name"] or users[each]["email"], held[each]) for each in members),
+    )
+    rows = await view.console.rows(f"{view.home}/roles", "Roles")
+    view.same(
+        "roles",
+        {row["Role"].one("a").text: row["People"].text for row in rows},
+        {role["name"]: str(sum(role["name"] in own for own in held.values())) for role in roles.values()},
+    )
+    rows = await view.console.rows(f"{view.home}/services", "Services")
+    own = [row["name"] for row in oracle.tables["services"] if row["organization_id"] == oracle.organization]
+    view.same("services", sorted(row["Name"].one("a").text for row in rows), sorted(own))
 
 
 @covers(pages=["/console/applications/{id}/versions", "/console/applications/{id}/versions/{version}"])

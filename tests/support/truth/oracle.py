@@ -32,10 +32,14 @@ TABLES = {
     " job_id, message, started_at, finished_at",
     "change_sets": "id, organization_id, owner_id, act, kind, comment, status, needed, created_at, expires_at",
     "change_set_instances": "*",
-    "recurring_schedules": "id, organization_id, name, owner_id, kind, application_id, instance_id, is_paused",
+    "recurring_schedules": "id, organization_id, name, owner_id, kind, application_id, instance_id, is_paused, cron",
     "concurrency_places": "job_id, title, most, is_held, is_outrun",
     "step_waits": "job_id, path, wait::json AS wait",
     "generations": "instance_id, number, version, created_at",
+    "memberships": "organization_id, user_id",
+    "role_assignments": "user_id, role_id",
+    "roles": "id, organization_id, name",
+    "services": "id, organization_id, name, type_id",
 }
 BUSY = {"Requested", "Executing", "Destroying"}
 DAY = timedelta(days=1)

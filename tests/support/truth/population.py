@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from launchbay.clock import SystemClock
+from launchbay.clock import SystemClock, to_ms
 from tests.support.databases import Databases
 from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
 
@@ -21,6 +21,7 @@ HOUR_MS = 3_600_000
 # Never within minutes of a day, which lists ask for.
 LIFETIMES_MS = (-1, 2 * HOUR_MS, 20 * HOUR_MS, 30 * HOUR_MS, 80 * HOUR_MS)
 WINDOW_AHEAD = timedelta(minutes=3)
+EVERY_MINUTE = "* * * * *"
 
 CRANE = """
 launch: {steps: [{settle: {action: wait, parameters: {delay: 0}}}]}
@@ -279,6 +280,10 @@ class _Maker:
             await self._created(f"{self.root}/change-sets", **body)
         common = {"zone": "UTC", "instanceId": still[-1], "workflow": "turn"}
         await self._created(f"{self.root}/recurring-schedules", name="Nightly", cron="30 2 * * *", **common)
+        # None of them runs while pages are read.
+        often = {"cron": EVERY_MINUTE, "startsAt": to_ms(self.clock.now() + timedelta(days=2)), **common}
+        for number in range(2):
+            await self._created(f"{self.root}/recurring-schedules", name=f"Every minute {number}", **often)
         paused = await self._created(f"{self.root}/recurring-schedules", name="Paused", cron="0 5 * * *", **common)
         await self._post(f"recurring-schedules/{paused}/pause")
 
