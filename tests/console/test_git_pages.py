@@ -80,7 +80,7 @@ async def test_a_source_that_makes_no_sense_is_refused_and_stays_in_the_form(
     right = {"name": fresh_name("shop"), "account": await _account(api), "url": "https://git.example.org/x"}
     for wrong, message in (
         ({"url": "ftp://git.example.org/x"}, "URL: Use https://HOST/PATH"),
-        ({"interval": "5"}, "Look every: Add a unit"),
+        ({"interval": "5"}, "Check every: Add a unit"),
         ({"credential": "deploy"}, "Secret or key pair: Name its vault too"),
         ({"applies": "sometimes"}, "expected after-approval, at-once or change-set"),
         ({"preview_environment": "5f" * 12}, "Lifetime of a preview"),

@@ -260,7 +260,7 @@ async def _wanted(request: PageRequest, row: GitSource | None) -> GitSourceReque
         "path": form.text("path"),
         "user": form.text("user"),
         "host_keys": [line.strip() for line in form.raw("host_keys").splitlines() if line.strip()],
-        "interval_ms": _length("Look every", form.text("interval")),
+        "interval_ms": _length("Check every", form.text("interval")),
         "applies": form.text("applies", old.applies),
         "instances": form.text("instances", old.instances),
         "prune": form.has("prune"),
