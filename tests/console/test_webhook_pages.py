@@ -82,7 +82,7 @@ async def test_a_test_is_sent_and_its_delivery_shows_what_was_sent(api: Api, vis
     assert (delivery["event"], delivery["status"]) == ("test", "pending")
     shown = words_of(page.answer.text.partition("Deliveries")[2])
     assert "Delivery Status About Attempts Created" in shown  # it isn't sent yet
-    assert "Pending Test 0" in shown
+    assert "Pending Test Attempts: 0" in shown  # the label is for phones
     body = accepted(await api.get(f"webhooks/{made}/deliveries/{delivery['id']}"))["body"]
     assert (body["event"], body["instance"], body["organization"]) == ("test", None, api.organization)
 
