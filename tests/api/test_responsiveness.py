@@ -243,6 +243,23 @@ async def test_a_month_of_schedules_for_every_minute_blocks_nothing(stored: Stor
         await check(partial(stored.get, f"/console/{within}/schedules{query}"))
 
 
+GIVEN = {
+    "secrets": [{"password": f"s{number:05}"} for number in range(13_000)],
+    "text": "http://u:p@" * 90_000,
+}
+
+
+@pytest.mark.slow  # masks as much as may be given
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("given", GIVEN)
+async def test_a_preview_with_the_most_to_mask_leaves_the_loop_free(api: Api, given: str) -> None:
+    application = await api.application("launch: {parameters: [given: {default: 1}], steps: []}")
+    headers = {"authorization": basic(EMAIL, PASSWORD), "content-type": "application/json"}
+    body = json.dumps({"parameters": {"given": GIVEN[given]}}).encode()
+    path = f"/api/1/applications/{application}/launch/preview"
+    await check(lambda: called(api.parts.app, "POST", path, headers, body))
+
+
 @pytest.mark.slow
 async def test_the_measurement_sees_a_blocked_loop(api: Api) -> None:
     async def blocking(scope: object, receive: object, send: object) -> None:

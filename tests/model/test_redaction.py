@@ -5,15 +5,17 @@ import html
 import json
 import re
 import shlex
+import time
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.model.redaction import RedactionStream, SecretEncodings
+from launchbay.model.redaction import RedactionStream, Redactor, SecretEncodings
 from launchbay.service_types import key_pairs
 
 MASK = "********"
@@ -145,3 +147,36 @@ def test_a_very_long_secret_is_found_in_a_long_text() -> None:
     assert not disguises.spans(text)
     encoded = base64.b64encode(secret.encode()).decode()
     assert disguises.spans(text + encoded) == [(len(text), len(text) + len(encoded))]
+
+
+@given(st.lists(st.text("ab1/", min_size=4, max_size=12), min_size=1, max_size=20), st.text("ab1/", max_size=60))
+def test_thousands_of_secrets_are_found_as_few_are(secrets: list[str], text: str) -> None:
+    few, many = SecretEncodings(secrets), SecretEncodings([*secrets, *(f"other {number}" for number in range(200))])
+    assert many.spans(text) == few.spans(text)
+
+
+class _Searched(str):
+    """A text that counts how often something is looked for in it."""
+
+    searches = 0
+
+    def find(self, *arguments: Any) -> int:
+        type(self).searches += 1
+        return super().find(*arguments)
+
+
+def test_the_search_in_a_text_does_not_grow_with_the_number_of_secrets() -> None:
+    encodings = SecretEncodings(f"s{number:05}" for number in range(5_000))
+    assert encodings.spans(_Searched("s00017 and s04999")) == [(0, 6), (11, 17)]
+    assert _Searched.searches == 0
+
+
+def test_a_text_that_nearly_names_secrets_takes_hardly_longer_than_words() -> None:
+    def taken_s(unit: str) -> float:
+        text = "password= " + unit * (200_000 // len(unit))
+        begun = time.process_time()
+        Redactor().text(text)
+        return time.process_time() - begun
+
+    nearly_s, words_s = (min(taken_s(unit) for _ in range(3)) for unit in ("a.", "word "))
+    assert nearly_s < 7 * words_s

@@ -1,5 +1,9 @@
 """One workflow: phases, parallel steps, failures, macros, variables, return values."""
 
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakSet
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +11,7 @@ from hypothesis import strategies as st
 from launchbay import limits
 from launchbay.manifest.expressions import compile_template
 from launchbay.manifest.graph import Step
+from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.workflow import Phases, rounds
 from tests.support.runtime import MACRO, Instance, instance
 
@@ -456,3 +461,26 @@ def test_only_steps_in_a_circle_or_behind_one_never_get_a_round(steps: list[Step
     stuck = [each for each in steps if each.name not in found]
     for each in stuck:
         assert any(other.name != each.name and other.phase in each.preceding_phases for other in stuck)
+
+
+async def test_items_of_a_loop_keep_copies_of_the_variables_only_while_they_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, most = WeakSet[WorkflowScope](), 0
+    within = WorkflowScope.within
+
+    def counted(scope: WorkflowScope, variables: Mapping[str, Any]) -> WorkflowScope:
+        nonlocal most
+        kept.add(found := within(scope, variables))
+        most = max(most, len(kept))
+        return found
+
+    monkeypatch.setattr(WorkflowScope, "within", counted)
+    live = instance("""
+        launch:
+          steps:
+            - many: {action: effect, each: "{$= range(50) }", parameters: {value: "{$.each.value}"}, output: {x: value}}
+          return: {x: {value: "{$.x}"}}
+    """)
+    assert await live.launch() is None
+    assert most < 10

@@ -165,7 +165,7 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     """Return an instance with its history, and with its submodules' instances."""
     record, manifest = await read_instance_record(request.ctx, instance_id)
     view = await read_instance(request.ctx, instance_id)
-    redactor = redactor_for(record)
+    redactor = await redactor_for(record)
     # A hundred jobs with thousands of steps take a while; other requests must not wait for it.
     jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
     if jobs:  # the only one whose steps are shown

@@ -5,7 +5,7 @@ writes, and a job that an earlier claim interrupted continues after its last rec
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from launchbay import limits
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import SecretKey, TextSeal
+from launchbay.concurrency import computed
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.cancellation import release_descendants, replay_cancelled, replay_superseded
 from launchbay.engine.child_jobs import ChildJobs
@@ -145,7 +146,7 @@ class Runner:
             await retry_while_unavailable(partial(self._refuse_newer_version, job_id))
             return False
         metrics.job_claimed(claim.fence, claim.waited_s)
-        secrets = Secrets(TextSeal(self._secret_key, claim.organization_id), partial(_redactor, claim))
+        secrets = Secrets(TextSeal(self._secret_key, claim.organization_id), await _redactor(claim))
         records: Mapping[str, StepRecord] = {}
         cancellation = claim.cancellation
         if claim.fence > 1 or claim.cancel_requested:
@@ -300,7 +301,9 @@ class Runner:
             if not claim.ran_s:
                 waited = f" after waiting {claim.waited_s:.0f} s" if claim.waited_s >= 1 else ""
                 journal.log(None, "info", f"Job {claim.number}, {plan.workflow!r}, started{waited}.")
-            state = InstanceState.from_text(journal.secrets.opened_json(claim.state))
+            state = await computed(
+                len(claim.state), lambda: InstanceState.from_text(journal.secrets.opened_json(claim.state))
+            )
             try:
                 job = await self._load(job_id, claim, journal, state, handed_over)
                 outcome = await self._outcome(job, claim, cancellation)
@@ -326,14 +329,17 @@ class Runner:
         """Build the job from its claim. Raises LaunchbayError if its manifest or parameters no longer compile."""
         secrets = journal.secrets
         manifest = await self._manifest(claim.application_id, claim.version)
+        configuration = await computed(
+            len(claim.parameters), lambda: configure(manifest, msgspec.json.decode(claim.parameters))
+        )
         return JobRun(
             job_id=job_id,
             fence=claim.fence,
             instance_id=claim.instance_id,
             organization_id=claim.organization_id,
             environment_id=claim.environment_id,
-            plan=read_plan(secrets.opened_json(claim.plan)),
-            graph=Graph(manifest, configure(manifest, msgspec.json.decode(claim.parameters))),
+            plan=await computed(len(claim.plan), lambda: read_plan(secrets.opened_json(claim.plan))),
+            graph=Graph(manifest, configuration),
             environment=read_environment_view(claim.environment_view),
             state=state,
             journal=journal,
@@ -481,10 +487,20 @@ async def _while_held(work: Coroutine[Any, Any, None], lost: asyncio.Future[None
         raise RuntimeError("The job cancelled itself.")
 
 
-def _redactor(claim: ClaimRow) -> Redactor:
-    """Return a redactor of the secrets in the job's instance, arguments and environment."""
+async def _redactor(claim: ClaimRow) -> Callable[[], Redactor]:
+    """Return what makes a redactor of the secrets in what the job was given.
+
+    It is made when it is first needed, but from large values now, in a thread.
+    """
     given = (claim.parameters, claim.environment_view)
-    return Redactor([*map(msgspec.json.decode, given), read_plan(claim.plan).arguments])
+
+    def make() -> Redactor:
+        return Redactor([*map(msgspec.json.decode, given), read_plan(claim.plan).arguments])
+
+    if len(claim.plan) + sum(map(len, given)) <= limits.INLINE_BYTES:
+        return make
+    made = await asyncio.to_thread(make)
+    return lambda: made
 
 
 async def _record(row: RecordRow, secrets: Secrets) -> StepRecord:

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff
+from launchbay.concurrency import computed
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
 from launchbay.engine.chat_messages import counted, failure_of, message
@@ -87,7 +89,7 @@ class WebhookSender:
         for row, body in sent:
             given = known.get(body.get("instance") or "")
             documents = () if given is None else (given.parameters, given.environment_view)
-            redactor = Redactor([msgspec.json.decode(document) for document in documents])
+            redactor = await computed(sum(map(len, documents)), partial(_redactor, documents))
             task = asyncio.create_task(self._deliver(row, self._shown(row, body, redactor)), name="webhook")
             self._in_flight[task] = row.webhook_id
             task.add_done_callback(self._finished)
@@ -235,3 +237,7 @@ def _console_path(body: Mapping[str, Any]) -> str | None:
         case "rollout":
             return f"applications/{body['application']}/rollouts/{body['rollout']['id']}"
     return None if body.get("instance") is None else f"instances/{body['instance']}"
+
+
+def _redactor(documents: Sequence[str]) -> Redactor:
+    return Redactor(map(msgspec.json.decode, documents))

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -26,6 +26,7 @@ _SHORTEST_LINE_CHARS = 12  # of a secret with several lines, each of which is se
 _SHORTEST_ENCODED_CHARS = 5
 _PIECE_CHARS = 16
 _PIECES = 256  # of one encoding; very long ones are sampled
+_FEW = 200  # encodings that are found faster by a search for each
 _STRIDE = 4  # between the searched positions of a text; each piece is indexed at as many offsets
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 Span = tuple[int, int]
@@ -40,6 +41,8 @@ class SecretEncodings:
         # Text → the encodings that contain it, each with its offset there and whether that encoding is base64.
         self._whole: dict[str, list[_Place]] = {}
         self._pieces: dict[str, list[_Place]] = {}
+        self._beginnings: set[str] = set()  # of the first, and their lengths
+        self._lengths: tuple[int, ...] = ()
         self.longest_chars = 0
         for secret in secrets:
             self.add(secret)
@@ -58,16 +61,15 @@ class SecretEncodings:
             # Longer lines are found by their pieces.
             for line in map(str.strip, secret.splitlines()):
                 if _SHORTEST_LINE_CHARS <= len(line) < 2 * _PIECE_CHARS:
-                    self._whole.setdefault(line, []).append((line, 0, False))
+                    self._add_whole(line, is_base64=False)
 
     def spans(self, text: str) -> list[Span]:
         """Return the spans of secrets in the text, from left to right; no two touch."""
-        found: list[Span] = []
-        for each, places in tuple(self._whole.items()):  # a thread may add to it meanwhile
-            start = text.find(each)
-            while start >= 0:
-                found += (_extend_match(text, start, len(each), place) for place in places)
-                start = text.find(each, start + 1)
+        found = [
+            _extend_match(text, start, len(each), place)
+            for each, start in (self._found_by_place(text) if len(self._whole) > _FEW else self._found_one_by_one(text))
+            for place in self._whole[each]
+        ]
         pieces, size = self._pieces, _PIECE_CHARS
         if pieces:
             # A long match contains many pieces of its encoding, and is extended once.
@@ -83,6 +85,23 @@ class SecretEncodings:
                         found.append(span)
         return _merge_spans(found)
 
+    def _found_one_by_one(self, text: str) -> Iterator[tuple[str, int]]:
+        """Yield the whole encodings in a text, with their places."""
+        for each in tuple(self._whole):  # a thread may add to it meanwhile
+            start = text.find(each)
+            while start >= 0:
+                yield each, start
+                start = text.find(each, start + 1)
+
+    def _found_by_place(self, text: str) -> Iterator[tuple[str, int]]:
+        """Yield the same, in a time that doesn't grow with the number of encodings."""
+        whole, beginnings, lengths = self._whole, self._beginnings, self._lengths
+        for start in range(len(text) - SHORTEST_CHARS + 1):
+            if text[start : start + SHORTEST_CHARS] in beginnings:
+                for length in lengths:
+                    if start + length <= len(text) and (each := text[start : start + length]) in whole:
+                        yield each, start
+
     def replace(self, text: str, replacement: Callable[[str], str]) -> str:
         spans = self.spans(text)
         if not spans:
@@ -97,7 +116,7 @@ class SecretEncodings:
     def _add_encoding(self, encoding: str, *, is_base64: bool) -> None:
         self.longest_chars = max(self.longest_chars, len(encoding))
         if len(encoding) < 2 * _PIECE_CHARS:
-            self._whole.setdefault(encoding, []).append((encoding, 0, is_base64))
+            self._add_whole(encoding, is_base64=is_base64)
             return
         step = max(_PIECE_CHARS, -(-len(encoding) // _PIECES // _STRIDE) * _STRIDE)
         last = len(encoding) - _PIECE_CHARS
@@ -105,6 +124,12 @@ class SecretEncodings:
             for shifted in range(place, max(-1, place - _STRIDE), -1):
                 piece = encoding[shifted : shifted + _PIECE_CHARS]
                 self._pieces.setdefault(piece, []).append((encoding, shifted, is_base64))
+
+    def _add_whole(self, encoding: str, *, is_base64: bool) -> None:
+        self._beginnings.add(encoding[:SHORTEST_CHARS])
+        if len(encoding) not in self._lengths:
+            self._lengths = (*self._lengths, len(encoding))
+        self._whole.setdefault(encoding, []).append((encoding, 0, is_base64))
 
 
 class RedactionStream:
@@ -249,6 +274,7 @@ def map_strings(value: Any, change: Callable[[str], Any], number: Callable[[Any]
 
 REDACTED = "********"
 _CACHED_CHARS = 64  # of a name
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = frozenset(
     (
@@ -267,13 +293,15 @@ _ABOUT_A_SECRET = frozenset(
     ("id", "ids", "name", "names", "type", "kind", "count", "length", "policy", "expiry", "expires", "lifetime", "at")
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
-_PASSWORD_IN_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]{0,30}://[^\s/:@?#\"']{0,256}:)[^\s/@?#\"']{1,1024}(?=@)")
+# Quantifiers don't backtrack (`++`): what comes next can't follow a shorter match either. With backtracking, a text at
+# the bound of a value takes seconds.
+_PASSWORD_IN_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]{0,30}+://[^\s/:@?#\"']{0,256}+:)[^\s/@?#\"']{1,1024}+(?=@)")
 # `"password": "…"` of JSON in a text, and `password=…` of addresses and commands.
 _NAMED = re.compile(
-    r"""(?<![A-Za-z0-9_])(["']?)([A-Za-z][A-Za-z0-9_.-]{0,80})\1(\s{0,4}[:=]\s{0,4})"""
-    r"""((?<=[:=\s])(?:"(?:[^"\\]|\\.)*"|'[^']*')|(?<==)[^\s"',;&(){}\[\]]+)"""
+    r"""(?<![A-Za-z0-9_])(["']?)([A-Za-z][A-Za-z0-9_.-]{0,80}+)\1(\s{0,4}+[:=]\s{0,4}+)"""
+    r"""((?<=[:=\s])(?:"(?:[^"\\]++|\\.)*+"|'[^']*+')|(?<==)[^\s"',;&(){}\[\]]++)"""
 )
-_AUTHORIZATION = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{8,}")
+_AUTHORIZATION = re.compile(r"\b(Bearer|Basic)(\s++)[A-Za-z0-9._~+/=-]{8,}+")
 
 
 def is_secret_name(name: str) -> bool:
@@ -309,6 +337,8 @@ class Redactor:
             return self.text(value)
         if isinstance(value, list):
             return [self.value(item) for item in value]
+        if value is None or isinstance(value, int | float):
+            return value
         if isinstance(value, Mapping):
             return {self.text(name): self.named(name, item) for name, item in value.items()}
         return value
@@ -417,7 +447,7 @@ class _Bounded:
         if value is None or isinstance(value, bool):
             self._left -= 5
             return value
-        value = value if isinstance(value, str) else settled(value)
+        value = value if type(value) in _SCALARS else settled(value)
         return self._number(value) if isinstance(value, int | float) else self._text(str(value))
 
     def _number(self, value: float) -> Any:
@@ -518,12 +548,16 @@ def _secrets(value: Any, *, under_secret: bool) -> Iterator[str]:
         for name, item in value.items():
             yield from _secrets(item, under_secret=under_secret or is_secret_name(str(name)))
     elif isinstance(value, list):
-        for item in value:
+        for item in value if under_secret else filterfalse(_is_scalar, value):
             yield from _secrets(item, under_secret=under_secret)
     elif under_secret and isinstance(value, str):
         yield value
     elif under_secret and isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
+
+
+def _is_scalar(value: Any) -> bool:
+    return type(value) in _SCALARS
 
 
 def masked_message(message: str | None, *documents: str | None) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -214,10 +214,10 @@ class _Execution:
             self.job.journal.note(self.path, self.step.name, StepStatus.EXECUTING)
         body = replace(self.step, control=replace(self.control, when=None, each=None, parallel=None))
         items = [
-            workflow.item(item_path(self.path, number), {EACH: {"key": key, "value": value, "index": number}})
+            _Item(item_path(self.path, number), {EACH: {"key": key, "value": value, "index": number}})
             for number, (key, value) in enumerate(zip(keys, values, strict=True))
         ]
-        results, failures = await self._run_items(items, body)
+        results, failures = await self._run_items(workflow.item(self.path, {}), items, body)
         if has_failed:
             assert self.earlier is not None
             raise ActionFailed(self.earlier.error or "The loop failed.", retryable=False)
@@ -248,10 +248,11 @@ class _Execution:
         )
 
     async def _run_items(
-        self, items: Sequence[WorkflowContext], body: Step
+        self, workflow: WorkflowContext, items: Sequence["_Item"], body: Step
     ) -> tuple[list[Mapping[str, Any]], dict[int, str]]:
         """Run the items in their order, until one fails.
 
+        `workflow` has the variables as they were when the loop began: a thousand copies of many at once would be large.
         Returns the outputs of each, and the failures by number. After a crash, items with a record come first, as steps
         do in `runtime/workflow.py`.
         """
@@ -266,7 +267,7 @@ class _Execution:
         waiting, running = list(range(len(items))), dict[asyncio.Task[Mapping[str, Any]], int]()
         try:
             while waiting or running:
-                starts_new = not failures and not failed_before and not items[0].is_replay
+                starts_new = not failures and not failed_before and not workflow.is_replay
                 for number in list(waiting):
                     if number in begun or (starts_new and len(running) < parallel):
                         waiting.remove(number)
@@ -277,7 +278,7 @@ class _Execution:
                         except WorkflowFailed as failure:
                             failures[number] = str(failure)
                             break
-                        running[asyncio.create_task(_run_item(items[number], body))] = number
+                        running[asyncio.create_task(_run_item(workflow, items[number], body))] = number
                 if not running:
                     break
                 done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -461,9 +462,15 @@ class _Execution:
         )
 
 
-async def _run_item(item: WorkflowContext, body: Step) -> Mapping[str, Any]:
+class _Item(NamedTuple):
+    path: str
+    variables: Mapping[str, Any]
+
+
+async def _run_item(workflow: WorkflowContext, about: _Item, body: Step) -> Mapping[str, Any]:
     report_percent.set(lambda _: None)  # in this task only: the loop counts its items
-    await paced(item.job.deps.pace)
+    await paced(workflow.job.deps.pace)
+    item = workflow.item(about.path, about.variables)
     try:
         return await run_step(item, body, is_counted=True)
     finally:

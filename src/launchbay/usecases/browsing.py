@@ -82,7 +82,7 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)
-    return await mask_lines(redactor_for(record), rows[::-1])
+    return await mask_lines(await redactor_for(record), rows[::-1])
 
 
 async def read_audit_page(

@@ -35,7 +35,7 @@ from launchbay.model.directory_objects import ActName
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import NEVER
-from launchbay.model.redaction import Redactor, masked_message
+from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import json_real
 from launchbay.model.waits import turns_message
 from launchbay.planning import DESTROY, LAUNCH, ignored_parameters, require_workflow
@@ -46,6 +46,7 @@ from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import RolloutInstanceRow
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
 from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
@@ -417,7 +418,7 @@ async def list_outcomes(
     while len(found) < count:
         rows = await read_rows(after=after, count=limits.PAGE_ROWS_MAX)
         found += [
-            row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
+            row._replace(message=await mask_message(row.message, row.parameters, row.environment_view))
             for row in rows
             if may_read(work, organization_id, row)
         ]

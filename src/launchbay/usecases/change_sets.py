@@ -25,7 +25,6 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import LinkKind
 from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
 from launchbay.model.lifetimes import IfExists
-from launchbay.model.redaction import masked_message
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
 from launchbay.planning import DESTROY, StartedJob
@@ -55,6 +54,7 @@ from launchbay.usecases.directory_plans import (
     stale,
 )
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import FailurePolicy
 from launchbay.usecases.launch import check_name, launch, nothing_launched, plan_launch_tree
@@ -445,7 +445,7 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
         may_answer = found.status == "Pending" and await _may_answer(work, found, rows)
         directory = await _directory_view(work, found) if found.kind == "apply" else None
         visible = [
-            row._replace(message=masked_message(row.message, row.parameters, row.environment_view))
+            row._replace(message=await mask_message(row.message, row.parameters, row.environment_view))
             for row in rows
             if work.lookup.allows(
                 found.organization_id,

@@ -1,6 +1,7 @@
 """What happens to an instance, live, and its log (conformance.md, "Beyond the reference")."""
 
 import asyncio
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
@@ -13,10 +14,11 @@ import msgspec
 from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
+from launchbay.concurrency import computed
 from launchbay.errors import NotFound
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, StepStatus, owner_of, segment
-from launchbay.model.redaction import Redactor
+from launchbay.model.redaction import Redactor, masked_message
 from launchbay.store import events as store
 from launchbay.store import jobs
 from launchbay.store.events import EventRow, LogRow
@@ -68,7 +70,8 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
             if rows:
                 # Masking many texts takes a while; other requests must not wait for it.
                 encode = partial(encoder.encode, record, rows, is_first=after is None)
-                live_events = encode() if len(rows) < _INLINE_EVENTS else await asyncio.to_thread(encode)
+                size = len(record.parameters) + len(record.environment_view)
+                live_events = await computed(size if len(rows) < _INLINE_EVENTS else sys.maxsize, encode)
                 after = rows[-1].id
                 if live_events:
                     has_begun = True
@@ -210,7 +213,7 @@ async def _scan(
     ctx: Context, record: InstanceRecord, wanted: LogFilter, after: int
 ) -> AsyncIterator[tuple[int, list[LogRow]]]:
     """Stream the last number of each chunk, and its wanted lines."""
-    redactor = redactor_for(record)
+    redactor = await redactor_for(record)
     count = _FIRST_LINES  # the first chunk comes soon; the later ones are more efficient
     without_hit_bytes = 0
     while True:
@@ -262,7 +265,7 @@ class _EventEncoder:
         """Return the events of some rows. With `is_first`, they describe its present state."""
         secrets = record.parameters + record.environment_view
         if secrets != self._secrets:
-            self._secrets, self._redactor = secrets, redactor_for(record)
+            self._secrets, self._redactor = secrets, _redactor(record)
         if is_first:
             self._signals = msgspec.json.decode(rows[0].text or "{}")
         encoded = [(row.id, name, data) for row in rows for name, data in self._of(row)]
@@ -336,6 +339,16 @@ async def mask_lines(redactor: Redactor, rows: Sequence[LogRow]) -> list[LogRow]
     return lines
 
 
-def redactor_for(record: InstanceRecord) -> Redactor:
+async def redactor_for(record: InstanceRecord) -> Redactor:
     """Return what masks the secrets of an instance."""
-    return Redactor([msgspec.json.decode(record.parameters), msgspec.json.decode(record.environment_view)])
+    return await computed(len(record.parameters) + len(record.environment_view), partial(_redactor, record))
+
+
+async def mask_message(message: str | None, *documents: str | None) -> str | None:
+    """Mask the secrets of an instance's JSON documents in a message of its jobs."""
+    size = sum(len(document or "") for document in documents)
+    return await computed(size, partial(masked_message, message, *documents))
+
+
+def _redactor(record: InstanceRecord) -> Redactor:
+    return Redactor(map(msgspec.json.decode, (record.parameters, record.environment_view)))

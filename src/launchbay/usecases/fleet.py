@@ -29,7 +29,6 @@ from launchbay.model.component_state import ComponentCounts
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
-from launchbay.model.redaction import Redactor
 from launchbay.store import fleet as store
 from launchbay.store import jobs as job_store
 from launchbay.store import schedules
@@ -38,6 +37,7 @@ from launchbay.store.fleet import ExpiryRow, FleetJobRow, FleetRow, GroupRow, Ti
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases.components import count_components
 from launchbay.usecases.context import Context, Work
+from launchbay.usecases.events import mask_message
 
 JobSort = Literal["created", "-created"]
 Sort = Literal["name", "-name", "created", "-created", "lastJob", "-lastJob", "expiry", "-expiry"]
@@ -227,7 +227,7 @@ async def page_of_instances(
         counts=counts,
     )
     total = found[0].total
-    rows = [_redacted(row) for row in found if row.id is not None]
+    rows = [await _redacted(row) for row in found if row.id is not None]
     return InstancePage(*_page_end(rows, count, sort), total)
 
 
@@ -328,7 +328,7 @@ async def list_jobs(
             most=COUNTED_JOBS,
         )
     total = found[0].total
-    rows = [_redacted_job(row) for row in found if row.id is not None]
+    rows = [await _redacted_job(row) for row in found if row.id is not None]
     return JobPage(*_page_end(rows, count, sort), total)
 
 
@@ -464,11 +464,10 @@ async def count_jobs_by_time(
     return JobTimes(whole, [by_slot.get(slot, none) for slot in reversed(range(slots))], whole.total < most)
 
 
-def _redacted_job(row: FleetJobRow) -> FleetJobRow:
+async def _redacted_job(row: FleetJobRow) -> FleetJobRow:
     if row.error is None:
         return row
-    known = [msgspec.json.decode(text) for text in (row.parameters, row.environment_view) if text is not None]
-    return row._replace(error=Redactor(known).text(row.error))
+    return row._replace(error=await mask_message(row.error, row.parameters, row.environment_view))
 
 
 class Summary(NamedTuple):
@@ -633,11 +632,10 @@ async def list_old_jobs(database: Database) -> bool:
         return bool(await store.list_old_jobs(connection, most=_OLD_JOBS))
 
 
-def _redacted(row: FleetRow) -> FleetRow:
+async def _redacted(row: FleetRow) -> FleetRow:
     if row.job_error is None:
         return row
-    known = [msgspec.json.decode(text) for text in (row.parameters, row.environment_view) if text is not None]
-    return row._replace(job_error=Redactor(known).text(row.job_error))
+    return row._replace(job_error=await mask_message(row.job_error, row.parameters, row.environment_view))
 
 
 def _array(values: Sequence[str] | None) -> list[str] | None:

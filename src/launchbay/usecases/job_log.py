@@ -64,7 +64,7 @@ async def read_window(
     hidden = wanted.columns()["hidden"]
     text = wanted.text.casefold()
     most = count or WINDOW_LINES
-    redactor = redactor_for(record)
+    redactor = await redactor_for(record)
     lines: list[NumberedLine] = []
     at, looked = place, 0
     async for rows in _chunks(ctx, record, job_id, place.id):

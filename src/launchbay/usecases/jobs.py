@@ -3,6 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,12 +11,14 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
+from launchbay.concurrency import computed
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure, effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, read_plan
 from launchbay.model.redaction import MaskedValues, Redactor
+from launchbay.model.values import size_of
 from launchbay.model.waits import Wait, read_waits
 from launchbay.planning import (
     DESTROY,
@@ -80,7 +83,7 @@ async def list_jobs(
     """Stream the jobs of an instance, the newest first, from the one after the job `after` on."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-    redactor = redactor_for(record)
+    redactor = await redactor_for(record)
     left = math.inf if limit is None else limit
     while left > 0:
         count = int(min(left, limits.JOBS_CHUNK))
@@ -157,7 +160,8 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
         )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
     found = [] if waits is None else read_waits(waits, holders)
-    return JobDetails(view, plan, Redactor(known), manifest, found, usual.usual_ms)
+    redactor = await computed(size_of(known, limits.INLINE_BYTES), partial(Redactor, known))
+    return JobDetails(view, plan, redactor, manifest, found, usual.usual_ms)
 
 
 async def list_skipped_steps(ctx: Context, instance_id: str, job_id: str) -> list[str]:

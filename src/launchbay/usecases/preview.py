@@ -1,6 +1,7 @@
 """Previews of launches and reconfigurations (conformance.md, "Beyond the reference")."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
+from launchbay.concurrency import computed
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import (
     STAYS,
@@ -36,6 +38,7 @@ from launchbay.model.instance import (
 from launchbay.model.job import workflow_path
 from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import Redactor
+from launchbay.model.values import size_of
 from launchbay.planning import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
@@ -207,7 +210,6 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
         before, launched, scales, version = await _before(work, node)
         after = _configured(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
-        redactor = Redactor([node.parameters, *(() if node.former is None else (node.former.parameters,))])
         code: Mapping[str, CodeChange] = {}
         if version != node.version:
             application = permissions.application(node.application_id)
@@ -215,7 +217,9 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
             if shows_sources_in and work.lookup.allows(shows_sources_in, Permission.READ, application):
                 text = await manifest_text(work, node.application_id, node.version)
             code = await changed_code(work, node.application_id, version, before.manifest, after.manifest, text)
-        components += [_component(node, before, after, change, redactor, code) for change in changes]
+        given = [node.parameters, *(() if node.former is None else (node.former.parameters,))]
+        described = partial(_components, node, before, after, changes, given, code)
+        components += await computed(size_of(given, limits.INLINE_BYTES), described)
         for manifest, component, workflow in _runs(before, after, changes):
             workflows.append(".".join((*node.path, workflow_path(component, workflow))))
             steps += manifest.components[component].workflows[workflow].steps
@@ -301,6 +305,19 @@ def _configured(
         return effective_scale(scales.get(path), configured).quantity
 
     return Configured(*scaled(manifest, configuration, quantity), links, frozenset(parameters))
+
+
+def _components(
+    node: LaunchNode,
+    before: Configured,
+    after: Configured,
+    changes: Sequence[ComponentChange],
+    given: Sequence[Mapping[str, Any]],
+    code: Mapping[str, CodeChange],
+) -> list[PreviewedComponent]:
+    """Return the changes, without the secrets in the given parameters."""
+    redactor = Redactor(given)
+    return [_component(node, before, after, change, redactor, code) for change in changes]
 
 
 def _component(

@@ -21,7 +21,6 @@ from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests, Unavailable
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
-from launchbay.model.redaction import masked_message
 from launchbay.model.waits import turns_message
 from launchbay.planning import available_workflows, required_arguments
 from launchbay.store import organizations
@@ -44,6 +43,7 @@ from launchbay.usecases.bulk import (
     visible_runs,
 )
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import rollback
 from launchbay.usecases.launch import validate_version
@@ -277,7 +277,7 @@ async def read_failures(ctx: Context, organization_id: str, rollout_ids: Sequenc
         organization = await work.lookup.organization(organization_id)
         return {
             row.rollout_id: f"{row.instance_name} failed: "
-            + (masked_message(row.message, row.parameters, row.environment_view) or "its job states no reason.")
+            + (await mask_message(row.message, row.parameters, row.environment_view) or "its job states no reason.")
             for row in await store.list_failures(
                 work.connection, organization_id=organization.id, rollout_ids=list(rollout_ids)
             )

@@ -14,6 +14,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.clock import to_ms
+from launchbay.concurrency import computed
 from launchbay.errors import AddressRefused, BadRequest, Conflict, EgressFailed, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.model.redaction import Redactor
@@ -159,8 +160,12 @@ async def read_delivery(ctx: Context, webhook_id: str, delivery_id: str) -> Deli
         known: list[SecretsRow] = []
         if body.get("instance") is not None:
             known = await store.list_secrets_by_organization(work.connection, instance_ids=[body["instance"]])
-    documents = [msgspec.json.decode(text) for each in known for text in (each.parameters, each.environment_view)]
-    return Delivery(row, Redactor(documents).value({"id": row.id, **body}))
+    documents = [text for each in known for text in (each.parameters, each.environment_view)]
+
+    def shown() -> Any:
+        return Redactor(map(msgspec.json.decode, documents)).value({"id": row.id, **body})
+
+    return Delivery(row, await computed(sum(map(len, documents)), shown))
 
 
 async def send_test(ctx: Context, webhook_id: str) -> str:

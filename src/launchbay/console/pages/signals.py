@@ -42,7 +42,7 @@ async def show(request: PageRequest) -> Response:
     """Show the signals with their values, secrets masked."""
     view = await view_instance(request, request.path("id"))
     text = (request.query("q") or "").strip()
-    rows = [row for row in signal_rows(view) if text.lower() in f"{row.component} {row.name}".lower()]
+    rows = [row for row in await signal_rows(view) if text.lower() in f"{row.component} {row.name}".lower()]
     return await request.page(
         "instance_signals.html",
         **await tab_values(request, "signals", view=view),
@@ -52,10 +52,10 @@ async def show(request: PageRequest) -> Response:
     )
 
 
-def signal_rows(view: InstanceView) -> list[SignalRow]:
+async def signal_rows(view: InstanceView) -> list[SignalRow]:
     """Return the published signals of all components, in the order of the manifest."""
     state = _read_state(view.record.state)
-    redactor = redactor_for(view.record)
+    redactor = await redactor_for(view.record)
     readers, results = _readers(view.manifest), _results(view.manifest)
     return [
         SignalRow(
