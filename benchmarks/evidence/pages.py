@@ -49,6 +49,7 @@ TITLES = {
     "console-tasks.md": "twelve tasks in the console, in clicks and seconds",
     "faults.md": "kills, failover, and a database that stops",
     "floods.md": "one organization sends all it can, another one works",
+    "isolation.md": "expensive input from one organization: what the others notice",
     "profile.md": "the three hottest paths, and what was done about them",
     "test-power.md": "what the tests notice",
 }
