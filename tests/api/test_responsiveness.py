@@ -260,6 +260,16 @@ async def test_a_preview_with_the_most_to_mask_leaves_the_loop_free(api: Api, gi
     await check(lambda: called(api.parts.app, "POST", path, headers, body))
 
 
+@pytest.mark.slow  # the largest value of a property
+@pytest.mark.timeout(150)
+async def test_properties_as_large_as_they_may_be_leave_the_loop_free(api: Api) -> None:
+    headers = {"authorization": basic(EMAIL, PASSWORD), "content-type": "application/json"}
+    value = [{"a": number} for number in range(70_000)]
+    body = json.dumps({"properties": [{"name": "p", "type": "list<map<string,int>>", "value": value}]}).encode()
+    path = f"/api/1/environments/{api.environment}/properties"
+    await check(lambda: called(api.parts.app, "PUT", path, headers, body))
+
+
 @pytest.mark.slow
 async def test_the_measurement_sees_a_blocked_loop(api: Api) -> None:
     async def blocking(scope: object, receive: object, send: object) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
+from launchbay.concurrency import computed
 from launchbay.egress.addresses import POLICY_CHECKS
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import new_id
@@ -15,6 +16,7 @@ from launchbay.manifest.policies import PolicyValue, read_policies, write_polici
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.labels import read_selector
+from launchbay.model.values import size_of
 from launchbay.store import environments as store
 from launchbay.store import instances, organizations, services
 from launchbay.store.database import unique_violation_as
@@ -226,11 +228,16 @@ async def replace_properties(ctx: Context, environment_id: str, properties: Sequ
     """Replace all properties. Raises BadRequest for bad or repeated names, unknown types and values that do not fit."""
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
-        checked = validate_properties(properties)
-        text = msgspec.json.encode(checked).decode()
+
+        def checked() -> tuple[str, dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+            entries = validate_properties(properties)
+            old = msgspec.json.decode(environment.properties, type=list[Property])
+            before, after = ({"properties": _fingerprints(ctx.app, each)} for each in (old, entries))
+            return msgspec.json.encode(entries).decode(), before, after
+
+        size = size_of([each.value for each in properties], limits.INLINE_BYTES)
+        text, before, after = await computed(len(environment.properties) + size, checked)
         await store.set_properties(work.connection, environment_id=environment.id, properties=text)
-        old = msgspec.json.decode(environment.properties, type=list[Property])
-        before, after = ({"properties": _fingerprints(ctx.app, entries)} for entries in (old, checked))
         await work.audit("replace_properties", environment, before, after)
 
 
