@@ -252,5 +252,8 @@ class WorkflowFailed(LaunchbayError):
 
 
 def internal_error(what: str) -> str:
-    """Return what users read of a defect; its text is in the log alone. `what` is, for example, `job 65f…`."""
+    """Return what users read of a defect.
+
+    Its text is in the log alone. `what` is, for example, `job 65f…`.
+    """
     return f"Internal error in Launchbay. Find {what} in the server's log and report it."

@@ -230,7 +230,7 @@ class Quotas:
 
     @contextmanager
     def _counting_first(self, keys: Iterable[tuple[str, Quota]]) -> Iterator[None]:
-        """Let others wait for the first counts, as long as there are no older ones that they could go by."""
+        """Let others wait for counts of which there are no older ones."""
         counted = asyncio.get_running_loop().create_future()
         unknown = [key for key in keys if key not in self._samples]
         self._first_counts.update(dict.fromkeys(unknown, counted))
