@@ -38,6 +38,9 @@ def singular(noun: str) -> str:
     return noun[:-2] if noun.endswith("sses") else noun.removesuffix("s")
 
 
+_ARGUMENTS = {"commandname": "command", "otherJobId": "other_job_id"}  # whose names don't follow from the path
+
+
 def path_arguments(path: str) -> Mapping[str, str]:
     """Return parameters of a path with what Python calls them: `{id}` of an environment is environment_id."""
     found: dict[str, str] = {}
@@ -46,10 +49,8 @@ def path_arguments(path: str) -> Mapping[str, str]:
         if segment.startswith("{"):
             name = segment[1:-1]
             is_id = name == "id" or name.endswith("Id")
-            found[name] = (
-                f"{snake(singular(before)).replace('-', '_')}_id"
-                if is_id
-                else {"commandname": "command"}.get(name, snake(name))
+            found[name] = _ARGUMENTS.get(name) or (
+                f"{snake(singular(before)).replace('-', '_')}_id" if is_id else snake(name)
             )
     return found
 

@@ -166,6 +166,9 @@ async def test_an_agent_goes_from_nothing_to_a_running_instance_and_repairs_a_fa
         assert [line["name"] for line in (await agent.good("list_instances", last_status="Failed"))["instances"]] == [
             "shop"
         ]
+        [group] = (await agent.good("list_failures", application=name))["failures"]
+        assert (group["count"], group["instances"][0]["name"]) == (1, "shop")
+        assert "503" in group["message"]
         ledger.mend("/deploy")
         resumed = await agent.good("resume_job", job=why["job"]["job"])
         assert (await agent.good("wait", job=resumed["job"], seconds=20))["status"] == "Succeeded"
@@ -395,6 +398,8 @@ async def test_errors_say_what_to_do(bay: Served) -> None:
         told = (await agent.bad("launch", application="lighthouse", wait=True))["error"]
         assert "wait: unknown field; remove it" in told
         assert "lifetime_minutes" in told
+        told = (await agent.bad("launch", application="lighthouse", ifExists="keep"))["error"]
+        assert "ifExists: unknown field; use 'if_exists', or remove it." in told
         assert (
             "Line 2" in (await agent.bad("create_application", name="x", manifest="application:\n  nothing"))["error"]
         )
@@ -525,6 +530,7 @@ async def test_tools_call_no_other_operations_than_those_that_they_name(
     arguments: dict[str, dict[str, Any]] = {
         "find": {},
         "list_instances": {"application": application, "environment": environment},
+        "list_failures": {"application": application, "environment": environment},
         "read_application": {"application": application},
         "read_manifest": {"application": application},
         "validate_manifest": {"manifest": SIMPLE},

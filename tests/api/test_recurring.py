@@ -56,7 +56,8 @@ async def test_a_workflow_runs_at_its_times_as_who_made_the_schedule(api: Api) -
     (firing,) = found["firings"]
     job = accepted(await api.get(f"jobs/{firing['jobId']}?wait=30"))
     assert (job["workflow"], job["results"], job["instanceId"]) == ("manage.grow", {"size": 3}, instance)
-    assert job["beganBy"] == {"kind": "schedule", "id": schedule["id"], "name": "Administrator"}
+    shown = {"kind": "schedule", "id": schedule["id"], "name": "Regular", "owner": "Administrator"}
+    assert job["beganBy"] == shown
     found = accepted(await api.get(f"recurring-schedules/{schedule['id']}"))
     assert (found["fired"], found["firings"][0]["jobStatus"]) == (1, "Succeeded")
     assert found["nextAt"][0] > firing["dueAt"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from launchbay.cli.output import Ambiguous, ExitCode, ObjectNotFound, exit_code_of, printable
+from launchbay.cli.output import Ambiguous, ExitCode, ObjectNotFound, exit_code_of, printable, show
 from launchbay.client import (
     ApiError,
     BadRequest,
@@ -362,3 +362,28 @@ def test_the_steps_of_a_job_are_listed_with_their_inputs_and_a_failed_one_whole(
     assert step["inputs"] == {"format": "XLS", "input": {"pin": "********", "size": 3}}
     [shown] = json.loads(cli.good("job", "show", job["id"], "--output", "json"))["steps"]
     assert shown["inputs"] == step["inputs"]
+
+
+def test_tables_show_durations_causes_and_sentences_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "defaultMs": 86_400_000,
+        "idleMs": 5_400_000,
+        "differenceMs": -1_500,
+        "warnings": ["The first one.", "The second one."],
+        "names": ["a", "b"],
+    }
+    show(document, "table")
+    shown = {line.split("  ")[0]: " ".join(line.split()[1:]) for line in capsys.readouterr().out.splitlines()}
+    assert shown == {
+        "defaultMs": "1 d",
+        "idleMs": "1 h 30 min",
+        "differenceMs": "−1.5 s",
+        "warnings": "The first one. The second one.",
+        "names": "a, b",
+    }
+    show({"defaultMs": -1}, "table")
+    assert "never" in capsys.readouterr().out
+    show([{"number": 2, "cause": {"kind": "rollout", "id": "5f" * 12}}], "table", ("number", "cause"))
+    assert f"rollout {'5f' * 12}" in capsys.readouterr().out
+    show(document, "json")
+    assert json.loads(capsys.readouterr().out) == document

@@ -21,6 +21,7 @@ from launchbay.client import (
     Client,
     ClientError,
     ConnectionFailed,
+    NotAllowed,
     NotAuthenticated,
     Operations,
     RefreshToken,
@@ -230,13 +231,27 @@ def test_the_reason_of_a_lost_answer_ends_with_one_period() -> None:
 
 
 def test_an_answer_of_something_else_is_told_as_such() -> None:
-    with scripted(Answer(text="<html>a proxy</html>")) as script, pytest.raises(UnreadableAnswer, match="a proxy"):
+    with scripted(Answer(text="sorry")) as script, pytest.raises(UnreadableAnswer, match="It said: 'sorry'"):
         client(script).read_organization(ID)
+
+
+def test_a_web_page_instead_of_json_is_told_by_its_title_alone() -> None:
+    page = "<!DOCTYPE html><html><head><title>Sign in &amp;\n go on</title></head><body>many words</body></html>"
+    for status, kind in ((200, UnreadableAnswer), (503, ServerFailed), (403, NotAllowed)):
+        answer = Answer(status, headers={"Content-Type": "text/html"}, text=page)
+        with scripted(*[answer] * ATTEMPTS) as script, pytest.raises(kind) as caught:
+            client(script).create_application(ID, name="x")
+        told = str(caught.value)
+        assert "'Sign in & go on'" in told
+        assert str(status) in told
+        assert "proxy" in told, "what to do"
+        assert "many words" not in told
+        assert "<" not in told
 
 
 def test_a_path_that_another_server_lacks_is_no_missing_object() -> None:
     missing = Answer(404, text="<html>no such page</html>")
-    with scripted(missing) as script, pytest.raises(UnreadableAnswer, match="no such page"):
+    with scripted(missing) as script, pytest.raises(UnreadableAnswer, match="answered 404 with a web page"):
         client(script).read_organization(ID)
 
 

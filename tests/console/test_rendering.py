@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.rendering import display_value, format_duration, format_remaining, web_address
+from launchbay.console.rendering import display_value, first_and_last, format_duration, format_remaining, web_address
 from launchbay.console.request import flash_cookie, read_flash, safe_path
+from launchbay.model.failures import FailureGroup, Reason
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -61,6 +62,7 @@ def test_no_value_brings_a_tag_of_its_own(value: object) -> None:
         (100, "0.1 s"),
         (1_500, "1.5 s"),
         (59_900, "60 s"),
+        (90_000, "1 min 30 s"),
         (3_600_000, "1 h"),
         (93_784_000, "1 d 2 h"),
     ],
@@ -108,3 +110,12 @@ def test_a_flash_message_is_only_for_its_session() -> None:
     assert read_flash("one", value[:-1] + "x") is None
     assert "Secure" in cookie
     assert "HttpOnly" in cookie
+
+
+def test_equal_times_of_a_failure_are_one() -> None:
+    def words(first_min: int, last_min: int) -> str:
+        first, last = NOW - timedelta(minutes=first_min), NOW - timedelta(minutes=last_min)
+        return first_and_last(FailureGroup("", Reason("", ""), "", first, last, []), NOW)
+
+    assert words(3, 3) == "3 min ago"
+    assert words(90, 3) == "First 1 h 30 min ago, last 3 min ago"

@@ -10,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launchbay.console.assets import Glyph
-from launchbay.console.run_view import LANE_STEPS, RunView, Segment, compare
+from launchbay.console.run_view import LANE_STEPS, RunView, Segment, step_pairs
 from launchbay.model.job import Plan
 from launchbay.model.redaction import Redactor
 from launchbay.store.jobs import JobView, StepView
+from launchbay.usecases.job_comparisons import compare_details
 from launchbay.usecases.jobs import JobDetails
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -219,10 +220,11 @@ def test_a_lane_of_thousands_of_steps_shows_some_around_its_failure() -> None:
 def test_runs_are_compared_step_by_step() -> None:
     one = run([("a#x/1", "Succeeded", 1, 0, 4, None), ("a#x/2", "Succeeded", 1, 4, 5, None)], status="Succeeded")
     other = run([("a#x/1", "Failed", 1, 0, 9, None), ("a#x/3", "Succeeded", 1, 4, 5, None)], status="Failed")
-    found = {pair.path: (pair.differs, pair.words, pair.share) for pair in compare(one, other)}
+    pairs = step_pairs(compare_details(one.job, other.job).steps)
+    found = {pair.step.path: (pair.step.differs, pair.words, pair.share) for pair in pairs}
     assert found == {
         "a#x/1": (True, "+5.0 s, failed", 100),
         "a#x/3": (True, "only in the second run", 0),
         "a#x/2": (True, "only in the first run", 0),
     }
-    assert [pair.differs for pair in compare(one, one)] == [False, False]
+    assert [step.differs for step in compare_details(one.job, one.job).steps] == [False, False]

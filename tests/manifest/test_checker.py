@@ -69,6 +69,9 @@ def test_a_required_interface_without_needs_waits_for_nothing() -> None:
 
 def test_a_required_interface_that_does_not_exist_is_a_warning() -> None:
     assert warnings(REQUIRED.replace("[db]", "[bd]")) == [("UnknownInterface", 6)]
+    [found] = findings(REQUIRED.replace("[db]", "[bd]"))
+    assert "'required' names the interface 'bd', which the component " in found.message
+    assert "doesn't have. Its interfaces: " in found.message
 
 
 def test_a_composite_requires_nothing() -> None:

@@ -85,10 +85,7 @@ def test_every_unknown_parameter_is_named() -> None:
 def test_values_that_do_not_fit_are_named_with_their_type() -> None:
     sentences = refused({"input.shared": "many", "input.n": 1, "input.own": {"a": 1}})
     assert sentences == (
-        (
-            "The value of parameter 'input.shared' doesn't match its type. Expected an integer (int),"
-            " not a string that doesn't contain one."
-        ),
+        ("The value of parameter 'input.shared' doesn't match its type. Expected an integer (int), not other text."),
         "The value of parameter 'input.own' doesn't match its type. Expected list<string>, not a map.",
     )
 

@@ -39,6 +39,9 @@ class Part(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
         ({"bounded": 0}, "bounded: expected a whole number >= 1."),
         ({"short": "long text"}, "short: expected a string with a length <= 3."),
         ({"other": 1}, "other: unknown field; remove it."),
+        ({"whole_number": 1}, "whole_number: unknown field; use 'wholeNumber', or remove it."),
+        ({"Labels": {}}, "Labels: unknown field; use 'labels', or remove it."),
+        ({"parts": [{"boundd": 1}]}, "parts[0].boundd: unknown field; use 'bounded', or remove it."),
         ([], "expected an object, got a list."),
     ],
 )

@@ -22,6 +22,7 @@ _NOUNS = {
     "revId": "revisions",
     "envId": "environments",
     "jobId": "jobs",
+    "otherJobId": "jobs",
     "workflow": "workflow",
     "commandname": "commandname",
 }

@@ -269,6 +269,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "services": Stage.service,
     "instances": _instance,
     "jobs": _job,
+    "compare": _job,
     "generations": _generation,
     "invitation": _invitation,
     "webhooks": Stage.webhook,

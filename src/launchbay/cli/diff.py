@@ -191,7 +191,9 @@ def _used(item: Mapping[str, Any]) -> str:
 def _component(change: Mapping[str, Any]) -> str:
     if change["change"] != "changed":
         return f"{change['path']} {change['change']}"
-    parts = [f"workflow {name}" for name in change["workflows"]] + (["other settings"] if change["other"] else [])
+    parts = [f"workflow {name}" for name in change["workflows"]] + (
+        ["pins, defaults or bindings"] if change["other"] else []
+    )
     return f"{change['path']}: {', '.join(parts)}"
 
 

@@ -66,6 +66,7 @@ _EXAMPLES: Mapping[str, str] = {
     "instance wait": "instance wait shop-3 --timeout 10m",
     "invitation accept": "invitation accept Harbour",
     "invitation decline": "invitation decline Harbour",
+    "job compare": "job compare shop-3#4 shop-3#7",
     "job find": "job find 6a1f0c9d2b7e4a5083d6c1f2",
     "job wait": "job wait 6a1f0c9d2b7e4a5083d6c1f2 --timeout 10m",
     "launch": "launch shop --name shop-3 --environment lab -p input.size=3 --wait",

@@ -626,6 +626,7 @@ _READERS: Mapping[str, Read] = {
     "force": partial(_formed, lambda given: 1 if given else None),
     "job": _job,
     "job_id": _job,
+    "other_job_id": _job,
     "other_id": partial(_named, "instance"),
     "path": _object_path,
     "revision_id": _revision,

@@ -22,6 +22,8 @@ from rich.text import Text
 
 from launchbay.cli.output import are_times, is_time, printable
 from launchbay.model.code_change import CodeChange
+from launchbay.model.durations import duration_words
+from launchbay.model.lifetimes import NEVER
 
 _CELL_CHARS = 60
 _BRIEF_CHARS = 40  # of a value in the short form of a change
@@ -33,6 +35,7 @@ _WHOLE = {"id", "status", "name", "email", "label", "percentComplete", "attempt"
 _DULL = {  # in lists; documents show them
     *("ownerId", "outputs", "outputsOmitted", "inputsCut", "inputsOmitted", "canEvict", "canManageRoles"),
 }
+_CAUSE = {"kind", "id"}  # what a job or generation came from
 _MAPS = {"inputs"}  # that lists show nevertheless
 _NOTHING = "–"
 _KEPT = {"id", "name", "status"}  # in the narrowest terminal
@@ -306,7 +309,7 @@ def _brief(part: Mapping[str, Any]) -> str:
         shown = f"{part['kind']} {part['name']}" + (f" ({part['component']})" if part["component"] else "")
         return shown + (f" {_short(part['from'])} → {_short(part['to'])}" if part["kind"] != "service" else "")
     usual_ms = part.get("usualMs")
-    return str(part["name"]) + (f" (usually {usual_ms / 1000:g} s)" if usual_ms else "")
+    return str(part["name"]) + (f" (usually {duration_words(usual_ms)})" if usual_ms else "")
 
 
 def _brief_code(code: Mapping[str, Any]) -> str:
@@ -333,8 +336,6 @@ def _at(item: Mapping[str, Any], name: str) -> Any:
 def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, zone: ZoneInfo | None = None) -> Text:
     if value is None or value in ([], {}):
         return Text(_NOTHING, style="dim")
-    if isinstance(value, bool):
-        return Text("yes" if value else "no")
     if is_time(name, value) or are_times(name, value):
         times = value if isinstance(value, list) else [value]
         if in_list:
@@ -343,11 +344,34 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, 
     if isinstance(value, str):
         text = printable(value)
         return Text(text.replace("\n", " ") if in_list else text, style=COLOURS.get(value, ""))
-    if _is_brief(value) or (isinstance(value, list) and all(isinstance(each, str) for each in value)):
-        mark = "; " if _is_list_of_objects(value) and not _are_named(value) else ", "
-        return Text(printable(mark.join(each if isinstance(each, str) else _brief(each) for each in value)))
+    words = _in_words(name, value)
+    if words is not None:
+        return Text(printable(words))
     text = json.dumps(value, ensure_ascii=False)
     return Text(text if whole or len(text) <= _CELL_CHARS else f"{text[:_CELL_CHARS]}…")
+
+
+def _in_words(name: str, value: Any) -> str | None:
+    """Return a value in words, or None for what people read as JSON."""
+    words: str | None = None
+    if isinstance(value, bool):
+        words = "yes" if value else "no"
+    elif name.endswith("Ms") and isinstance(value, int):
+        words = (
+            "never" if value == NEVER and name == "defaultMs" else ("−" if value < 0 else "") + duration_words(value)
+        )
+    elif isinstance(value, dict) and {*value} >= _CAUSE and all(isinstance(each, str) for each in value.values()):
+        words = " ".join(filter(None, (value["kind"], value.get("name") or value["id"])))
+    elif _is_brief(value):
+        words = (", " if _are_named(value) else "; ").join(map(_brief_or_text, value))
+    elif isinstance(value, list) and all(isinstance(each, str) for each in value):
+        # Whole sentences, such as warnings, follow each other as they are.
+        words = (" " if any(each.endswith((".", "!", "?", "…")) for each in value) else ", ").join(value)
+    return words
+
+
+def _brief_or_text(part: Any) -> str:
+    return part if isinstance(part, str) else _brief(part)
 
 
 def format_time(ms: int, *, in_list: bool = False, zone: ZoneInfo | None = None) -> str:

@@ -33,6 +33,7 @@ from launchbay.cli.output import CommandFailed, RemoteCommand, show, with_iso_ti
 from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.model.component_state import ComponentStatus, counted
+from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
 
 _RECENT_JOBS = 5
@@ -72,7 +73,7 @@ def _status(instance: str, **given: Any) -> None:
     if job is not None:
         brief["job"] = f"{job['name']} ({', '.join(_step(step) for step in job['steps']) or job['status']})"
         if document["usualDurationMs"] is not None and "job" in brief:
-            brief["job"] += f", usually {document['usualDurationMs'] / 1000:g} s"
+            brief["job"] += f", usually {duration_words(document['usualDurationMs'])}"
     if error is not None:
         origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {failure['time']})"
         # The error of an earlier job stays until a launch or reconfiguration succeeds.

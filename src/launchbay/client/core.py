@@ -23,7 +23,7 @@ import httpx
 import msgspec
 
 from launchbay import __version__
-from launchbay.client.errors import ClientError, ConnectionFailed, UnreadableAnswer, api_error
+from launchbay.client.errors import ClientError, ConnectionFailed, UnreadableAnswer, api_error, page_title
 from launchbay.clock import Backoff
 
 T = TypeVar("T")
@@ -143,11 +143,14 @@ class Tagged(Generic[T]):
 def unreadable(response: httpx.Response, content: bytes, error: object) -> UnreadableAnswer:
     """Return the error for an answer, or a part of it, that is not of the form that the API describes."""
     request = response.request
-    return UnreadableAnswer(
-        f"{request.method} {request.url.raw_path.decode()} answered {response.status_code} with something else than "
-        f"expected: {error}. Is this the address of a Launchbay server, of this version? "
-        f"It said: {content[:_SHOWN_CHARS].decode('utf-8', 'replace')!r}"
-    )
+    asked = f"{request.method} {request.url.raw_path.decode()} answered {response.status_code}"
+    hint = f"Is {request.url.copy_with(raw_path=b'/')} the address of a Launchbay server, of this version?"
+    if content.lstrip()[:1] == b"<":
+        title = page_title(content)
+        shown = f", titled {title!r}" if title else ""
+        return UnreadableAnswer(f"{asked} with a web page{shown}, instead of JSON. {hint} A proxy may have answered.")
+    said = content[:_SHOWN_CHARS].decode("utf-8", "replace")
+    return UnreadableAnswer(f"{asked} with something else than expected: {error}. {hint} It said: {said!r}")
 
 
 def _segment(value: str) -> str:

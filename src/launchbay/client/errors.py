@@ -28,6 +28,9 @@ import msgspec
 
 _COMMAND = "commandname"  # the field of an unknown command, which its message names
 _ALERT = re.compile(r'<div role="alert">(.*?)</div>', re.DOTALL)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.DOTALL | re.IGNORECASE)
+_TITLE_WITHIN_BYTES = 4_096
+_TITLE_CHARS = 100
 _PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 
 
@@ -182,8 +185,17 @@ def api_error(response: httpx.Response) -> ApiError:
         who = headers.get("server", "").partition("/")[0] or "A proxy"
         reason = f"{who} in front of the server answered {refusal.status}, not Launchbay."
         refusal = replace(refusal, messages=(reason, _OF_PROXIES[refusal.status]))
+    elif not refusal.request_id and not refusal.messages and (title := page_title(response.content)):
+        reason = f"A web page titled {title!r} was the answer, with status {refusal.status}, not Launchbay's."
+        refusal = replace(refusal, messages=(reason, _UNREACHED))
     kind = ServerFailed if refusal.status >= 500 else _BY_STATUS.get(refusal.status, ApiError)
     return kind(refusal)
+
+
+def page_title(page: bytes) -> str:
+    """Return the title of a web page in one line, or ""."""
+    found = _TITLE.search(page[:_TITLE_WITHIN_BYTES].decode("utf-8", "replace"))
+    return "" if found is None else " ".join(html.unescape(found[1]).split())[:_TITLE_CHARS]
 
 
 def _alerts(page: str) -> list[str]:

@@ -1425,6 +1425,16 @@ class Operations:
         `wait`: Respond as soon as the job has ended, or after this many seconds.
         """
 
+    @operation(OperationSpec("GET", "/api/1/jobs/{jobId}/compare/{otherJobId}"))
+    def compare_jobs(
+        self, job_id: str, other_job_id: str, *, every_step: bool | None = None
+    ) -> Call[types.JobComparisonDetail]:
+        """Compare two jobs: their parameters and results, and what differs in their steps. Permission: Read of both
+        instances.
+
+        `every_step`: Also steps that don't differ.
+        """
+
     @operation(OperationSpec("POST", "/api/1/instances/{id}/jobs/{jobId}/resume", media_type=JSON, keyed=True))
     def resume_job(
         self,

@@ -975,13 +975,15 @@ class ComponentDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`. The `name` of an expiry says
-    whether the lifetime or the idle time of the instance ended.
+    """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`. `name` is that of the person,
+    token or schedule; a schedule of one instance has that of its workflow. That of an expiry says whether the
+    lifetime or the idle time of the instance ended. `owner` is the person whose permissions the job has.
     """
 
     kind: str
     id: str
     name: str
+    owner: str
 
 
 class JobReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1093,6 +1095,60 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     children: list[JobReference]
     waiting_for: list[WaitDetail]
     usual_duration_ms: int | None
+
+
+class ComparedJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One of two compared jobs. `manifestVersion` is the version that it ran."""
+
+    id: str
+    number: int | None
+    workflow: str
+    status: str
+    instance_id: str
+    manifest_version: int | None
+    duration_ms: int | None
+
+
+class ComparedStepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step of one of the jobs. `status` is as the console shows it, such as Succeeded, Skipped or Not run."""
+
+    status: str
+    duration_ms: int | None
+
+
+class ValueDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A value that differs: null where it is missing. Names in maps follow those of the maps, after a period."""
+
+    name: str
+    one: Any
+    other: Any
+
+
+class StepDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step in both jobs. `one` or `other` is null if the job has no such step. `differenceMs` is how much longer
+    the other one took, if both ended. Values are those that differ.
+    """
+
+    path: str
+    one: ComparedStepDetail | None
+    other: ComparedStepDetail | None
+    difference_ms: int | None
+    inputs: list[ValueDifference]
+    outputs: list[ValueDifference]
+
+
+class JobComparisonDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Two jobs side by side, secrets masked. `stepsInAll` counts the steps of both. `unrecorded` are the numbers of
+    jobs whose parameters an earlier version didn't keep, so they aren't compared.
+    """
+
+    one: ComparedJob
+    other: ComparedJob
+    parameters: list[ValueDifference]
+    results: list[ValueDifference]
+    unrecorded: list[int | None]
+    steps: list[StepDifference]
+    steps_in_all: int
 
 
 class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -34,7 +34,8 @@ from launchbay.console.assets import (
 from launchbay.console.shell import GUIDES
 from launchbay.documentation import plain
 from launchbay.errors import BadRequest
-from launchbay.model.failures import read_reason
+from launchbay.model.durations import duration_words
+from launchbay.model.failures import FailureGroup, read_reason
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.redaction import Redactor
@@ -99,20 +100,16 @@ def exported_time(value: datetime | int | None) -> str | None:
 
 def format_duration(milliseconds: int | None) -> str:
     """Return a duration in its two largest units, such as `1 d 2 h`."""
-    if milliseconds is None:
-        return ""
-    if abs(milliseconds) < 100:
-        return f"{abs(milliseconds):.0f} ms"
-    seconds = abs(milliseconds) / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    parts: list[str] = []
-    left = int(seconds)
-    for unit, size in _UNITS:
-        if left >= size and len(parts) < 2:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(parts)
+    return "" if milliseconds is None else duration_words(milliseconds)
+
+
+def first_and_last(group: FailureGroup[Any], now: datetime) -> str:
+    """Return the first and last time of equal failures.
+
+    They are `First 2 h ago, last 3 min ago`, and one time if both are the same.
+    """
+    first, last = format_remaining(group.first, now), format_remaining(group.last, now)
+    return last if first == last else f"First {first}, last {last}"
 
 
 def format_remaining(value: datetime | int | None, now: datetime) -> str:
@@ -450,6 +447,7 @@ def _environment() -> jinja2.Environment:
     }
     template_filters = (
         format_time,
+        first_and_last,
         format_duration,
         format_remaining,
         compact,

@@ -1,7 +1,7 @@
 """A run as its page shows it: lanes, steps with attempts, and differences."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from launchbay.model.job import (
 from launchbay.model.redaction import MaskedValues
 from launchbay.planning import step_at
 from launchbay.store.jobs import StepView
+from launchbay.usecases.job_comparisons import ComparedStep, StepComparison
 from launchbay.usecases.jobs import JobDetails
 
 LANES = 100  # on one page
@@ -38,7 +39,6 @@ _TICK_MS = tuple(
     for each in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400)
 )
 _SHORTEST_AXIS_MS = 200
-_NOTICED_MS = 100  # shorter differences of durations are chance
 
 
 class Segment(NamedTuple):
@@ -476,98 +476,42 @@ def _merged(segments: list[Segment], span_ms: int, most: int) -> list[Segment]:
 
 @dataclass(frozen=True, kw_only=True)
 class StepPair:
-    """A step in two runs; `share` is the length of its bar in percent."""
+    """A step in two runs as the page shows it.
 
-    path: str
-    one: RunStep | None
-    other: RunStep | None
-    inputs: list[tuple[str, Any, Any]]
-    outputs: list[tuple[str, Any, Any]]
-    share: int = 0
+    `share` is the length of its bar in percent.
+    """
 
-    @property
-    def difference_ms(self) -> int | None:
-        if self.one is None or self.other is None or self.one.duration_ms is None or self.other.duration_ms is None:
-            return None
-        return self.other.duration_ms - self.one.duration_ms
+    step: StepComparison
+    share: int
+
+    def glyph(self, side: ComparedStep) -> Glyph:
+        return _OUTCOMES[side.status]
 
     @property
-    def differs(self) -> bool:
-        """Whether status, inputs or outputs differ, or the duration by a tenth."""
-        if self.one is None or self.other is None or self.one.kind != self.other.kind or self.inputs or self.outputs:
-            return True
-        difference, whole = self.difference_ms, self.one.duration_ms or 0
-        return difference is not None and abs(difference) > max(_NOTICED_MS, whole // 10)
+    def bar(self) -> str:
+        """The class of its bar."""
+        if self.step.other is not None and self.step.other.status is Outcome.FAILED:
+            return "fail"
+        return "ok" if (self.step.difference_ms or 0) < 0 else "slow"
 
     @property
     def words(self) -> str:
         """The difference in words."""
-        if self.one is None or self.other is None:
-            return "only in the second run" if self.one is None else "only in the first run"
+        one, other, difference_ms = self.step.one, self.step.other, self.step.difference_ms
+        if one is None or other is None:
+            return "only in the second run" if one is None else "only in the first run"
         parts: list[str] = []
-        if self.difference_ms is not None and abs(self.difference_ms) >= _NOTICED_MS:
-            parts.append(("+" if self.difference_ms > 0 else "−") + format_duration(self.difference_ms))
-        if self.one.kind != self.other.kind:
-            parts.append(self.other.words.lower())
+        if difference_ms is not None and self.step.is_noticed:
+            parts.append(("+" if difference_ms > 0 else "−") + format_duration(difference_ms))
+        if one.status is not other.status:
+            parts.append(other.status.value.lower())
         return ", ".join(parts) or "no difference"
 
 
-def compare(one: RunView, other: RunView) -> list[StepPair]:
-    """Return the steps of both runs side by side, as the second orders them."""
-    paths = dict.fromkeys([*(step.path for step in other.steps), *(step.path for step in one.steps)])
-    pairs = [
-        StepPair(
-            path=path,
-            one=one.by_path.get(path),
-            other=other.by_path.get(path),
-            inputs=_different_inputs(one, other, path),
-            outputs=_different_outputs(one, other, path),
-        )
-        for path in paths
-    ]
-    greatest = max((abs(pair.difference_ms or 0) for pair in pairs), default=0) or 1
+def step_pairs(steps: Sequence[StepComparison]) -> list[StepPair]:
+    """Return steps of two runs as the page shows them."""
+    greatest = max((abs(step.difference_ms or 0) for step in steps), default=0) or 1
     return [
-        StepPair(
-            path=pair.path,
-            one=pair.one,
-            other=pair.other,
-            inputs=pair.inputs,
-            outputs=pair.outputs,
-            share=100 * abs(pair.difference_ms or 0) // greatest if pair.differs else 0,
-        )
-        for pair in pairs
+        StepPair(step=step, share=100 * abs(step.difference_ms or 0) // greatest if step.differs else 0)
+        for step in steps
     ]
-
-
-def _different_inputs(one: RunView, other: RunView, path: str) -> list[tuple[str, Any, Any]]:
-    first, second = one.by_path.get(path), other.by_path.get(path)
-    if first is None or second is None:
-        return []
-    sent, sent_later = one.inputs(first), other.inputs(second)
-    return [] if sent is None or sent_later is None else different_values(sent.values, sent_later.values)
-
-
-def _different_outputs(one: RunView, other: RunView, path: str) -> list[tuple[str, Any, Any]]:
-    first, second = one.by_path.get(path), other.by_path.get(path)
-    if first is None or second is None or first.kind != second.kind or not first.view or not second.view:
-        return []
-    if first.view.outputs == second.view.outputs:
-        return []
-    return different_values(one.outputs(first), other.outputs(second))
-
-
-def different_values(one: Mapping[str, Any], other: Mapping[str, Any], outer: str = "") -> list[tuple[str, Any, Any]]:
-    """Return the names whose values differ, with both.
-
-    A missing one is None. Names in maps follow those of the maps.
-    """
-    found: list[tuple[str, Any, Any]] = []
-    for name in dict.fromkeys([*one, *other]):
-        old, new = one.get(name), other.get(name)
-        if old == new:
-            continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += different_values(old, new, f"{outer}{name}.")
-        else:
-            found.append((f"{outer}{name}", old, new))
-    return found

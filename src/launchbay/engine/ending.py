@@ -16,7 +16,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.journal import NOTHING_TO_WRITE, REFUSED, PostgresJournal, duration_text, retry_while_unavailable
+from launchbay.engine.journal import NOTHING_TO_WRITE, REFUSED, PostgresJournal, retry_while_unavailable
 from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed, internal_error
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
@@ -34,6 +34,7 @@ from launchbay.store.jobs import ClaimRow, EndRow
 from launchbay.telemetry import metrics
 
 log = structlog.get_logger(__name__)
+_TOOK = "{took}"  # in the line about the end: the statement that writes the end knows the duration
 _NOTHING_SHOWN: Mapping[str, str | None] = {"shown_parameters": None, "shown_return_values": None}
 
 
@@ -201,9 +202,8 @@ class JobCompletion:
                 outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
                 self.journal.log(None, "error", outcome.error or "")
             self.journal.interrupt_open_steps()
-            took = duration_text(self._duration_s())
             how = "succeeded" if outcome.error is None else "failed"
-            last = f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {took}."
+            last = f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {_TOOK}."
             text = await self.journal.secrets.sealed_json(state.to_text())
             await self._end(outcome, text, await self.journal.drain(last), self._shown(outcome))
         except Fenced:
@@ -286,6 +286,7 @@ class JobCompletion:
             "running_count": outcome.running_count,
             "is_gone": status is InstanceStatus.DESTROYED,
             "ends_reconfiguration": self.plan.configures,
+            "took": _TOOK,
             "has_journal": bool(journal["paths"] or journal["log_texts"]),
             **journal,
             **outcome.follow_ups.columns(),

@@ -543,7 +543,8 @@ class PostgresJournal:
             metrics.steps_with(status.value).observe((row.finished_at - row.started_at).total_seconds())
         if status is StepStatus.SUCCEEDED:
             row.percent = 100
-        took = duration_text((row.finished_at - (row.started_at or row.finished_at)).total_seconds())
+        # As the record shows it, in which times are whole milliseconds.
+        took = duration_text((to_ms(row.finished_at) - to_ms(row.started_at or row.finished_at)) / 1000)
         self._tell(path, row, f"{how or status.lower()} after {took}" if row.attempt else how)
 
     def _batch(self) -> _Batch:

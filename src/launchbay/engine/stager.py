@@ -211,7 +211,7 @@ class Stager:
     async def _accept(
         self, connection: Connection, schedule: DueRow, target: TargetRow, manifest: CompiledManifest, plan: Plan
     ) -> str | None:
-        kind, name = _ORIGINS.get(schedule.kind, ("schedule", ""))
+        kind, name = _ORIGINS.get(schedule.kind, ("schedule", schedule.workflow))
         plan = msgspec.structs.replace(plan, key_seed=seed_of_turn("schedule", schedule.id, to_ms(schedule.due_at)))
         return await accept(
             connection,

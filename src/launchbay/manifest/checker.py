@@ -17,7 +17,7 @@ from launchbay.manifest.layout import Layout, Leaf, find_pin
 from launchbay.manifest.parser import WORKFLOW_CONFIGURATION
 from launchbay.manifest.syntax import ComponentSyntax
 from launchbay.manifest.tree import MappingNode, children_of, written_data
-from launchbay.model.findings import Findings
+from launchbay.model.findings import Findings, shorten_names
 from launchbay.model.types import UNREADABLE_PIN, PinKind
 from launchbay.model.values import CoercionError, coerce
 
@@ -96,7 +96,9 @@ class ComponentChecker:
         for name in leaf.syntax.required:
             pins = public_pins.get(name.text)
             if pins is None:
-                message = f"Unknown interface '{name.text}' in 'required'."
+                component = f"component '{leaf.syntax.label}'" if leaf.syntax.label else "application"
+                known = f"Its interfaces: {shorten_names(public_pins)}."
+                message = f"'required' names the interface '{name.text}', which the {component} doesn't have. {known}"
                 hint = self._findings.hints.nearest(name.text, public_pins)
                 self._at(leaf).warning("UnknownInterface", f"{message}{hint}", name)
                 continue

@@ -38,6 +38,7 @@ _ALIKE_CHARS = 2  # names that begin so are compared first
 _ALIVE = ",".join(ALIVE)
 _FINDINGS = 20
 _DIRECTORY_CHANGES = 50
+_FAILED_SHOWN = 5  # instances of each failure
 DESTROY = "destroy"
 
 
@@ -330,6 +331,40 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "labels": row.labels,
         "lastJob": None if row.last_job is None else msgspec.to_builtins(row.last_job),
     }
+
+
+class ListFailures(_InOrganization, frozen=True, kw_only=True):
+    """Arguments of `list_failures`."""
+
+    application: Annotated[str, Meta(description="Name or ID.")] | None = None
+    environment: Annotated[str, Meta(description="Name or ID.")] | None = None
+    workflow: Annotated[str, Meta(description="Only instances whose last job was this workflow.")] | None = None
+    labels: Annotated[str, Meta(description="A selector such as team=web,tier!=db.")] | None = None
+    limit: _Limit = LIST_ITEMS
+
+
+@_tool("List failures", "list_organizations", "list_applications", "list_environments", "list_failures")
+async def list_failures(caller: Caller, given: ListFailures) -> Any:
+    """List failures of instances, equal ones together.
+
+    Each has its count, first and last time, error, and some instances. Equal failures usually have one cause. Then
+    explain_instance says more about one of the instances.
+    """
+    where = given.organization
+    application = None if given.application is None else await caller.application(given.application, where)
+    environment = None if given.environment is None else await caller.environment(given.environment, where)
+    rows = await caller.client.list_failures(
+        await caller.organization(where),
+        application=application,
+        environment=environment,
+        workflow=given.workflow,
+        labels=given.labels,
+        instances=_FAILED_SHOWN,
+        limit=given.limit + 1,
+    )
+    more = "There are more: narrow the filters, or raise the limit. " if len(rows) > given.limit else ""
+    shown = [msgspec.to_builtins(row) for row in rows[: given.limit]]
+    return {"failures": shown, "next": f"{more}explain_instance explains one, and resume_job continues its job."}
 
 
 class OneApplication(_InOrganization, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ _UNITS_S = {
     86400.0: ("d", "day", "days"),
 }
 _SECONDS_OF_UNIT = {spelling: seconds for seconds, spellings in _UNITS_S.items() for spelling in spellings}
+_SHOWN_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _EXPECTED = 'a number of seconds or a string such as "2 minutes", "1 hour 30 minutes", "500 ms" or "5m"'
 
 
@@ -60,3 +61,22 @@ def _seconds_of_text(text: str) -> float | None:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _TEXT_CHARS else text[:_TEXT_CHARS] + "…"
+
+
+def duration_words(milliseconds: int) -> str:
+    """Return the length of a duration for people.
+
+    It has the two largest units: `1 d 2 h`, `1.5 s`, `20 ms`.
+    """
+    if abs(milliseconds) < 100:
+        return f"{abs(milliseconds)} ms"
+    seconds = abs(milliseconds) / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    parts: list[str] = []
+    left = int(seconds)
+    for unit, size in _SHOWN_UNITS_S:
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts)

@@ -194,11 +194,13 @@ JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "ref
 class Cause(msgspec.Struct, frozen=True):
     """The larger change that a job is part of.
 
-    A rollback's `id` is its generation, and the `id` of what a rule begins is the instance's.
+    A rollback's `id` is its generation, and the `id` of what a rule begins is the instance's. A recurring schedule has
+    its `name`.
     """
 
     kind: Literal["change-set", "rollout", "rollback", "recurring-schedule", "idle", "sleep"]
     id: str
+    name: str = ""
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -304,7 +304,7 @@ def _int(value: Any) -> int:
     if isinstance(value, str):
         match = _INTEGER.fullmatch(value) if len(value) <= _NUMBER_CHARS else None
         if match is None:
-            raise CoercionError(INT, "a string that doesn't contain one")
+            raise CoercionError(INT, "other text")
         return _within_64_bits(INT, int(match[1]))
     if isinstance(value, float):
         if not _is_whole(exact := _exact(value)):
@@ -318,7 +318,7 @@ def _int(value: Any) -> int:
 def _double(value: Any) -> float:
     if isinstance(value, str):
         if len(value) > _NUMBER_CHARS or not _NUMBER.fullmatch(value):
-            raise CoercionError(DOUBLE, "a string that doesn't contain one")
+            raise CoercionError(DOUBLE, "other text")
         digits = value.strip()
         number = _finite(DOUBLE, float(digits))
         if number == 0 and is_below_double(digits):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from types import EllipsisType
 from typing import Any, NamedTuple, TypeVar
 
@@ -84,7 +85,8 @@ def wrong_value(
     unknown, missing = _UNKNOWN_FIELD.fullmatch(message), _MISSING_FIELD.fullmatch(message)
     allowed: list[str] = []
     if unknown is not None:
-        parts, message = [*parts, unknown.group(1)], "unknown field; remove it"
+        message = f"unknown field; {_instead(unknown.group(1), wanted, parts)}"
+        parts = [*parts, unknown.group(1)]
     elif missing is not None:
         parts, message = [*parts, missing.group(1)], "this field is required"
     else:
@@ -95,6 +97,23 @@ def wrong_value(
     parts = _with_keys(str(error), parts, value, wanted)
     keys = tuple(each for each in parts[: parts.index(...) if ... in parts else None] if each is not ...)
     return WrongValue(shown("".join(map(_step, parts)).removeprefix(".")), message, keys)
+
+
+def _instead(name: str, wanted: Any, parts: Sequence[Part]) -> str:
+    """Return what to do about an unknown field of the object at a place.
+
+    `ifExists` may be `if_exists`.
+    """
+    structs = (each for each in _types_at(wanted, parts) if isinstance(each, msgspec.inspect.StructType))
+    known = [field.encode_name for each in structs for field in each.fields]
+    folded = _folded(name)
+    near = [each for each in known if _folded(each) == folded]
+    near = near or (get_close_matches(name, known, n=1) if len(name) <= _NAME_SHOWN else [])
+    return f"use '{near[0]}', or remove it" if near else "remove it"
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()
 
 
 def _step(part: Part) -> str:
@@ -124,12 +143,17 @@ def _listed(names: list[str]) -> str:
 
 def _allowed(wanted: Any, parts: Sequence[Part]) -> list[str]:
     """Return the values that the field at a place may have."""
+    values = [each.values for each in _types_at(wanted, parts) if isinstance(each, msgspec.inspect.LiteralType)]
+    return [str(value) for each in values for value in each]
+
+
+def _types_at(wanted: Any, parts: Sequence[Part]) -> list[msgspec.inspect.Type]:
+    """Return the types that the value at a place can have."""
     found = [msgspec.inspect.type_info(wanted)]
     for part in parts:
         name, index = (part, "") if isinstance(part, str) else (None, "0")
         found = [inner for each in alternatives(found) for inner in types_inside(each, name, index)]
-    values = [each.values for each in alternatives(found) if isinstance(each, msgspec.inspect.LiteralType)]
-    return [str(value) for each in values for value in each]
+    return list(alternatives(found))
 
 
 def alternatives(types: Iterable[msgspec.inspect.Type]) -> Iterator[msgspec.inspect.Type]:

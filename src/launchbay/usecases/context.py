@@ -190,7 +190,7 @@ class Work:
         if token is not None:
             return Origin("token", token.id, token.name, cause)
         if cause is not None and cause.kind == "recurring-schedule":
-            return Origin("schedule", cause.id, self.actor.name)
+            return Origin("schedule", cause.id, cause.name)
         if cause is not None and cause.kind == "idle":
             return Origin("expiry", cause.id, "end of its idle time")
         if cause is not None and cause.kind == "sleep":

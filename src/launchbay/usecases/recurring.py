@@ -534,7 +534,8 @@ class RecurringRunner:
         """Do it as who made the schedule."""
         doing = _read_doing(self._app.secret_key.open(bytes(row.act), recurring_purpose(row.id)))
         turn = ("recurring-schedule", row.id, to_ms(row.due_at))
-        ctx = Context(self._app, await actor_of(self._app, row), cause=Cause("recurring-schedule", row.id), turn=turn)
+        cause = Cause("recurring-schedule", row.id, row.name)
+        ctx = Context(self._app, await actor_of(self._app, row), cause=cause, turn=turn)
         firing = Firing(due_at=to_ms(row.due_at), at=to_ms(self._app.clock.now()), outcome="Started")
         if row.kind == "bulk":
             assert doing.bulk is not None

@@ -8,7 +8,7 @@ from launchbay import limits
 from launchbay.runtime.step import OF_A_POLICY
 from tests.support.applications import Ledger
 from tests.support.network import answer
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused
 
 SECRET = "pass-of-the-night-9"
 MASK = "********"
@@ -211,3 +211,45 @@ async def test_of_too_many_inputs_those_of_failed_steps_are_shown(api: Api) -> N
     steps = accepted(await api.get(f"jobs/{job['id']}"))["steps"]
     assert [step["status"] for step in steps if step["inputs"]] == ["Failed"]
     assert {step["inputsOmitted"] for step in steps if not step["inputs"]} == {True}
+
+
+async def test_two_jobs_are_compared_by_what_they_took_sent_and_left(api: Api) -> None:
+    instance = await api.running(
+        "launch: {steps: []}\n"
+        "show:\n"
+        "  parameters: [what: {}, by: {default: 1}]\n"
+        "  steps:\n"
+        "    - say: {action: serialize, parameters: {format: JSON, input: '{$.what}'}}\n"
+        "    - rest: {action: wait, parameters: {delay: 0}}\n"
+        "  return: {said: {value: '{$.what}'}}\n"
+    )
+    await api.run(instance, "show", what="Elsa")
+    await api.run(instance, "show", what="Anna")
+    newest, older, launch = accepted(await api.get(f"instances/{instance}/jobs"))
+    found = accepted(await api.get(f"jobs/{older['id']}/compare/{newest['id']}"))
+    assert (found["one"]["id"], found["other"]["id"]) == (older["id"], newest["id"])
+    assert (found["one"]["workflow"], found["other"]["status"]) == ("show", "Succeeded")
+    assert found["parameters"] == [{"name": "what", "one": "Elsa", "other": "Anna"}]
+    assert [each["name"] for each in found["results"]] == ["said"]
+    [step] = [each for each in found["steps"] if each["path"].endswith("/say")]
+    assert step["inputs"] == [{"name": "input", "one": "Elsa", "other": "Anna"}]
+    assert (step["one"]["status"], step["other"]["status"]) == ("Succeeded", "Succeeded")
+    whole = accepted(await api.get(f"jobs/{older['id']}/compare/{newest['id']}", everyStep="true"))
+    assert len(whole["steps"]) == whole["stepsInAll"] == 2
+    same = accepted(await api.get(f"jobs/{older['id']}/compare/{older['id']}"))
+    assert (same["parameters"], same["results"], same["steps"]) == ([], [], [])
+    other = accepted(await api.get(f"jobs/{launch['id']}/compare/{newest['id']}"))
+    assert {each["one"] for each in other["steps"]} == {None}
+    outsider = (await api.outsider())[0]
+    refused(await outsider.get(f"jobs/{older['id']}/compare/{newest['id']}"), 403, "NotAllowed")
+    refused(await api.get(f"jobs/{older['id']}/compare/{UNKNOWN}"), 404, "NotFound")
+
+
+async def test_a_comparison_shows_no_secrets(api: Api) -> None:
+    instance = await api.running(manifest("http://127.0.0.1:1/"), parameters={"input.password": SECRET})
+    for more in ("x", SECRET):
+        await api.ran(instance, "actions.bad", a=more, b=SECRET)
+    newest, older, *_ = accepted(await api.get(f"instances/{instance}/jobs"))
+    answered = await api.get(f"jobs/{older['id']}/compare/{newest['id']}", everyStep="true")
+    assert accepted(answered)["parameters"] == [{"name": "a", "one": "x", "other": MASK}]
+    assert SECRET not in answered.text

@@ -78,7 +78,12 @@ async def test_a_job_says_who_began_it_how_long_it_took_and_what_it_returned(api
         *("manage.grow", "front"),
         *({"size": 3}, {"size": 3}),
     )
-    assert job["beganBy"] == {"kind": "person", "id": job["ownerId"], "name": "Administrator"}
+    assert job["beganBy"] == {
+        "kind": "person",
+        "id": job["ownerId"],
+        "name": "Administrator",
+        "owner": "Administrator",
+    }
     assert job["queuedAt"] <= job["startedAt"] <= job["finishedAt"]
     assert job["durationMs"] == job["finishedAt"] - job["startedAt"]
     assert (job["percent"], job["attempt"], job["parent"], job["children"]) == (100, 1, None, [])
@@ -93,7 +98,8 @@ async def test_a_scheduled_run_and_an_expiry_say_so(api: Api) -> None:
         while len(jobs := accepted(await api.get(f"instances/{instance}/jobs"))) < 2:
             await asyncio.sleep(0.05)
     job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
-    assert job["beganBy"] == {"kind": "schedule", "id": schedule, "name": "Administrator"}
+    shown = {"kind": "schedule", "id": schedule, "name": job["workflow"], "owner": "Administrator"}
+    assert job["beganBy"] == shown
     expired = await api.launch(await api.application(NESTED), destroyInterval="1")
     await api.until(expired, "Destroyed")
     jobs = accepted(await api.get(f"instances/{expired}/jobs"))

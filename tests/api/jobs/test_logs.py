@@ -78,6 +78,23 @@ async def test_the_engine_writes_begin_and_end_of_each_step_and_of_the_job(api: 
     assert texts(found)[-1] == "Job 2, 'manage.call', failed"
 
 
+async def test_the_log_says_the_durations_that_the_record_has(api: Api) -> None:
+    instance = await api.running(
+        "launch: {steps: []}\nrest: {steps: [{sleep: {action: wait, parameters: {delay: 0.2}}}]}\n"
+    )
+    job = await api.ran(instance, "rest")
+    [step] = job["steps"]
+    told = [line["text"] for line in await lines(api, instance, job=job["id"])]
+    for begin, duration_ms in (
+        (f"Job {job['number']}, 'rest', succeeded after ", job["durationMs"]),
+        ("Step 'sleep' succeeded after ", step["durationMs"]),
+    ):
+        [text] = [each.removeprefix(begin) for each in told if each.startswith(begin)]
+        number, unit = text.rstrip(".").split(" ")
+        # Whole milliseconds, or tenths of a second.
+        assert abs(float(number) * {"ms": 1, "s": 1000}[unit] - duration_ms) <= {"ms": 0, "s": 50}[unit], text
+
+
 async def test_the_log_of_a_job_is_found_among_those_of_many_others(api: Api) -> None:
     """Each has all of its lines, which are read without those of the others (`launchbay_lines_of_job`)."""
     instance = await api.running(WAITING)

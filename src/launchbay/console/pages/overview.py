@@ -10,7 +10,7 @@ from starlette.responses import Response
 from launchbay.console.assets import Glyph
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.change_sets import title_of
-from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
 from launchbay.ids import is_id
 from launchbay.model.instance import InstanceStatus
@@ -145,7 +145,6 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         launches=None if chosen else await _launch_times(request, organization_id),
         by_environment=await _by_environment(request, groups, environments, latest, chosen),
         expiring=expiring,
-        people=await user_names(request, organization_id),
         has_applications=bool(await list_applications(ctx, organization_id)),
         home=f"{HOME}/organizations/{organization_id}",
     )

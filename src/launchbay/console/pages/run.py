@@ -16,8 +16,8 @@ from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.rendering import HEADERS, live_event
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
-from launchbay.console.run_view import LANES, RunStep, RunView, compare, different_values
-from launchbay.errors import BadRequest, Conflict, LaunchbayError
+from launchbay.console.run_view import LANES, RunStep, RunView, step_pairs
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
@@ -33,6 +33,7 @@ from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.events import LOG_LEVELS, LogFilter, read_log, watch_instance
 from launchbay.usecases.fleet import JobFilter
+from launchbay.usecases.job_comparisons import compare_jobs
 from launchbay.usecases.job_log import (
     COUNTED_LINES,
     WINDOW_LINES,
@@ -582,38 +583,33 @@ async def show_comparison(request: PageRequest) -> Response:
     """Show two runs of an instance side by side."""
     instance_id = request.path("id")
     record, _ = await read_instance_record(request.ctx, instance_id)
-    one, other = [await jobs.read_job(request.ctx, instance_id, request.path(name)) for name in ("job", "other")]
-    now_ms = to_ms(request.now())
-    first, second = RunView(one, now_ms), RunView(other, now_ms)
-    pairs = await asyncio.to_thread(compare, first, second)
+    found = await compare_jobs(request.ctx, request.path("job"), request.path("other"))
+    sides = (found.one, found.other)
+    if any(job.view.instance_id != instance_id for job in sides):
+        raise NotFound("The instance has no such run.", "Select two runs of one instance.")
+    runs = [RunView(job, to_ms(request.now())) for job in sides]
     shows_all = request.query("show") == "all"
-    differing = [pair for pair in pairs if pair.differs]
-    shown = pairs if shows_all else differing
+    pairs = await asyncio.to_thread(step_pairs, found.steps)
+    shown = [pair for pair in pairs if shows_all or pair.step.differs]
     start = parse_number(request.query("from")) or 0
-    taken = [job.parameters() for job in (one, other)]
-    known = [each.values for each in taken if each is not None]
-    parameters = different_values(known[0], known[1]) if len(known) == len(taken) else []
-    results = different_values(one.results().values, other.results().values)
     return await request.page(
         "run_compare.html",
         section="runs",
         organization_id=record.organization_id,
         record=record,
-        runs=[first, second],
-        bases=[_address(record.id, one.view.id), _address(record.id, other.view.id)],
+        runs=runs,
+        bases=[_address(record.id, job.view.id) for job in sides],
         pairs=shown[start : start + _DIFFERENCES],
         next_from=start + _DIFFERENCES if start + _DIFFERENCES < len(shown) else None,
-        differing=len(differing),
+        differing=len(found.differing),
         total=len(pairs),
         shows_all=shows_all,
-        parameters=parameters,
-        results=results,
-        same_parameters=sum(name in known[-1] and known[-1][name] == known[0][name] for name in known[0])
-        if known
-        else 0,
-        unrecorded=[job.view.number for job, each in zip((one, other), taken, strict=True) if each is None],
-        versions=[one.plan.manifest_version, other.plan.manifest_version],
-        address=_address(record.id, one.view.id) + f"/compare/{other.view.id}",
+        parameters=found.parameters,
+        results=found.results,
+        same_parameters=found.same_parameters,
+        unrecorded=found.unrecorded,
+        versions=[job.plan.manifest_version for job in sides],
+        address=_address(record.id, found.one.view.id) + f"/compare/{found.other.view.id}",
     )
 
 

@@ -143,7 +143,14 @@ WITH held AS (
     FROM held
     WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
       AND (NOT cancel_requested OR %(is_cancelled)s::boolean)
-    RETURNING jobs.id, jobs.name, instance_id
+    RETURNING jobs.id, jobs.name, instance_id, coalesce(
+        floor(extract(epoch FROM finished_at) * 1000)::bigint - floor(extract(epoch FROM started_at) * 1000)::bigint, 0) AS duration_ms
+), told AS (
+    -- The line about the end says the duration of the record, which all else shows.
+    SELECT (%(log_texts)s::text[])[:cardinality(%(log_texts)s::text[]) - 1] || replace(
+        (%(log_texts)s::text[])[cardinality(%(log_texts)s::text[])], %(took)s,
+        CASE WHEN duration_ms < 1000 THEN duration_ms || ' ms' ELSE round(duration_ms / 1000.0, 1) || ' s' END) AS texts
+    FROM ended
 ), freed AS (
     UPDATE instances
     SET status = %(status)s, job_id = NULL, state = coalesce(%(state)s, state),
@@ -165,7 +172,7 @@ WITH held AS (
 )
 SELECT freed.work_waiting, CASE WHEN %(has_journal)s THEN launchbay_write_journal(%(job_id)s, freed.id,
            %(paths)s, %(names)s, %(statuses)s, %(percents)s, %(are_records)s, %(attempts)s, %(outputs)s, %(errors)s, %(started)s,
-           %(finished)s, %(log_steps)s, %(log_levels)s, %(log_texts)s, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s, %(inputs)s) END AS written,
+           %(finished)s, %(log_steps)s, %(log_levels)s, CASE WHEN %(has_journal)s THEN (SELECT texts FROM told) END, %(log_times)s, %(failed)s, %(log_attempts)s, %(log_streams)s, %(inputs)s) END AS written,
        CASE WHEN %(has_follow_up)s THEN launchbay_follow_up(freed.id, freed.owner_id, %(parent_job_id)s, %(signals_changed)s,
            %(next_kinds)s, %(next_components)s, %(next_workflows)s, %(next_times)s, %(fed_ids)s, %(fed_signals)s) END AS followed
 FROM freed;

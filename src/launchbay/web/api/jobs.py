@@ -22,7 +22,7 @@ from launchbay.model.waits import Wait
 from launchbay.planning import step_at
 from launchbay.store.instances import JobRow
 from launchbay.store.jobs import JobLink, JobView, StepView, read_job_link, read_links
-from launchbay.usecases import jobs
+from launchbay.usecases import job_comparisons, jobs
 from launchbay.usecases.jobs import JobDetails
 from launchbay.usecases.waits import Awaited
 from launchbay.web.api.instances import JobDocument, job_document
@@ -102,12 +102,15 @@ class JobReference(msgspec.Struct):
 class Beginning(msgspec.Struct):
     """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`.
 
-    The `name` of an expiry says whether the lifetime or the idle time of the instance ended.
+    `name` is that of the person, token or schedule; a schedule of one instance has that of its workflow. That of an
+    expiry says whether the lifetime or the idle time of the instance ended. `owner` is the person whose permissions the
+    job has.
     """
 
     kind: str
     id: str
     name: str
+    owner: str
 
 
 class WaitDetail(msgspec.Struct):
@@ -233,13 +236,15 @@ def _wait(wait: Wait, redactor: Redactor) -> WaitDetail:
 
 def _beginning(job: JobDetails, parent: JobReference | None) -> Beginning:
     view, plan = job.view, job.plan
+    owner = view.owner or ""
     if parent is not None:
-        return Beginning("job", parent.id, f"{parent.workflow} of {parent.instanceName}")
+        return Beginning("job", parent.id, f"{parent.workflow} of {parent.instanceName}", owner)
     if plan.origin is None and plan.kind != "trigger":
-        return Beginning("person", view.owner_id, view.owner or "")
+        return Beginning("person", view.owner_id, owner, owner)
     if plan.origin is None:  # a job of an earlier version
-        return Beginning("trigger", "", view.owner or "")
-    return Beginning(plan.origin.kind, plan.origin.id, plan.origin.name or view.owner or "")
+        return Beginning("trigger", "", owner, owner)
+    name = plan.origin.name or (view.name if plan.origin.kind == "schedule" else owner)
+    return Beginning(plan.origin.kind, plan.origin.id, name, owner)
 
 
 def _between(began: int | None, ended: int | None) -> int | None:
@@ -430,6 +435,131 @@ async def find_job(request: Request[None, JobQuery]) -> JobDetail:
     """Show a job by its ID alone, with all its steps. With wait, respond when it has ended."""
     job = await jobs.find_job(request.ctx, request.path["jobId"])
     return await asyncio.to_thread(job_detail, job)
+
+
+class ComparedJob(msgspec.Struct):
+    """One of two compared jobs. `manifestVersion` is the version that it ran."""
+
+    id: str
+    number: int | None
+    workflow: str
+    status: str
+    instanceId: str
+    manifestVersion: int | None
+    durationMs: int | None
+
+
+class ValueDifference(msgspec.Struct):
+    """A value that differs: null where it is missing.
+
+    Names in maps follow those of the maps, after a period.
+    """
+
+    name: str
+    one: Any
+    other: Any
+
+
+class ComparedStepDetail(msgspec.Struct):
+    """A step of one of the jobs.
+
+    `status` is as the console shows it, such as Succeeded, Skipped or Not run.
+    """
+
+    status: str
+    durationMs: int | None
+
+
+class StepDifference(msgspec.Struct):
+    """A step in both jobs.
+
+    `one` or `other` is null if the job has no such step. `differenceMs` is how much longer the other one took, if both
+    ended. Values are those that differ.
+    """
+
+    path: str
+    one: ComparedStepDetail | None
+    other: ComparedStepDetail | None
+    differenceMs: int | None
+    inputs: list[ValueDifference]
+    outputs: list[ValueDifference]
+
+
+class JobComparisonDetail(msgspec.Struct):
+    """Two jobs side by side, secrets masked.
+
+    `stepsInAll` counts the steps of both. `unrecorded` are the numbers of jobs whose parameters an earlier version
+    didn't keep, so they aren't compared.
+    """
+
+    one: ComparedJob
+    other: ComparedJob
+    parameters: list[ValueDifference]
+    results: list[ValueDifference]
+    unrecorded: list[int | None]
+    steps: list[StepDifference]
+    stepsInAll: int
+
+
+class ComparisonQuery(msgspec.Struct, frozen=True):
+    """Which steps to compare."""
+
+    everyStep: Annotated[bool, msgspec.Meta(description="Also steps that don't differ.")] = False
+
+
+@routes.get(
+    "/jobs/{jobId}/compare/{otherJobId}",
+    permission="Read of both instances",
+    returns=Returns("What differs. Steps are in the order of the other job."),
+    computes=True,
+)
+async def compare_jobs(request: Request[None, ComparisonQuery]) -> JobComparisonDetail:
+    """Compare two jobs: their parameters and results, and what differs in their steps.
+
+    That is inputs, outputs, status and duration. Steps differ in duration by a tenth, and by at least 100 ms.
+    """
+    path = request.path
+    found = await job_comparisons.compare_jobs(request.ctx, path["jobId"], path["otherJobId"])
+    return JobComparisonDetail(
+        one=_compared_job(found.one),
+        other=_compared_job(found.other),
+        parameters=_differences(found.parameters),
+        results=_differences(found.results),
+        unrecorded=found.unrecorded,
+        steps=[
+            StepDifference(
+                path=step.path,
+                one=_compared_step(step.one),
+                other=_compared_step(step.other),
+                differenceMs=step.difference_ms,
+                inputs=_differences(step.inputs),
+                outputs=_differences(step.outputs),
+            )
+            for step in (found.steps if request.query.everyStep else found.differing)
+        ],
+        stepsInAll=len(found.steps),
+    )
+
+
+def _compared_job(job: JobDetails) -> ComparedJob:
+    view = job.view
+    return ComparedJob(
+        id=view.id,
+        number=view.number,
+        workflow=view.name,
+        status=view.status,
+        instanceId=view.instance_id,
+        manifestVersion=job.plan.manifest_version,
+        durationMs=_between(optional_ms(view.started_at), optional_ms(view.finished_at)),
+    )
+
+
+def _compared_step(step: job_comparisons.ComparedStep | None) -> ComparedStepDetail | None:
+    return None if step is None else ComparedStepDetail(step.status.value, step.duration_ms)
+
+
+def _differences(found: Sequence[job_comparisons.ValueDifference]) -> list[ValueDifference]:
+    return [ValueDifference(each.name, each.one, each.other) for each in found]
 
 
 @routes.delete(
