@@ -240,14 +240,14 @@ def _with_rest(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _zone(schedule: Mapping[str, Any]) -> ZoneInfo | None:
-    """Return the time zone of a schedule, or None if this computer doesn't know it."""
+    """Return the time zone of a schedule, or None if it is unknown."""
     with suppress(ZoneInfoNotFoundError, ValueError, OSError):
         return ZoneInfo(str(schedule.get("zone", "")))
     return None
 
 
 def _show_blocks(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
-    """Print objects below each other, one field per line: a table of them would be too wide."""
+    """Print objects below each other: a table would be too wide."""
     for number, item in enumerate(items):
         grid = _grid()
         for name, value in item.items():

@@ -100,7 +100,7 @@ def wrong_value(
 
 
 def _instead(name: str, wanted: Any, parts: Sequence[Part]) -> str:
-    """Return what to do about an unknown field of the object at a place.
+    """Return what to do about an unknown field at a place.
 
     `ifExists` may be `if_exists`.
     """
