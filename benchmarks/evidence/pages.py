@@ -50,6 +50,7 @@ TITLES = {
     "faults.md": "kills, failover, and a database that stops",
     "floods.md": "one organization sends all it can, another one works",
     "isolation.md": "expensive input from one organization: what the others notice",
+    "rights.md": "requests that try to reach further than their rights",
     "profile.md": "the three hottest paths, and what was done about them",
     "test-power.md": "what the tests notice",
 }
