@@ -12,6 +12,8 @@ import msgspec
 
 from launchbay.model.job import Holders, StepWait, WaitKind, approver_message, owner_of
 
+TIME_IS_OVER = "The time is over."
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -193,11 +195,17 @@ def _of_steps(found: _Waits) -> list[Wait]:
         Wait(told.kind, told.text, since, told.ends_when, told.until, told.position, told.job, told.instance)
         for since, told in found.told or ()
     ]
+    said = {wait.text for wait in waits}
     for name, path, started, ends in found.steps or ():
-        if started is not None:
-            sentence = f"Step {name!r} of {owner_of(path)!r} waits for its time."
-            waits.append(Wait("time", sentence, started, "The time is over.", ends))
+        sentence = time_message(name, path)
+        if started is not None and sentence not in said:
+            waits.append(Wait("time", sentence, started, TIME_IS_OVER, ends))
     return waits
+
+
+def time_message(name: str, path: str) -> str:
+    """Describe a step that waits for a time."""
+    return f"Step {name!r} of {owner_of(path)!r} waits for its time."
 
 
 def _due(each: tuple[str, str, str, int], found: _Waits) -> Wait:

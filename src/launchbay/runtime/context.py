@@ -23,9 +23,10 @@ from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.job import Question, StepWait, Verdict, attempt_path
+from launchbay.model.job import Question, StepWait, Verdict, attempt_path, step_name
 from launchbay.model.machine import CommandResult, ImageRun, Machine
 from launchbay.model.types import PinKind, Signature
+from launchbay.model.waits import TIME_IS_OVER, time_message
 from launchbay.runtime.commands import SentCommand, cancel_abandoned, collect_results, send, unbound
 from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun
 from launchbay.runtime.machines import (
@@ -297,9 +298,19 @@ class StepRun:
     @contextmanager
     def _resting(self, seconds: float) -> Iterator[None]:
         ends_at_s = asyncio.get_running_loop().time() + seconds
+        wait = StepWait(
+            kind="time",
+            text=time_message(step_name(self.step_path), self.step_path),
+            ends_when=TIME_IS_OVER,
+            until=to_ms(self._job.deps.clock.now()) + round(seconds * 1000),
+        )
         self._is_resting = True
         try:
-            with resting(Rest(ends_at_s, step=(self.job_id, self.step_path))):
+            # Until the job leaves its process, the journal shows what the step waits for.
+            with (
+                self._job.journal.waiting(self.step_path, wait),
+                resting(Rest(ends_at_s, step=(self.job_id, self.step_path))),
+            ):
                 yield
         finally:
             self._is_resting = False

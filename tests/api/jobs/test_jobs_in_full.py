@@ -234,3 +234,23 @@ async def test_the_usual_duration_is_the_median_of_the_last_successes(api: Api) 
     assert 2_500 <= job["usualDurationMs"] <= 3_500  # between 1 s and 5 s
     # Servers of earlier versions don't number their jobs; the database does.
     assert [each["number"] for each in accepted(await api.get(f"instances/{instance}/jobs"))] == [6, 5, 4, 3, 2, 1]
+
+
+async def test_a_step_says_that_it_waits_for_its_time_before_the_job_leaves_its_process(api: Api) -> None:
+    instance = await api.running(
+        "launch: {steps: []}\nrest: {steps: [{sleep: {action: wait, parameters: {delay: 1 h}}}]}"
+    )
+    started = await api.post(f"instances/{instance}/rest")
+    accepted(started)
+    job = started.headers["launchbay-job"]
+    async with asyncio.timeout(10):
+        while (text := (await api.document(instance)).get("waitingFor")) is None:
+            await asyncio.sleep(0.02)
+    async with api.database.connection() as connection:
+        parked = await (await connection.execute("SELECT FROM parked WHERE job_id = %s", [job])).fetchone()
+    assert parked is None
+    assert text == "Step 'sleep' of 'workflow' waits for its time."
+    [wait] = accepted(await api.get(f"jobs/{job}"))["waitingFor"]
+    assert (wait["kind"], wait["text"], wait["endsWhen"]) == ("time", text, "The time is over.")
+    assert wait["until"] - wait["since"] == pytest.approx(3_600_000, abs=5_000)
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
