@@ -85,7 +85,6 @@ _FORMS = {
     # One object each, in the words of its own tests.
     "/console/instances/{id}/generations/{number}",
     "/console/instances/{id}/jobs/{job}/compare/{other}",
-    "/console/organizations/{id}/audit",
     "/console/organizations/{id}/audit/{entry}",
     "/console/organizations/{id}/recurring/{recurring}",
 }

@@ -640,6 +640,22 @@ async def recurring_schedules_of_the_console(view: View) -> None:
         )
 
 
+@covers(pages=["/console/organizations/{id}/audit"])
+async def activity_of_an_organization(view: View) -> None:
+    """Each entry is there once. Those of the visit itself are newer than the tables."""
+    oracle = view.oracle
+    if oracle.only is not None:
+        return  # who may see an environment sees no log
+    to_entry = re.compile(rf"{view.home}/audit/(\w{{24}})$")
+    pages = await view.console.pages(f"{view.home}/audit")
+    shown = Counter(found[1] for page in pages for link in set(page.links) if (found := to_entry.match(link)))
+    so = {
+        f"{row['id']:024x}" for row in oracle.tables["audit_entries"] if row["organization_id"] == oracle.organization
+    }
+    view.same("activity, entries that are missing", sorted(so - shown.keys()), [])
+    view.same("activity, entries that are there twice", [each for each, number in shown.items() if number > 1], [])
+
+
 _TABS = ("activity", "components", "configuration", "run", "schedules", "settings", "signals", "end")
 
 

@@ -36,6 +36,7 @@ TABLES = {
     "concurrency_places": "job_id, title, most, is_held, is_outrun",
     "step_waits": "job_id, path, wait::json AS wait",
     "generations": "instance_id, number, version, created_at",
+    "audit_entries": "id, organization_id",
     "memberships": "organization_id, user_id",
     "role_assignments": "user_id, role_id",
     "roles": "id, organization_id, name",
