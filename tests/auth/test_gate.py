@@ -242,6 +242,10 @@ def test_the_audit_log_is_for_those_who_may_see_all_of_it(narrow: str) -> None:
     assert held(whole, scope=(whole,))
     assert not held(whole, scope=(part,))
     assert not held(part, scope=(whole,))
+    for entries in ((part,), (part, whole)):
+        decision, sentence = explain(Grants((RoleGrants("role", entries),)), Permission.VIEW_AUDIT, (SHOP,))
+        assert decision.allowed == held(*entries)
+        assert decision.allowed or "for everything or not at all" in sentence
     assert [gate.is_of_no_use(each) for each in (part, whole, entry(Permission.READ, narrow))] == [True, False, False]
 
 

@@ -169,6 +169,8 @@ _SCANNED = 8  # patterns or entries: to compare so few is faster than to look in
 def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> Decision:
     """Decide whether these grants allow an operation on the resources; the first one is the operation's object."""
     assert resources, "an operation touches at least its object"
+    if permission in _UNDIVIDED and not holds(grants, permission):
+        return _DENIED
     if grants.scope is not None and not _is_in_scope(grants.scope, permission, resources):
         return _DENIED
     for role, entry in grants.entries_about(permission, resources[0]):
@@ -293,6 +295,8 @@ def _parameters(name: str, entries: Iterable[Entry] | None, permission: Permissi
 def explain(grants: Grants, permission: Permission, resources: tuple[Resource, ...]) -> tuple[Decision, str]:
     """Return the decision together with a sentence that says what decided, or what is missing."""
     decision = decide(grants, permission, resources)
+    if permission in _UNDIVIDED and grants.entries_for(permission) and not holds(grants, permission):
+        return decision, f"{permission} is for everything or not at all: the role and the token's scope must name /*."
     if decision.allowed:
         assert decision.pattern is not None
         return decision, f"Role {decision.role!r} allows it by '{decision.pattern.text}' in '{decision.entry}'."
