@@ -127,6 +127,7 @@ _OF_THE_POPULATION = re.compile(
 )
 _ONE_OBJECT = {
     *("list_generations", "read_generation", "list_timeline", "diff_instance", "read_log", "watch_instance"),
+    "compare_jobs",  # what differs in two runs has tests of its own
     "list_components",  # the states of components have a table of cases
     *("read_instance_environments", "preview_version", "read_instance_labels", "list_instance_secrets"),
 }

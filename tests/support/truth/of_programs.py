@@ -141,7 +141,12 @@ async def _status(view: View, shell: Shell, each: str) -> None:
     view.same(f"status {row['name']}, as text", [word for word in words if word not in table], [])
 
 
-@covers(tools=["list_instances", "read_instance", "explain_instance", "read_job", "find", "list_change_sets", "wait"])
+@covers(
+    tools=[
+        *("list_instances", "read_instance", "explain_instance", "read_job", "find", "list_change_sets", "wait"),
+        "list_failures",
+    ]
+)
 async def tools(view: View) -> None:
     oracle = view.oracle
     headers = {"Authorization": basic(view.email, view.password)}
@@ -168,6 +173,13 @@ async def tools(view: View) -> None:
         changes = (await ask("list_change_sets"))["changeSets"]
         stored = {row["id"]: row["status"] for row in oracle.tables["change_sets"]}
         view.same("list_change_sets", [each["status"] for each in changes], [stored[each["id"]] for each in changes])
+        broken = {
+            each for each, row in oracle.instances.items() if row["status"] == "Failed" or oracle.is_degraded(each)
+        }
+        groups = [each for each in (await ask("list_failures", limit=100))["failures"] if isinstance(each, dict)]
+        members = [each["id"] for group in groups for each in group["instances"] if isinstance(each, dict)]
+        view.same("list_failures, instances", set(members) - broken, set())
+        view.same("list_failures, numbers", 0 < sum(group["count"] for group in groups) <= len(broken), bool(broken))
         found = (await ask("find", text="owl", kind="instances"))["instances"]
         owls = [each for each, row in oracle.instances.items() if "owl" in row["name"]]
         view.same("find", sorted(each["id"] for each in found), sorted(owls))
