@@ -17,7 +17,7 @@ _UNITS_S = {
     86400.0: ("d", "day", "days"),
 }
 _SECONDS_OF_UNIT = {spelling: seconds for seconds, spellings in _UNITS_S.items() for spelling in spellings}
-_SHOWN_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_SHOWN_UNITS_S = (("d", 86_400), ("h", 3_600), ("min", 60))
 _EXPECTED = 'a number of seconds or a string such as "2 minutes", "1 hour 30 minutes", "500 ms" or "5m"'
 
 
