@@ -257,3 +257,13 @@ def internal_error(what: str) -> str:
     Its text is in the log alone. `what` is, for example, `job 65f…`.
     """
     return f"Internal error in Launchbay. Find {what} in the server's log and report it."
+
+
+def describe(error: BaseException) -> str:
+    """Return type and text of an exception that foreign code raised; of ours, the text alone."""
+    if isinstance(error, LaunchbayError):
+        return str(error)
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - its __str__ is foreign code too
+        return type(error).__name__

@@ -150,6 +150,14 @@ async def test_a_workflow_that_calls_itself_ends_with_a_sentence() -> None:
     assert f"exceeds the limit of {limits.RUNTIME_NESTING} nested calls. Check whether it calls itself." in error
 
 
+async def test_a_failing_each_names_its_expression_and_no_class_of_the_program() -> None:
+    live = instance('launch: {steps: [{go: {action: pass, each: "{$= range(3) + 1 }"}}]}')
+    error = await live.launch()
+    assert error is not None
+    assert "each failed: {$=" in error, error
+    assert "ExpressionError" not in error
+
+
 async def test_calls_that_double_at_each_level_end_with_a_sentence() -> None:
     live = instance("""
         launch: {steps: [{go: {action: .twice}}]}

@@ -19,7 +19,7 @@ from launchbay.actions.parameters import refuse_lost
 from launchbay.clock import to_ms
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
-from launchbay.errors import ActionFailed, Fenced, WorkflowFailed
+from launchbay.errors import ActionFailed, Fenced, WorkflowFailed, describe
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.model.durations import parse_duration_s
@@ -421,11 +421,3 @@ class _Roles:
 
     def remove(self, machines: Iterable[Machine]) -> None:
         self._state.remove_machines(self._component, machines)
-
-
-def describe(error: BaseException) -> str:
-    """Return type and text of an exception that foreign code raised."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - its __str__ is foreign code too
-        return type(error).__name__

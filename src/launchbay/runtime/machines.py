@@ -14,7 +14,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import idempotency_key
 from launchbay.concurrency import gather_bounded
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, describe
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
 from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.manifest.v1 import in_component
@@ -265,7 +265,7 @@ async def release(
         try:
             await job.deps.machines.named(machine.provider).release(context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the other machines must go anyway
-            return f"Can't release machine {machine.host} ({machine.id}, role {machine.role!r}): {_describe(error)}"
+            return f"Can't release machine {machine.host} ({machine.id}, role {machine.role!r}): {describe(error)}"
         return None
 
     outcomes = await gather_bounded(map(release_one, machines), limits.RELEASES_AT_ONCE)
@@ -315,7 +315,7 @@ async def _release_orphans(job: JobRun) -> list[str]:
         orphans = [machine for machine in await provider.orphans(context) if machine.id not in known]
         return (await release(job, context, orphans))[1]
     except Exception as error:  # noqa: BLE001 - a provider is foreign code; the destroy must continue
-        return [f"Can't search for unrecorded machines: {_describe(error)}"]
+        return [f"Can't search for unrecorded machines: {describe(error)}"]
 
 
 async def stop_commands(job: JobRun) -> None:
@@ -327,7 +327,7 @@ async def stop_commands(job: JobRun) -> None:
         try:
             await job.deps.machines.named(machine.provider).stop(context, machine)
         except Exception as error:  # noqa: BLE001 - a provider is foreign code; the job's end must continue
-            context.log("warning", _describe(error))
+            context.log("warning", describe(error))
 
     found: dict[str, tuple[Machine, ProviderContext]] = {}
     for path in job.manifest.order:
@@ -353,10 +353,6 @@ def _is_executing(job: JobRun, path: str) -> bool:
 def _teardown_context(job: JobRun, component: str) -> ProviderContext:
     path = workflow_path(component, _RELEASE)
     return provider_context(job, component, _RELEASE, path, lambda level, text: job.journal.log(None, level, text))
-
-
-def _describe(error: Exception) -> str:
-    return str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
 
 
 def _address(networks: Any, name: str) -> str:

@@ -15,7 +15,7 @@ from launchbay import limits
 from launchbay.actions.parameters import given_parameters
 from launchbay.clock import to_ms
 from launchbay.concurrency import cancel_all
-from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed
+from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed, describe
 from launchbay.machines.dry_run import about_made_up_answers
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.formulas import kind
@@ -32,7 +32,6 @@ from launchbay.runtime.context import (
     WorkflowContext,
     call_commands,
     call_workflow,
-    describe,
     report_percent,
     split_command,
 )
@@ -540,7 +539,7 @@ async def run_recorded(
             raise
         except Exception as error:
             # Providers and packaged types are foreign code: any exception of theirs fails this work, not the worker.
-            message = f"{name} failed: {describe(error)}" if not isinstance(error, ActionFailed) else str(error)
+            message = str(error) if isinstance(error, ActionFailed) else f"{name} failed: {describe(error)}"
             journal.log(path, "error", message)
             journal.fail(path, name, message, 1)
             raise WorkflowFailed(message) from error
