@@ -213,9 +213,8 @@ _OPERATIONS_OF_LISTS = ("list_environment_instances", "list_application_instance
 
 @covers(operations=_OPERATIONS_OF_LISTS)
 async def instances_of_applications_and_environments(view: View) -> None:
-    """Who may read the application or environment reads all of its list. Destroyed instances may be left out."""
+    """A list has what its reader may read of the instances. Destroyed ones may be left out."""
     oracle = view.oracle
-    everything = [row for row in oracle.tables["instances"] if row["organization_id"] == oracle.organization]
     for kind, column in (("applications", "application_id"), ("environments", "environment_id")):
         for each in oracle.applications if kind == "applications" else oracle.environments:
             path = f"{kind}/{each}/instances"
@@ -226,7 +225,7 @@ async def instances_of_applications_and_environments(view: View) -> None:
             shown = {row["id"]: (row["name"], row["status"], row["application"], row["environment"]) for row in rows}
             so = {
                 row["id"]: (row["name"], row["status"], row["application_id"], row["environment_id"])
-                for row in everything
+                for row in oracle.instances.values()
                 if may_read and row[column] == each and (row["status"] != "Destroyed" or row["id"] in shown)
             }
             view.same_rows(path, shown, so)
@@ -547,7 +546,7 @@ async def usage_of_the_api(view: View) -> None:
 async def instances_of_revisions(view: View) -> None:
     """Each version has a revision without a name, which the list of its instances belongs to."""
     oracle = view.oracle
-    rows = [row for row in oracle.tables["instances"] if row["organization_id"] == oracle.organization]
+    rows = list(oracle.instances.values())
     for application in oracle.applications:
         summaries = accepted(await view.caller.get(f"applications/{application}/instances"))
         revisions = {each["revision"] for each in summaries}
