@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from launchbay.auth.gate import Grants, visible
+from launchbay.auth.permissions import Permission
 from launchbay.cli import short_verbs
 from launchbay.console import assets, list_query
 from launchbay.console.pages import applications, overview, schedules
@@ -246,9 +248,8 @@ def _with_field(row: Any, **fields: Any) -> Any:
     return row._replace(**fields) if hasattr(row, "_replace") else _with(row, **fields)
 
 
-def _everything(*_: Any) -> dict[str, None]:
-    kinds = ("", "_instances", "_environments")
-    return {f"{name}{kind}": None for name in ("seen", "scoped") for kind in kinds}
+def _everything(grants: Grants, permission: Permission) -> dict[str, None]:
+    return dict.fromkeys(visible(grants, permission))
 
 
 def _moved(counts: Any, source: str, target: str) -> Any:
