@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from launchbay.shared_counts import SharedCounts
+from launchbay.fairness.shared_counts import SharedCounts
 
 PROCESSES = 3
 

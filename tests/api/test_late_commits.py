@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from launchbay import limits, quotas
+from launchbay import limits
+from launchbay.quotas import bounds
 from tests.support.applications import environment
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
@@ -119,7 +120,7 @@ async def test_launches_that_are_written_together_are_answered_as_if_each_were_a
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("launchbay.store.database._TURN_S", 60)  # until all have come
-    monkeypatch.setattr(quotas, "SAMPLE_S", 60)  # whoever counts what is used writes alone, too
+    monkeypatch.setattr(bounds, "SAMPLE_S", 60)  # whoever counts what is used writes alone, too
     url = databases.create()
     async with running_api(url, engine=False, database_connections=20) as api:
         slow, quick, doomed = await api.application(), await api.application(), await environment(api)
@@ -158,7 +159,7 @@ async def test_launches_whose_clients_left_while_they_were_committed_run(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("launchbay.store.database._TURN_S", 60)  # until all have come
-    monkeypatch.setattr(quotas, "SAMPLE_S", 60)  # whoever counts what is used writes alone
+    monkeypatch.setattr(bounds, "SAMPLE_S", 60)  # whoever counts what is used writes alone
     url = databases.create()
     async with running_api(url) as api:
         application = await api.application("launch:\n  steps: []\n")

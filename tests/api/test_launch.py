@@ -11,7 +11,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.ids import is_id
-from launchbay.quotas import Quota, Quotas
+from launchbay.quotas.bounds import Quota, Quotas
 from tests.support.clock import HandClock
 from tests.support.databases import Databases
 from tests.support.manifests import DEMANDING, TYPED, WORKFLOWS

@@ -11,7 +11,9 @@ from click.testing import CliRunner
 
 from launchbay.cli.main import main
 from launchbay.engine.journal import LogQuota
-from launchbay.quotas import CHUNKS_ALONE, Quota, Quotas, StoredBytes, default_quotas
+from launchbay.fairness.turns import CHUNKS_ALONE
+from launchbay.quotas.bounds import Quota, Quotas, default_quotas
+from launchbay.quotas.stored_bytes import StoredBytes
 from launchbay.settings import Settings
 from launchbay.store import quotas as store
 from launchbay.store.database import Connection
@@ -336,7 +338,7 @@ async def test_logs_and_journals_are_measured_and_deletions_make_room(databases:
 async def test_a_measurement_sums_over_all_instances_a_few_at_a_time(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.quotas.MEASURED_AT_ONCE", 2)
+    monkeypatch.setattr("launchbay.quotas.stored_bytes.MEASURED_AT_ONCE", 2)
     async with bounded(databases) as api:
         application = await api.application(WORKFLOWS)
         instances = [await api.launch(application, parameters={"label": "x"}) for _ in range(5)]
@@ -418,7 +420,7 @@ async def test_two_servers_know_who_sends_requests_to_the_other(databases: Datab
     url = databases.create()
     async with running_api(url, engine=False) as here, running_api(url, engine=False) as there, asyncio.timeout(20):
         outsider, organization, _ = await there.outsider()
-        while organization not in here.parts.quotas.turns.elsewhere:
+        while organization not in here.parts.turns.elsewhere:
             accepted(await here.get(f"organizations/{here.organization}/applications"))
             accepted(await outsider.get(f"organizations/{organization}/applications"))
         launched = await here.post(f"applications/{await here.application()}/launch", {})

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from launchbay.app import build
-from launchbay.quotas import RequestTurns
+from launchbay.fairness.turns import RequestTurns
 from launchbay.usecases.waits import Ends
 from tests.support.databases import Databases
 from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, basic, running_api, served

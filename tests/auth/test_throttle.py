@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from launchbay.auth.throttle import RateLimits, TokenBuckets, address_block
 from launchbay.errors import TooManyRequests
-from launchbay.shared_counts import SharedCounts
+from launchbay.fairness.shared_counts import SharedCounts
 from tests.support.clock import HandClock
 
 

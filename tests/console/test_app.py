@@ -8,7 +8,7 @@ import pytest
 
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
-from launchbay.quotas import ALONE, TURN_S
+from launchbay.fairness.turns import ALONE, TURN_S
 from launchbay.store.connection import BoundedConnection
 from launchbay.tenants import current_tenant
 from tests.support.pages import ORIGIN, browser
@@ -183,7 +183,7 @@ async def test_the_api_does_not_take_the_cookie(visitor: httpx.AsyncClient) -> N
 async def test_pages_take_turns_with_requests_of_their_organization(api: Api, visitor: httpx.AsyncClient) -> None:
     path = f"/console/organizations/{api.organization}/roles"
     assert (await visitor.get(path)).status_code == 200
-    turns = api.parts.quotas.turns
+    turns = api.parts.turns
     # How many begin at once depends on how many other organizations sent requests lately.
     before = [asyncio.create_task(turns.begin(api.organization, 60)) for _ in range(ALONE)]
     page = asyncio.create_task(visitor.get(path))

@@ -211,7 +211,7 @@ async def test_no_cookie_makes_the_server_keep_more_pages(guest: httpx.AsyncClie
 
 
 async def test_searches_of_one_address_take_turns(guest: httpx.AsyncClient, api: Api) -> None:
-    turns = api.parts.quotas.turns
+    turns = api.parts.turns
     answers = asyncio.gather(*(guest.get("/docs/search", params={"q": "a b c d e f g h i j"}) for _ in range(8)))
     async with asyncio.timeout(20):
         while not any(each.startswith("search ") for each in turns.active()):

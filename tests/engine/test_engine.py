@@ -15,7 +15,7 @@ from launchbay.actions.registry import Registry
 from launchbay.app import build
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
-from launchbay.planning import plan_deletion, plan_run
+from launchbay.planning.plans import plan_deletion, plan_run
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import jobs
 from launchbay.store.database import Connection, Database

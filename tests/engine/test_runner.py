@@ -12,7 +12,8 @@ from launchbay.engine import runner
 from launchbay.engine.worker import Engine
 from launchbay.errors import ActionFailed, Unavailable
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import CompiledManifests, plan_destroy
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.plans import plan_destroy
 from launchbay.store import jobs
 from launchbay.store.database import Connection
 from launchbay.store.jobs import RecordRow

@@ -17,7 +17,7 @@ from launchbay.machines.registry import Providers
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
-from launchbay.planning import plan_destroy, plan_launch
+from launchbay.planning.plans import plan_destroy, plan_launch
 from tests.support.contexts import context
 from tests.support.machines import PACKAGE, Hosts, parts, workflow
 from tests.support.runtime import SUCCEEDED, Instance, instance

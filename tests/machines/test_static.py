@@ -8,7 +8,7 @@ import pytest
 from launchbay import limits
 from launchbay.machines.static import StaticMachines
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import plan_destroy, plan_launch
+from launchbay.planning.plans import plan_destroy, plan_launch
 from tests.support.machines import (
     ADOPT,
     LOGIN,

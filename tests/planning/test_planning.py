@@ -9,16 +9,10 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.services import unmet_needs
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import (
-    CompiledManifests,
-    available_workflows,
-    check_size,
-    may_accept,
-    plan_destroy,
-    plan_launch,
-    plan_run,
-    planned_steps,
-)
+from launchbay.planning.arguments import check_size
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.names import available_workflows
+from launchbay.planning.plans import may_accept, plan_destroy, plan_launch, plan_run, planned_steps
 from tests.support.engine import Bay
 from tests.support.manifests import compiled
 

@@ -7,7 +7,7 @@ import pytest
 
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import CommandResult
-from launchbay.planning import plan_launch, plan_run
+from launchbay.planning.plans import plan_launch, plan_run
 from tests.support.machines import Lab, answer, dry, on_lab, roles
 from tests.support.runtime import Case, Instance, check_records, instance
 

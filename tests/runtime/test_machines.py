@@ -4,7 +4,7 @@ import pytest
 
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
-from launchbay.planning import plan_destroy, plan_launch
+from launchbay.planning.plans import plan_destroy, plan_launch
 from tests.support.machines import Lab, answer, dry, on_lab, roles, workflow
 from tests.support.runtime import Case, Instance, check_records
 

@@ -11,7 +11,7 @@ from launchbay import plugins
 from launchbay.errors import CannotStart
 from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import plan_launch
+from launchbay.planning.plans import plan_launch
 from launchbay.runtime.components.registry import BUILTIN, ENTRY_POINT_GROUP, ComponentTypes
 from launchbay.runtime.components.workflow_instance import Constants
 from tests.support.runtime import Case, instance

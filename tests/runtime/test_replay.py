@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import plan_launch, plan_reconfigure, plan_run, plan_trigger
+from launchbay.planning.plans import plan_launch, plan_reconfigure, plan_run, plan_trigger
 from tests.support.clock import run_without_waiting
 from tests.support.runtime import (
     BY_CALL,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import plan_launch, plan_run
+from launchbay.planning.plans import plan_launch, plan_run
 from tests.support.machines import Lab, dry, on_lab, roles
 from tests.support.runtime import Case, Instance, check_records, instance
 

@@ -8,7 +8,7 @@ from typing import Any
 from launchbay.actions.contract import Action, ActionCall, ActionParameter, Document, SupportsTeardown
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import plan_destroy
+from launchbay.planning.plans import plan_destroy
 from launchbay.runtime.contract import DocumentKey, JobRun
 from tests.support.runtime import SUCCEEDED, Crashed, Disk, Instance, World, instance, workflows
 

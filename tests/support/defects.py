@@ -20,7 +20,7 @@ from launchbay.machines import remote_commands
 from launchbay.machines.clouds.driver import Node
 from launchbay.machines.clouds.provider import NodeLaunch
 from launchbay.model.job import StepStatus, transition_step
-from launchbay.planning import StartedJob
+from launchbay.planning.acceptance import StartedJob
 from launchbay.store import database, instances, jobs, schedules, schema
 from launchbay.store.database import Connection
 from launchbay.store.jobs import EndRow

@@ -26,7 +26,9 @@ from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
-from launchbay.planning import CompiledManifests, accept, plan_launch, plan_run
+from launchbay.planning.acceptance import accept
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.plans import plan_launch, plan_run
 from launchbay.runtime.contract import StepRecord
 from launchbay.settings import Settings
 from launchbay.store import dispatch

@@ -41,7 +41,7 @@ class Point:
 
 
 _COMMIT = "store.database:_Transaction._commit"
-_ACCEPT = "planning:accept"
+_ACCEPT = "planning.acceptance:accept"
 _LAUNCH = "usecases.launch:launch"
 _RUN = "usecases.workflows:run_workflow"
 _SCHEDULE = "usecases.workflows:schedule_workflow"

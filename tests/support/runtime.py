@@ -27,7 +27,7 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan, StepStatus, StepWait, raise_percent
-from launchbay.planning import plan_destroy, plan_launch, plan_run
+from launchbay.planning.plans import plan_destroy, plan_launch, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import (
     SYSTEM,

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from launchbay.fairness.other_servers import OtherServers
+from launchbay.fairness.turns import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, RequestTurns
 from launchbay.ids import new_id
-from launchbay.quotas import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, OtherServers, RequestTurns
 from launchbay.store.database import Database
 from tests.support.databases import Databases
 

@@ -43,21 +43,24 @@ from launchbay.engine.stager import Stager
 from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender
 from launchbay.engine.worker import Engine, PeriodicTask
 from launchbay.errors import CannotStart
+from launchbay.fairness.other_servers import OtherServers, this_machine
+from launchbay.fairness.shared_counts import SharedCounts
+from launchbay.fairness.turns import RequestTurns
 from launchbay.limits import KIB, MIB
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.reader import Bounds
-from launchbay.planning import CompiledManifests
+from launchbay.planning.compiled import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres, directory_of
 from launchbay.processes.run import Programs
-from launchbay.quotas import MEASURE_S, SAVE_S, OtherServers, Quotas, StoredBytes, default_quotas, this_machine
+from launchbay.quotas.bounds import Quotas, default_quotas
+from launchbay.quotas.stored_bytes import MEASURE_S, SAVE_S, StoredBytes
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
-from launchbay.shared_counts import SharedCounts
 from launchbay.store import (
     bulk,
     change_sets,
@@ -223,6 +226,7 @@ class App:
     feed: EventFeed
     sender: WebhookSender
     quotas: Quotas
+    turns: RequestTurns
     counts: SharedCounts
 
 
@@ -285,7 +289,7 @@ async def lifespan(
         stack.push_async_callback(app.feed.close)
         reading = asyncio.create_task(app.quotas.keep_current(database), name="quotas")
         stack.push_async_callback(_ended, reading)
-        others = OtherServers(database, app.quotas.turns, this_machine())
+        others = OtherServers(database, app.turns, this_machine())
         hearing = asyncio.create_task(others.keep_current(), name="other servers")
         stack.push_async_callback(_ended, hearing)
         stack.push_async_callback(app.sender.close)
@@ -430,6 +434,7 @@ def _assemble(
         database=database,
         lookups=Lookups(basic.invalidate),
         quotas=Quotas(default_quotas(settings), clock, counts, tenants),
+        turns=RequestTurns(),
         organization_creators=settings.creators(),
         organizations_each=settings.quota_organizations,
         dispatch=dispatcher,
@@ -498,6 +503,7 @@ def _assemble(
         context.feed,
         sender,
         context.quotas,
+        context.turns,
         counts,
     )
 
@@ -538,7 +544,7 @@ def _web_app(
     tokens = AccessTokens(api.app.database)
     authenticator = Authenticator(api.app.sign_in, api.app.sessions, tokens, api.app.throttle)
     hosts, proxies = settings.accepted_hosts(), _proxies(settings, counts)
-    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.quotas.turns, mcp)
+    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.turns, mcp)
 
 
 def _proxies(settings: Settings, counts: SharedCounts) -> Callable[[ASGIApp], ASGIApp] | None:

@@ -27,13 +27,13 @@ from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secre
 from launchbay.cli.lazy import HelpfulGroup
 from launchbay.clock import SystemClock
 from launchbay.errors import BadRequest, CannotStart, NotFound, Unavailable
+from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.limits import MIB
 from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.server import EmbeddedPostgres
-from launchbay.quotas import Quota, Quotas, default_quotas
+from launchbay.quotas.bounds import Quota, Quotas, default_quotas
 from launchbay.settings import Settings, load
-from launchbay.shared_counts import SharedCounts
 from launchbay.store.database import Connection, Database, DatabaseError, conninfo, unavailable
 from launchbay.store.jobs import note_backup
 from launchbay.store.organizations import list_ids_by_name

@@ -27,8 +27,8 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from launchbay.clock import Backoff
 from launchbay.errors import CannotStart
+from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.settings import Settings
-from launchbay.shared_counts import SharedCounts
 from launchbay.telemetry.metrics import DIRECTORY_VARIABLE, PROCESS_VARIABLE
 
 log = structlog.get_logger(__name__)

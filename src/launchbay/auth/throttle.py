@@ -18,8 +18,8 @@ from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import Clock
 from launchbay.errors import TooManyRequests
+from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.limits import THROTTLED_KEYS
-from launchbay.shared_counts import SharedCounts
 from launchbay.store import wrong_sign_ins
 from launchbay.store.database import Database
 

@@ -200,7 +200,7 @@ async def _begin_turn(request: PageRequest) -> Callable[[], None]:
         app.quotas.count_request(organization_id)
     tenant = app.quotas.tenants.of(organization_id or actor.user_id)
     current_tenant.set(tenant)
-    return await app.quotas.turns.begin(tenant)
+    return await app.turns.begin(tenant)
 
 
 def _to_sign_in(request: PageRequest, error: NotAuthenticated) -> Response:

@@ -14,7 +14,7 @@ from launchbay.manifest.graph import ApplicationPin, CompiledManifest, WorkflowP
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import BOOL, DOUBLE, INT, OBJECT, STRING, ListType, MapType, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
-from launchbay.planning import LAUNCH
+from launchbay.planning.names import LAUNCH
 from launchbay.store.applications import Application
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.jobs import JobDetails

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.ids import new_id
-from launchbay.planning import DESTROY
+from launchbay.planning.names import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.change_sets import ChangeSetInstance
 from launchbay.store.fleet import FleetJobRow, FleetRow

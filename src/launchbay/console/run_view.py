@@ -24,7 +24,7 @@ from launchbay.model.job import (
     unescaped,
 )
 from launchbay.model.redaction import MaskedValues
-from launchbay.planning import step_at
+from launchbay.planning.plans import step_at
 from launchbay.store.jobs import StepView
 from launchbay.usecases.job_comparisons import ComparedStep, StepComparison
 from launchbay.usecases.jobs import JobDetails

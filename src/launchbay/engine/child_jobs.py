@@ -26,17 +26,10 @@ from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Origin, Plan, StepWait, passed_path
-from launchbay.planning import (
-    DESTROY,
-    LAUNCH,
-    RECONFIGURE,
-    CompiledManifests,
-    accepting_event,
-    components_document,
-    job_columns,
-    plan_call,
-    plan_passed,
-)
+from launchbay.planning.acceptance import components_document, job_columns
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.names import DESTROY, LAUNCH, RECONFIGURE
+from launchbay.planning.plans import accepting_event, plan_call, plan_passed
 from launchbay.runtime.commands import refuse_deadlock, replay_passed
 from launchbay.runtime.contract import Caller, JobRun, LinkedInstance
 from launchbay.runtime.slot import leaving, slot_released, staying

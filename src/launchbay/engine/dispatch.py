@@ -282,7 +282,7 @@ class _Pace:
 class Dispatcher:
     """The jobs of one process: accepted with `hold`, run by `work`.
 
-    Implements `planning.Dispatch`.
+    Implements `Dispatch` of `planning/acceptance.py`.
     """
 
     def __init__(

@@ -24,7 +24,8 @@ from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_afte
 from launchbay.model.job import JobKind, JobStatus, Origin, Plan
 from launchbay.model.schedule import next_due
 from launchbay.model.values import size_of
-from launchbay.planning import Dispatch, accept, plan_trigger
+from launchbay.planning.acceptance import Dispatch, accept
+from launchbay.planning.plans import plan_trigger
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import ParentSignals, count_round, due_triggers, submodule_signals
 from launchbay.runtime.state import STATE_VERSION, InstanceState

@@ -32,7 +32,7 @@ from launchbay.model.job import (
     step_name,
     transition_step,
 )
-from launchbay.quotas import StoredBytes
+from launchbay.quotas.stored_bytes import StoredBytes
 from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun, StepRecord
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.slot import staying

@@ -49,8 +49,8 @@ from launchbay.model.instance import (
 )
 from launchbay.model.job import PLAN_VERSION, JobKind, StepStatus, read_plan
 from launchbay.model.redaction import Redactor
-from launchbay.planning import CompiledManifests
-from launchbay.quotas import StoredBytes
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.quotas.stored_bytes import StoredBytes
 from launchbay.runtime.contract import JobRun, RuntimeDeps, StepRecord
 from launchbay.runtime.lifecycle import run_plan
 from launchbay.runtime.machines import release_all, stop_commands

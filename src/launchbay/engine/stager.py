@@ -29,18 +29,10 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Origin, OriginKind, Plan, seed_of_turn
 from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
-from launchbay.planning import (
-    DESTROY,
-    CompiledManifests,
-    Dispatch,
-    accept,
-    in_use,
-    is_forced,
-    plan_destroy,
-    plan_refused,
-    plan_run,
-    plan_trigger,
-)
+from launchbay.planning.acceptance import Dispatch, accept
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.names import DESTROY, in_use, is_forced
+from launchbay.planning.plans import plan_destroy, plan_refused, plan_run, plan_trigger
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.signals import linked_components, linked_signals, return_values
 from launchbay.runtime.state import STATE_VERSION, InstanceState

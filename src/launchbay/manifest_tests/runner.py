@@ -32,7 +32,7 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.machine import DRY_RUN
-from launchbay.planning import may_accept, plan_destroy, plan_launch, plan_reconfigure, plan_run
+from launchbay.planning.plans import may_accept, plan_destroy, plan_launch, plan_reconfigure, plan_run
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.runtime.state import InstanceState

@@ -20,7 +20,8 @@ from launchbay.manifest_tests.launch_tree import Fixtures, LaunchTree, ModulePat
 from launchbay.model.instance import InstanceEvent, InstanceStatus, Link, LinkKind, status_after_job, transition
 from launchbay.model.job import Plan
 from launchbay.model.schedule import next_due
-from launchbay.planning import DESTROY, accepting_event, plan_call, plan_destroy, plan_passed, plan_trigger
+from launchbay.planning.names import DESTROY
+from launchbay.planning.plans import accepting_event, plan_call, plan_destroy, plan_passed, plan_trigger
 from launchbay.runtime.commands import refuse_deadlock
 from launchbay.runtime.contract import SYSTEM, Caller, JobRun, LinkedInstance, NullJournal, RuntimeDeps
 from launchbay.runtime.lifecycle import run_plan

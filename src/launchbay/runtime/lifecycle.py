@@ -20,7 +20,7 @@ from launchbay.manifest.v1 import in_component
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
 from launchbay.model.types import PinKind
-from launchbay.planning import DESTROY, LAUNCH
+from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.commands import SentCommand, collect_results, send, unbound
 from launchbay.runtime.context import StepRun
 from launchbay.runtime.contract import CommandCall, DocumentKey, JobRun

@@ -16,7 +16,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.auth.tokens import hash_token, new_access_token
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import canonical_id, new_id
-from launchbay.quotas import Quota
+from launchbay.quotas.bounds import Quota
 from launchbay.store import access_tokens as store
 from launchbay.store import users
 from launchbay.store.access_tokens import ListedTokenRow

@@ -7,7 +7,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.ids import NamedRow, new_id
 from launchbay.model.labels import read_selector
-from launchbay.quotas import Quota
+from launchbay.quotas.bounds import Quota
 from launchbay.store import applications
 from launchbay.store import applications as store
 from launchbay.store.applications import Application

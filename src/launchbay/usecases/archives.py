@@ -44,8 +44,8 @@ from launchbay.model.redaction import Redactor
 from launchbay.model.sleep_windows import SleepRules
 from launchbay.model.wrong_values import converted
 from launchbay.model.yaml_text import yaml_text
-from launchbay.planning import off_loop_if_large
-from launchbay.quotas import Quota
+from launchbay.planning.compiled import off_loop_if_large
+from launchbay.quotas.bounds import Quota
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.service_types.secrets import is_reference
 from launchbay.store import applications, fleet, services

@@ -38,7 +38,8 @@ from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import json_real
 from launchbay.model.waits import turns_message
-from launchbay.planning import DESTROY, LAUNCH, ignored_parameters, require_workflow
+from launchbay.planning.arguments import ignored_parameters
+from launchbay.planning.names import DESTROY, LAUNCH, require_workflow
 from launchbay.store import applications, organizations
 from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose

@@ -27,7 +27,8 @@ from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, ver
 from launchbay.model.lifetimes import IfExists
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
-from launchbay.planning import DESTROY, StartedJob
+from launchbay.planning.acceptance import StartedJob
+from launchbay.planning.names import DESTROY
 from launchbay.store import change_sets as store
 from launchbay.store import environments, git_sources, instances, organizations
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, act_purpose

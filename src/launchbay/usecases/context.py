@@ -23,12 +23,14 @@ from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
 from launchbay.errors import BadRequest, NotFound
+from launchbay.fairness.turns import RequestTurns
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.findings import Finding
 from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
-from launchbay.planning import CompiledManifests, Dispatch, accept
-from launchbay.quotas import Quota, Quotas
+from launchbay.planning.acceptance import Dispatch, accept
+from launchbay.planning.compiled import CompiledManifests
+from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store import lookups
 from launchbay.store.applications import Application
@@ -54,6 +56,7 @@ class AppContext:
     database: Database
     lookups: Lookups
     quotas: Quotas
+    turns: RequestTurns
     organization_creators: frozenset[str]
     organizations_each: int
     dispatch: Dispatch

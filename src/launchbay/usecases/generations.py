@@ -16,7 +16,7 @@ from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound, U
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, LinkKind
 from launchbay.model.job import Cause
-from launchbay.planning import StartedJob, environment_view
+from launchbay.planning.acceptance import StartedJob, environment_view
 from launchbay.store import generations as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.generations import DueRollback, Generation

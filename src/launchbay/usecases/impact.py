@@ -42,7 +42,8 @@ from launchbay.model.environment import (
 from launchbay.model.instance import Binding, Scale, effective_scale
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import REDACTED, Redactor
-from launchbay.planning import DESTROY, LAUNCH, environment_view
+from launchbay.planning.acceptance import environment_view
+from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.service_types.secrets import open_values
 from launchbay.store import environments
 from launchbay.store import instances as store

@@ -25,7 +25,9 @@ from launchbay.model.lifetimes import NEVER
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
 from launchbay.model.waits import has_places, read_waits, sentences
-from launchbay.planning import StartedJob, available_workflows, plan_deletion
+from launchbay.planning.acceptance import StartedJob
+from launchbay.planning.names import available_workflows
+from launchbay.planning.plans import plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary

@@ -10,7 +10,7 @@ import msgspec
 from launchbay.manifest.graph import APPROVAL
 from launchbay.model.component_state import Outcome, StepState, outcome
 from launchbay.model.job import INTERRUPTED_STEP, JobStatus, StepStatus, outer_paths
-from launchbay.planning import step_at
+from launchbay.planning.plans import step_at
 from launchbay.store.jobs import StepView
 from launchbay.usecases.context import Context
 from launchbay.usecases.jobs import JobDetails, find_job

@@ -20,17 +20,10 @@ from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, read_plan
 from launchbay.model.redaction import MaskedValues, Redactor
 from launchbay.model.values import size_of
 from launchbay.model.waits import Wait, read_waits
-from launchbay.planning import (
-    DESTROY,
-    StartedJob,
-    accept,
-    check_size,
-    declared_parameters,
-    ignored_parameters,
-    may_accept,
-    plan_resumed,
-    plan_run,
-)
+from launchbay.planning.acceptance import StartedJob, accept
+from launchbay.planning.arguments import check_size, declared_parameters, ignored_parameters
+from launchbay.planning.names import DESTROY
+from launchbay.planning.plans import may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView

@@ -32,14 +32,9 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
 from launchbay.model.lifetimes import NEVER, IfExists, LifetimeRules
 from launchbay.model.types import PinKind
-from launchbay.planning import (
-    StartedJob,
-    check_places,
-    environment_view,
-    places_of_launch,
-    plan_launch,
-    take_places,
-)
+from launchbay.planning.acceptance import StartedJob, environment_view
+from launchbay.planning.places import check_places, places_of_launch, take_places
+from launchbay.planning.plans import plan_launch
 from launchbay.service_types.builtin import CATALOG
 from launchbay.service_types.contract import PublishesSignals, ServiceType
 from launchbay.service_types.registry import ServiceTypes

@@ -17,7 +17,7 @@ from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.labels import read_labels
 from launchbay.model.scalars import decode_json
-from launchbay.planning import check_size
+from launchbay.planning.arguments import check_size
 from launchbay.store.applications import Revision
 from launchbay.usecases.context import validate_name
 

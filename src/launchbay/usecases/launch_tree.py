@@ -23,14 +23,10 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, Scale, effective_scale, read_link, scales_in
 from launchbay.model.scalars import decode_json
 from launchbay.model.types import PinKind
-from launchbay.planning import (
-    LAUNCH,
-    StartedJob,
-    components_document,
-    ignored_parameters,
-    job_columns,
-    plan_launch,
-)
+from launchbay.planning.acceptance import StartedJob, components_document, job_columns
+from launchbay.planning.arguments import ignored_parameters
+from launchbay.planning.names import LAUNCH
+from launchbay.planning.plans import plan_launch
 from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import Environment

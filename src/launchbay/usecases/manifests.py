@@ -17,8 +17,8 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.code_change import CodeChange
 from launchbay.model.findings import Finding
 from launchbay.model.redaction import masked_message
-from launchbay.planning import INLINE_CHARS, off_loop_if_large
-from launchbay.quotas import Quota
+from launchbay.planning.compiled import INLINE_CHARS, off_loop_if_large
+from launchbay.quotas.bounds import Quota
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, ChangeableRow, VersionRow
 from launchbay.usecases.context import AppContext, Context, Work

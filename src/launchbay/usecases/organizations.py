@@ -19,7 +19,7 @@ from launchbay.auth.permissions import Permission, Resource
 from launchbay.errors import BadRequest, CannotStart, NotAllowed, NotFound
 from launchbay.ids import NamedRow, is_id, new_id
 from launchbay.model.email_address import canonical_email
-from launchbay.quotas import Quota
+from launchbay.quotas.bounds import Quota
 from launchbay.service_types.builtin import SecureStore, WorkflowService
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.settings import SERVER_ADMINISTRATORS, USER_MANAGERS

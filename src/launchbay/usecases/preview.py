@@ -39,7 +39,7 @@ from launchbay.model.job import workflow_path
 from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import Redactor
 from launchbay.model.values import size_of
-from launchbay.planning import DESTROY, LAUNCH, in_use
+from launchbay.planning.names import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work

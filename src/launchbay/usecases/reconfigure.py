@@ -18,7 +18,8 @@ from launchbay.errors import BadRequest, NotAllowed
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
 from launchbay.model.scalars import decode_json
-from launchbay.planning import StartedJob, environment_view, may_accept, plan_reconfigure
+from launchbay.planning.acceptance import StartedJob, environment_view
+from launchbay.planning.plans import may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.environments import Environment
 from launchbay.store.generations import Generation

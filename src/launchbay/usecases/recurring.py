@@ -31,7 +31,8 @@ from launchbay.model.schedule import (
     zone_of,
     zoned_due_times,
 )
-from launchbay.planning import ignored_parameters, plan_run
+from launchbay.planning.arguments import ignored_parameters
+from launchbay.planning.plans import plan_run
 from launchbay.store import organizations
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError

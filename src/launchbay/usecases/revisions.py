@@ -13,7 +13,8 @@ from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.model.scalars import decode_json
-from launchbay.planning import LAUNCH, check_size, ignored_parameters
+from launchbay.planning.arguments import check_size, ignored_parameters
+from launchbay.planning.names import LAUNCH
 from launchbay.store import applications as store
 from launchbay.store.applications import Application, Revision, RevisionOfApplication
 from launchbay.store.database import foreign_key_violation_as, unique_violation_as

@@ -22,7 +22,8 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyReques
 from launchbay.ids import new_id
 from launchbay.model.job import Cause
 from launchbay.model.waits import turns_message
-from launchbay.planning import available_workflows, required_arguments
+from launchbay.planning.arguments import required_arguments
+from launchbay.planning.names import available_workflows
 from launchbay.store import organizations
 from launchbay.store import rollouts as store
 from launchbay.store.applications import Application

@@ -16,7 +16,7 @@ from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
-from launchbay.planning import check_size
+from launchbay.planning.arguments import check_size
 from launchbay.service_types.builtin import CATALOG, SharedInstances
 from launchbay.service_types.contract import (
     REDACTED,

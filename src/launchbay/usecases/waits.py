@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from launchbay.clock import Backoff
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning import Dispatch
+from launchbay.planning.acceptance import Dispatch
 from launchbay.store import jobs as store
 from launchbay.store.database import Database
 from launchbay.tenants import current_tenant

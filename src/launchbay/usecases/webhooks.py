@@ -18,7 +18,7 @@ from launchbay.concurrency import computed
 from launchbay.errors import AddressRefused, BadRequest, Conflict, EgressFailed, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.model.redaction import Redactor
-from launchbay.quotas import Quota
+from launchbay.quotas.bounds import Quota
 from launchbay.store import webhooks as store
 from launchbay.store.webhooks import (
     DeliveryCounts,

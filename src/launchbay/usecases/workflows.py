@@ -20,20 +20,11 @@ from launchbay.manifest.v1 import ACTIONS, inner_name
 from launchbay.model.findings import shorten_names
 from launchbay.model.instance import InstanceStatus, read_link
 from launchbay.model.types import Type
-from launchbay.planning import (
-    DESTROY,
-    FORCE,
-    LAUNCH,
-    StartedJob,
-    command_target,
-    ignored_parameters,
-    in_use,
-    is_forced,
-    may_accept,
-    plan_run,
-    required_arguments,
-)
-from launchbay.quotas import Quota
+from launchbay.planning.acceptance import StartedJob
+from launchbay.planning.arguments import command_target, ignored_parameters, required_arguments
+from launchbay.planning.names import DESTROY, FORCE, LAUNCH, in_use, is_forced
+from launchbay.planning.plans import may_accept, plan_run
+from launchbay.quotas.bounds import Quota
 from launchbay.store import instances, jobs
 from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord

@@ -18,8 +18,7 @@ from launchbay.auth.permissions import Actor
 from launchbay.auth.throttle import RateLimits, address_block
 from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
-from launchbay.ids import canonical_id, is_id
-from launchbay.quotas import (
+from launchbay.fairness.turns import (
     ANSWERS_ALONE,
     CHUNK_TURN_S,
     CHUNKS_ALONE,
@@ -29,6 +28,7 @@ from launchbay.quotas import (
     TURN_S,
     RequestTurns,
 )
+from launchbay.ids import canonical_id, is_id
 from launchbay.telemetry import metrics
 from launchbay.tenants import current_tenant
 from launchbay.usecases.idempotency import Answer, Idempotency

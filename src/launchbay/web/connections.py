@@ -16,9 +16,9 @@ import structlog
 
 from launchbay.auth.throttle import address_block
 from launchbay.errors import CannotStart
+from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.limits import CONNECTIONS_DEFAULT, DESCRIPTORS_RESERVED, DESCRIPTORS_WANTED, HEADER_READ_S
 from launchbay.settings import Settings
-from launchbay.shared_counts import SharedCounts
 from launchbay.telemetry import metrics
 from launchbay.web.proxies import TrustedProxies
 

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from launchbay.auth.throttle import address_block
-from launchbay.shared_counts import SharedCounts
+from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.telemetry import metrics
 from launchbay.web.problems import plain_problem
 

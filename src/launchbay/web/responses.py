@@ -21,7 +21,7 @@ from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX, PAGE_ROWS, PAGE_ROWS_MAX, WARNINGS_HEADER_BYTES
 from launchbay.model.lifetimes import IfExists
-from launchbay.planning import StartedJob
+from launchbay.planning.acceptance import StartedJob
 from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
 
 HTML = "text/html; charset=utf-8"

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp
 from uvicorn import Config, Server
 
 from launchbay.errors import CannotStart
+from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.limits import KEEP_ALIVE_IDLE_S
 from launchbay.settings import Settings
-from launchbay.shared_counts import SharedCounts
 from launchbay.web.connections import Acceptor, Listener, bounds
 from launchbay.web.protocol import BoundedHttpProtocol
 from launchbay.web.tls import Certificate

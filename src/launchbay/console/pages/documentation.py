@@ -22,7 +22,7 @@ from launchbay.console.request import PageRequest, PageRoute
 from launchbay.console.shell import Appearance, read_appearance
 from launchbay.documentation import Listed, Page, Part
 from launchbay.errors import NotFound
-from launchbay.quotas import CHUNK_TURN_S, REST_AFTER_JOB
+from launchbay.fairness.turns import CHUNK_TURN_S, REST_AFTER_JOB
 
 PATH = "/docs"
 _START = "index"
@@ -206,7 +206,7 @@ async def find(request: PageRequest) -> Response:
     """Search the pages for words."""
     words = (request.query("q") or "")[: documentation.QUERY_CHARS]
     who = f"search {address_block(request.address)}"
-    end_turn = await request.app.quotas.turns.begin(who, CHUNK_TURN_S, rest=REST_AFTER_JOB)
+    end_turn = await request.app.turns.begin(who, CHUNK_TURN_S, rest=REST_AFTER_JOB)
     try:
         hits = await asyncio.to_thread(documentation.search, words)
         return await request.page("documentation.html", **_values("Search", words=words, hits=hits))

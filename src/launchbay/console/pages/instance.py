@@ -50,7 +50,7 @@ from launchbay.manifest.scaling import template_path
 from launchbay.model.job import StepStatus
 from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.schedule import due_times
-from launchbay.planning import DESTROY
+from launchbay.planning.names import DESTROY
 from launchbay.store.audit import AuditRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow

@@ -26,7 +26,7 @@ from launchbay.console.rendering import exported_time
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, VIEW_NAME_CHARS, VIEW_QUERY_CHARS
-from launchbay.planning import DESTROY
+from launchbay.planning.names import DESTROY
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases import fleet
 from launchbay.usecases.applications import list_applications

@@ -36,7 +36,8 @@ from launchbay.model.job import JobStatus
 from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.schedule import next_due
-from launchbay.planning import LAUNCH, environment_view
+from launchbay.planning.acceptance import environment_view
+from launchbay.planning.names import LAUNCH
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import EnvironmentRow
 from launchbay.store.instances import InstanceRecord

@@ -19,7 +19,7 @@ from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.model.schedule import local_time, zone_of
-from launchbay.planning import DESTROY
+from launchbay.planning.names import DESTROY
 from launchbay.store.recurring import RecurringSchedule
 from launchbay.usecases import fleet, recurring
 from launchbay.usecases.applications import list_applications

@@ -23,7 +23,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, ApprovalStatus, JobStatus, failure_code
-from launchbay.planning import available_workflows
+from launchbay.planning.names import available_workflows
 from launchbay.store.events import LogRow
 from launchbay.store.fleet import FleetJobRow
 from launchbay.store.instances import InstanceRecord

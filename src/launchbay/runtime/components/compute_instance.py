@@ -13,7 +13,7 @@ from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import step_path, workflow_path
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from launchbay.model.types import PinKind
-from launchbay.planning import LAUNCH
+from launchbay.planning.names import LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
 from launchbay.runtime.machines import NETWORKS, ComponentMachines, networks, provider_context

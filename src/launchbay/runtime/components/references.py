@@ -16,7 +16,7 @@ from launchbay.model.instance import InstanceStatus, Link, LinkKind
 from launchbay.model.job import workflow_path
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
-from launchbay.planning import DESTROY, LAUNCH, RECONFIGURE
+from launchbay.planning.names import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.runtime.commands import refuse_deadlock
 from launchbay.runtime.contract import CommandCall, JobRun, LinkedInstance
 from launchbay.runtime.signals import link_of, publish_linked, submodule_signals

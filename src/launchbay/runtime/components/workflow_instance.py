@@ -8,7 +8,7 @@ from launchbay.errors import WorkflowFailed
 from launchbay.manifest.graph import Component, compose_url
 from launchbay.model.types import PinKind
 from launchbay.model.values import CoercionError, coerce
-from launchbay.planning import DESTROY, LAUNCH
+from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
 from launchbay.runtime.signals import coerce_all, consumed, signal_triggers

@@ -19,7 +19,7 @@ from launchbay.model.job import (
 )
 from launchbay.model.redaction import Redactor
 from launchbay.model.waits import Wait
-from launchbay.planning import step_at
+from launchbay.planning.plans import step_at
 from launchbay.store.instances import JobRow
 from launchbay.store.jobs import JobLink, JobView, StepView, read_job_link, read_links
 from launchbay.usecases import job_comparisons, jobs

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import msgspec
 
 from launchbay.clock import to_ms
-from launchbay.planning import DESTROY, StartedJob
+from launchbay.planning.acceptance import StartedJob
+from launchbay.planning.names import DESTROY
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases import workflows
 from launchbay.web.requests import TYPED, JsonBody, Request

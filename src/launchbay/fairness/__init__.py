@@ -1,0 +1,1 @@
+"""How those who use a server take turns and share it."""

@@ -1,0 +1,77 @@
+"""Compiled manifests: the most recently used ones of a process."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TypeVar
+
+from launchbay import limits
+from launchbay.errors import Conflict
+from launchbay.manifest.graph import (
+    CompiledManifest,
+)
+from launchbay.store import applications
+from launchbay.store.database import Connection, on_transaction_end
+
+CACHED_MANIFESTS = 256  # a compiled manifest of 500 lines takes about 1 MB
+INLINE_CHARS = 16 * limits.KIB  # compiles in a few milliseconds
+T = TypeVar("T")
+
+
+class CompiledManifests:
+    """The most recently used compiled manifests of a process."""
+
+    def __init__(self, compile_manifest: Callable[[bytes], CompiledManifest], capacity: int = CACHED_MANIFESTS) -> None:
+        self._compile = compile_manifest
+        self._capacity = capacity
+        self._by_version: OrderedDict[tuple[str, int], CompiledManifest] = OrderedDict()
+
+    async def get(self, connection: Connection, application_id: str, version: int) -> CompiledManifest:
+        """Return a stored manifest version, compiled.
+
+        Raises InvalidManifest for one that this program no longer accepts, and Conflict if the application was deleted
+        after the caller looked up the version.
+        """
+        compiled = self.cached(application_id, version)
+        if compiled is None:
+            key = (application_id, version)
+            content = await applications.get_manifest(connection, application_id=application_id, version=version)
+            if content is None:
+                raise Conflict("Another request deleted the application.")
+            compiled = self._by_version[key] = await off_loop_if_large(self._compile, content)
+            if connection.in_transaction:
+                on_transaction_end(connection, partial(self._forget_unless_committed, key, compiled))
+            if len(self._by_version) > self._capacity:
+                self._by_version.popitem(last=False)
+        return compiled
+
+    def cached(self, application_id: str, version: int) -> CompiledManifest | None:
+        """Return a stored manifest version if it is in memory, which needs no connection."""
+        key = (application_id, version)
+        compiled = self._by_version.get(key)
+        if compiled is not None:
+            self._by_version.move_to_end(key)
+        return compiled
+
+    def forget(self, application_ids: Collection[str]) -> None:
+        """Forget all versions of applications, before a savepoint takes newer ones back."""
+        for key in [each for each in self._by_version if each[0] in application_ids]:
+            del self._by_version[key]
+
+    def _forget_unless_committed(self, key: tuple[str, int], compiled: CompiledManifest, committed: bool) -> None:  # noqa: FBT001 - a callback's
+        """Forget a version that the transaction itself may have made.
+
+        After a rollback, its number gets another text.
+        """
+        if not committed and self._by_version.get(key) is compiled:
+            del self._by_version[key]
+
+    async def compile(self, text: str) -> CompiledManifest:
+        """Return a manifest that isn't stored, compiled. Raises InvalidManifest."""
+        return await off_loop_if_large(self._compile, text)
+
+
+async def off_loop_if_large(read: Callable[[bytes], T], text: str) -> T:
+    """Return `read(text)`; a long text is read in a thread, so that it doesn't block the event loop."""
+    return read(text.encode()) if len(text) <= INLINE_CHARS else await asyncio.to_thread(read, text.encode())

@@ -1,0 +1,1 @@
+"""What an organization may use: bounds, the check of them, and what is stored."""
