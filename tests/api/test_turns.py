@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from launchbay.errors import Unavailable
-from launchbay.usecases.turns import Turns
+from launchbay.usecases.later import Turns
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.service import Api, accepted
 

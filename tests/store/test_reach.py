@@ -38,7 +38,7 @@ LISTED = "rows of one organization that were just listed, by their IDs"
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
         *("audit.insert_for_actor", "audit.insert_for_home", "audit.insert_idempotency_key"),
-        *("audit.set_idempotent_answer", "bulk.get_token", "organizations.administers_server"),
+        *("audit.set_idempotent_answer", "organizations.administers_server"),
         *("organizations.count_created", "organizations.lock_creator"),
         *("audit.get_idempotency_key", "lookups.caller", "lookups.shared_organizations", "organizations.list_by_user"),
     },

@@ -40,8 +40,8 @@ from launchbay.client.operation import Operation
 from launchbay.clock import from_ms, iso_time_ms
 from launchbay.ids import is_id
 from launchbay.model.code_change import CodeChange
+from launchbay.model.expiry import NEVER, duration
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.lifetimes import NEVER, duration
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 

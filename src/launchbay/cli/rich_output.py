@@ -23,7 +23,7 @@ from rich.text import Text
 from launchbay.cli.output import are_times, is_time, printable
 from launchbay.model.code_change import CodeChange
 from launchbay.model.durations import duration_words
-from launchbay.model.lifetimes import NEVER
+from launchbay.model.expiry import NEVER
 
 _CELL_CHARS = 60
 _BRIEF_CHARS = 40  # of a value in the short form of a change

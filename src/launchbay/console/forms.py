@@ -16,7 +16,7 @@ from starlette.requests import Request
 from launchbay.console.rendering import redact
 from launchbay.errors import BadRequest, LaunchbayError, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
-from launchbay.model.lifetimes import NEVER
+from launchbay.model.expiry import NEVER
 from launchbay.model.scalars import decode_json
 from launchbay.model.values import parse_json
 from launchbay.urlencoded import MEDIA_TYPE, decode_fields

@@ -18,7 +18,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.store.users import Role
 from launchbay.usecases.approvals import may_answer
-from launchbay.usecases.bulk import Begun, may_control
+from launchbay.usecases.on_behalf import Begun, may_control
 from launchbay.usecases.permissions import Permitted, manages_every_user, reads_every_instance
 
 InstanceRef: TypeAlias = InstanceRecord | FleetRow

@@ -35,9 +35,9 @@ from launchbay.console.shell import GUIDES
 from launchbay.documentation import plain
 from launchbay.errors import BadRequest
 from launchbay.model.durations import duration_words
+from launchbay.model.expiry import NEVER, duration
 from launchbay.model.failures import FailureGroup, read_reason
 from launchbay.model.job import owner_of, step_name
-from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import levels
 from launchbay.store.audit import AuditRow

@@ -12,8 +12,8 @@ import msgspec
 
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.meaning import Meant
-from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.findings import Finding
+from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.types import PinType, Type
 
 

@@ -44,8 +44,8 @@ from launchbay.manifest.tree import (
     unquoted_expression,
     written_data,
 )
-from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.findings import Findings, Place
+from launchbay.model.places import ConcurrencyLimit, read_limits
 from launchbay.model.types import PRIMITIVES, UNREADABLE_PIN, Type, TypeSyntaxError, parse_pin_type, parse_type
 from launchbay.model.values import coerced_if_possible
 

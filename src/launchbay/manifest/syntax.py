@@ -11,8 +11,8 @@ import msgspec
 
 from launchbay.limits import MANIFEST_DEPTH, NAME_CHARS
 from launchbay.manifest.tree import Node
-from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.findings import Place
+from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.types import PinType, Type
 
 WILDCARD = "*"

@@ -20,9 +20,9 @@ from launchbay.client.errors import ApiError, ClientError, NotAllowed, NotFound,
 from launchbay.client.types import ChangeSetDocument, DirectoryChanges, FleetInstance, JobDetail, LogLine, StepDetail
 from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
+from launchbay.model.expiry import IfExists
 from launchbay.model.findings import Hints
 from launchbay.model.instance import ALIVE
-from launchbay.model.lifetimes import IfExists
 from launchbay.model.wrong_values import converted
 
 LIST_ITEMS = 20

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from launchbay.errors import BadRequest
-from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
 from launchbay.model.directory_objects import Noun
 from launchbay.model.lifetimes import LifetimeRules
+from launchbay.model.places import ConcurrencyLimit, read_limits
 from launchbay.model.sleep_windows import SleepRules, SleepWindow
 from launchbay.model.wrong_values import Key, wrong_value
 

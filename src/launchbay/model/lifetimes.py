@@ -2,19 +2,16 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Literal
 
 import msgspec
 
 from launchbay.errors import BadRequest
 from launchbay.limits import DESTROY_INTERVAL_DEFAULT_MS, INTERVAL_LONGEST_MS
+from launchbay.model.expiry import NEVER, IfExists, duration
 
-NEVER = -1
-IfExists = Literal["allow", "fail", "return"]
 _STRICTEST: tuple[IfExists, ...] = ("fail", "return", "allow")
 IDLE_SHORTEST_MS = 3_600_000  # a rule has an hour to be taken back
 WARNINGS_S = (24 * 3_600, 3_600)  # before the end
-_UNITS = ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes"), (1_000, "seconds"))
 
 
 class LifetimeRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -124,13 +121,6 @@ def merged(rules: Iterable[LifetimeRules]) -> LifetimeRules:
             if_exists=next((wanted for wanted in _STRICTEST if wanted in {found.if_exists, each.if_exists}), None),
         )
     return found
-
-
-def duration(ms: int) -> str:
-    """Return a length of time for people, such as "36 hours"."""
-    unit_ms, name = next(((unit_ms, name) for unit_ms, name in _UNITS if ms % unit_ms == 0), (1_000, "seconds"))
-    count = ms // unit_ms
-    return f"{count:,} {name[:-1] if count == 1 else name}"
 
 
 def _least(first: int | None, second: int | None) -> int | None:

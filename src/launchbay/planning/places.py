@@ -10,9 +10,9 @@ from launchbay.manifest.graph import (
     CompiledManifest,
 )
 from launchbay.manifest.scaling import component_at
-from launchbay.model.concurrency_limits import ConcurrencyLimit, JobScope, Place, places
 from launchbay.model.job import Plan
-from launchbay.store import concurrency_limits
+from launchbay.model.places import ConcurrencyLimit, JobScope, Place, places
+from launchbay.store import places as store
 from launchbay.store.database import Connection
 
 
@@ -38,7 +38,7 @@ async def places_of_job(
     manifest: CompiledManifest,
     of_workflows: Mapping[str, Sequence[ConcurrencyLimit]],
 ) -> list[Place]:
-    row = await concurrency_limits.get_scope_of_instance(connection, instance_id=instance_id)
+    row = await store.get_scope_of_instance(connection, instance_id=instance_id)
     if row is None:
         return []
     scope = JobScope(**{**row._asdict(), "labels": msgspec.json.decode(row.labels)})
@@ -60,9 +60,7 @@ async def places_of_launch(
     of_workflows = workflow_limits(manifest, plan)
     if not (may_be_limited or manifest.concurrency or of_workflows):
         return []
-    row = await concurrency_limits.get_settings(
-        connection, application_id=scope.application_id, environment_id=scope.environment_id
-    )
+    row = await store.get_settings(connection, application_id=scope.application_id, environment_id=scope.environment_id)
     assert row is not None, "a statement without FROM gives a row"
     settled = replace(scope, application_limits=row.application_limits, environment_limits=row.environment_limits)
     return places(settled, manifest.concurrency, of_workflows)
@@ -75,9 +73,7 @@ async def check_places(connection: Connection, organization_id: str, needed: Seq
     """
     if not any(each.when == "refuse" for each in needed):
         return
-    refusing = await concurrency_limits.get_refusal(
-        connection, organization_id=organization_id, **concurrency_limits.refusal_columns(needed)
-    )
+    refusing = await store.get_refusal(connection, organization_id=organization_id, **store.refusal_columns(needed))
     if refusing is not None:
         most = next(each.most for each in needed if each.title == refusing)
         raise Conflict(
@@ -93,10 +89,10 @@ async def take_places(
 
     It may ask older jobs to end.
     """
-    await concurrency_limits.take_places(
+    await store.take_places(
         connection,
         organization_id=organization_id,
         job_id=job_id,
         destroys=plan.kind == "destroy",
-        **concurrency_limits.place_columns(needed),
+        **store.place_columns(needed),
     )

@@ -28,6 +28,15 @@ class TokenRow(NamedTuple):
     is_use_due: bool
 
 
+class ActingTokenRow(NamedTuple):
+    """A token with which somebody began what acts later."""
+
+    id: str
+    name: str
+    organization_id: str
+    scope: str | None
+
+
 class ListedTokenRow(NamedTuple):
     """A token without its secret."""
 
@@ -58,6 +67,7 @@ class ServiceAccountRow(NamedTuple):
 insert = _sql.row("insert", InsertedRow)
 count_by_owner = _sql.value("count_by_owner", int)
 get_by_hash = _sql.row("get_by_hash", TokenRow)
+get_acting = _sql.row("get_acting", ActingTokenRow)
 set_last_used = _sql.change("set_last_used")
 list_by_organization = _sql.rows("list_by_organization", ListedTokenRow)
 delete = _sql.change("delete")

@@ -92,15 +92,6 @@ class NextRow(NamedTuple):
     instance_id: str
 
 
-class TokenRow(NamedTuple):
-    """An access token."""
-
-    id: str
-    name: str
-    organization_id: str
-    scope: str | None
-
-
 class LastJobRow(NamedTuple):
     """The newest job of an instance."""
 
@@ -137,5 +128,4 @@ postpone_instance = _sql.change("postpone_instance")
 forget_put_offs = _sql.change("forget_put_offs")
 has_users_left = _sql.value("has_users_left", bool)
 finish = _sql.change("finish")
-get_token = _sql.row("get_token", TokenRow)
 get_last_job = _sql.row("get_last_job", LastJobRow)

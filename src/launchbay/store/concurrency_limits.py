@@ -3,33 +3,12 @@
 The functions of migration 0062 decide, in the transaction that accepts or ends a job.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from launchbay.model.concurrency_limits import Place
 from launchbay.store.statements import load
 
 _sql = load("concurrency_limits")
-
-
-class ScopeRow(NamedTuple):
-    """Where the jobs of an instance run. Labels and limits are JSON."""
-
-    application_id: str
-    application: str
-    environment_id: str
-    environment: str
-    labels: str
-    application_limits: str | None
-    environment_limits: str | None
-
-
-class SettingsRow(NamedTuple):
-    """The limits of an application and an environment, as JSON; None without any."""
-
-    application_limits: str | None
-    environment_limits: str | None
 
 
 class OutrunRow(NamedTuple):
@@ -37,20 +16,6 @@ class OutrunRow(NamedTuple):
 
     job_id: str
     title: str
-
-
-class HolderRow(NamedTuple):
-    """A job that has a place in the group `title`, since it started."""
-
-    title: str
-    job_id: str
-    number: int
-    workflow: str
-    since: datetime
-    instance_id: str
-    instance: str
-    application_id: str
-    environment_id: str
 
 
 class PlaceRow(NamedTuple):
@@ -75,33 +40,9 @@ class PlaceRow(NamedTuple):
     environment_id: str
 
 
-get_scope_of_instance = _sql.row("get_scope_of_instance", ScopeRow)
-get_settings = _sql.row("get_settings", SettingsRow)
-get_refusal = _sql.value("get_refusal", str)
-take_places = _sql.value("take_places", bool)
 set_application_limits = _sql.change("set_application_limits")
 set_environment_limits = _sql.change("set_environment_limits")
 remove_limits = _sql.change("remove_limits")
 apply_change = _sql.value("apply_change", bool)
 list_outrun = _sql.rows("list_outrun", OutrunRow)
-list_holders = _sql.rows("list_holders", HolderRow)
 list_places = _sql.rows("list_places", PlaceRow)
-
-
-def refusal_columns(places: Sequence[Place]) -> dict[str, Any]:
-    """Return the parameters of `get_refusal` that describe places."""
-    return {
-        "buckets": [each.bucket for each in places],
-        "titles": [each.title for each in places],
-        "mosts": [each.most for each in places],
-        "whens": [each.when for each in places],
-    }
-
-
-def place_columns(places: Sequence[Place]) -> dict[str, Any]:
-    """Return the parameters of `take_places` that describe places."""
-    return {
-        **refusal_columns(places),
-        "settings_of": [each.setting_of for each in places],
-        "keys": [each.key for each in places],
-    }

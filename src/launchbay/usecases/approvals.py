@@ -14,8 +14,8 @@ from launchbay.store import approvals as store
 from launchbay.store import instances
 from launchbay.store.approvals import AnswerContextRow, ApprovalRow, LockedRow
 from launchbay.store.instances import InstanceRecord
-from launchbay.usecases.bulk import acting_token
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.on_behalf import acting_token
 from launchbay.usecases.permissions import Permitted
 from launchbay.usecases.sign_in import require_own_password
 

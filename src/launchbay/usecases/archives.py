@@ -34,12 +34,12 @@ from launchbay.model.archive import (
     with_revision_ids,
     with_revision_names,
 )
-from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.directory_objects import KINDS
 from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
 from launchbay.model.labels import read_labels
 from launchbay.model.lifetimes import LifetimeRules
+from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.redaction import Redactor
 from launchbay.model.sleep_windows import SleepRules
 from launchbay.model.wrong_values import converted

@@ -4,21 +4,18 @@ A bulk run is rows in the database: processes with an engine take turns at it (`
 accepts the job of an instance also notes it, so that a crash loses none and repeats none.
 """
 
-import asyncio
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
 import msgspec
 import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.gate import Grants, instance_patterns, visible
-from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
+from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.errors import (
@@ -26,15 +23,14 @@ from launchbay.errors import (
     Conflict,
     InvalidManifest,
     LaunchbayError,
-    NotAllowed,
     TooManyRequests,
     Unavailable,
 )
 from launchbay.ids import new_id
 from launchbay.model.directory_objects import ActName
+from launchbay.model.expiry import NEVER
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
-from launchbay.model.lifetimes import NEVER
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import json_real
 from launchbay.model.waits import turns_message
@@ -45,33 +41,34 @@ from launchbay.store import bulk as store
 from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
-from launchbay.store.rollouts import RolloutInstanceRow
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.events import mask_message
-from launchbay.usecases.fleet import InstanceFilter, page_of_instances, put_labels
+from launchbay.usecases.fleet import InstanceFilter, put_labels
 from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
+from launchbay.usecases.later import Turns
+from launchbay.usecases.on_behalf import PASSING, actor_of, may_control, require_control
 from launchbay.usecases.reconfigure import reconfigure
+from launchbay.usecases.selection import (
+    _PAGE,
+    choose_instances,
+    in_slices,
+    list_outcomes,
+    page_of_visible,
+    require_visible,
+    visible_runs,
+)
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import TRY_AGAIN, destroy, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
-_PAGE = 1_000
-_SLICE_S = 0.01
 _VERSIONS_READ = 50
-# Codes of refusals that another attempt may not meet.
-PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit"}
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
 
 
 def reason_to_wait(error: LaunchbayError) -> str:
     """Return a refusal without the advice to try again; the run does."""
     return str(error).replace(TRY_AGAIN, "")
-
-
-SELECTED_ID_CHARS = 8  # a shorter word begins the IDs of all instances of a day, since IDs begin with the time
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -221,19 +218,6 @@ async def _choose(work: Work, organization_id: str, request: BulkRequest) -> lis
     return chosen
 
 
-RowT = TypeVar("RowT")
-
-
-async def in_slices(rows: Iterable[RowT]) -> AsyncIterator[RowT]:
-    """Yield rows; others get their turn now and then, while permissions are compared."""
-    until_s = time.perf_counter() + _SLICE_S
-    for row in rows:
-        yield row
-        if time.perf_counter() > until_s:
-            await asyncio.sleep(0)
-            until_s = time.perf_counter() + _SLICE_S
-
-
 def _versions_key(act: Act, row: FleetRow) -> tuple[str, int]:
     """Return the application and the manifest version in which the act must make sense."""
     return row.application_id, row.version if act.version is None else act.version
@@ -272,33 +256,6 @@ async def _misfits(work: Work, act: Act, rows: Sequence[FleetRow]) -> dict[tuple
     return found
 
 
-async def choose_instances(
-    work: Work, organization_id: str, ids: list[str] | None, wanted: InstanceFilter, most: int
-) -> list[FleetRow]:
-    """Return the instances with these IDs, or those that a filter finds, oldest first.
-
-    Raises BadRequest for more than `most`, and for an instance that the caller can't read.
-    """
-    if ids is not None:
-        wanted = InstanceFilter(ids=ids)
-    rows: list[FleetRow] = []
-    after: str | None = None
-    while len(rows) <= most:
-        page = await page_of_instances(
-            work, organization_id, wanted, Permission.READ, sort="created", after=after, count=_PAGE
-        )
-        rows += page.rows
-        if page.next_after is None:
-            break
-        after = page.next_after.to_text()
-    if len(rows) > most:
-        raise BadRequest(f"More than {most} instances fit. Choose fewer with a narrower filter.", code="TooMany")
-    missing = sorted(set(ids or ()) - {row.id or "" for row in rows})
-    if missing:
-        raise BadRequest(f"ids: there is no instance {missing[0][:40]!r} that you may read.", code="UnknownId")
-    return rows
-
-
 def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str | None:
     if row.parent_id is not None:
         return f"The instance belongs to a submodule of the instance {row.parent_id}."
@@ -310,52 +267,6 @@ def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str |
     if row.status == "Destroyed" and act.act != "label":
         return "The instance is destroyed."
     return None
-
-
-KeepSeen = Callable[..., Awaitable[Sequence[str]]]  # a statement: those of the runs with a visible instance
-RunT = TypeVar("RunT", bound="Begun")
-_LOOKED_AT_ONCE = 100
-
-
-async def visible_runs(work: Work, organization_id: str, rows: Sequence[RunT], keep: KeepSeen) -> list[RunT]:
-    """Return the runs that the caller controls or may read a part of.
-
-    Comments, owners and sizes of the others are none of their business.
-    """
-    grants = work.lookup.grants(organization_id)
-    found = {row.id for row in rows if may_control(grants, work.actor, row)}
-    others = [row.id for row in rows if row.id not in found]
-    if others:
-        found |= set(await keep(work.connection, ids=others, **visible(grants, Permission.READ)))
-    return [row for row in rows if row.id in found]
-
-
-async def page_of_visible(
-    read_rows: Callable[..., Awaitable[Sequence[RunT]]],
-    choose: Callable[[Sequence[RunT]], Awaitable[list[RunT]]],
-    *,
-    after: str | None,
-    count: int,
-) -> list[RunT]:
-    """Return the first rows after an ID that `choose` lets through."""
-    found: list[RunT] = []
-    at_once = max(count, _LOOKED_AT_ONCE)  # who may see few of many runs doesn't make a round trip for each
-    while len(found) < count:
-        rows = await read_rows(after=after, count=at_once)
-        found += await choose(rows)
-        if len(rows) < at_once:
-            break
-        after = rows[-1].id
-    return found[:count]
-
-
-def require_visible(found: Sequence[RunT], what: str) -> RunT:
-    """Return what a choice of visible runs has left. Raises NotAllowed."""
-    if not found:
-        raise NotAllowed(
-            f"You may read nothing of the {what}.", "Ask an administrator of the organization for a role with Read."
-        )
-    return found[0]
 
 
 async def list_bulk_runs(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[BulkRun]:
@@ -403,49 +314,6 @@ async def list_bulk_instances(
         return await list_outcomes(work, run.organization_id, rows, after=after, count=count)
 
 
-OutcomeT = TypeVar("OutcomeT", BulkInstanceRow, RolloutInstanceRow)
-
-
-async def list_outcomes(
-    work: Work,
-    organization_id: str,
-    read_rows: Callable[..., Awaitable[Sequence[OutcomeT]]],
-    *,
-    after: int,
-    count: int,
-) -> list[OutcomeT]:
-    """Return outcomes of readable instances, after a place, with secrets masked."""
-    found: list[OutcomeT] = []
-    while len(found) < count:
-        rows = await read_rows(after=after, count=limits.PAGE_ROWS_MAX)
-        found += [
-            row._replace(message=await mask_message(row.message, row.parameters, row.environment_view))
-            for row in rows
-            if may_read(work, organization_id, row)
-        ]
-        if len(rows) < limits.PAGE_ROWS_MAX:
-            break
-        after = rows[-1].place
-    return found[:count]
-
-
-class Touched(Protocol):
-    """A row of an instance."""
-
-    @property
-    def application_id(self) -> str: ...
-    @property
-    def instance_id(self) -> str: ...
-    @property
-    def environment_id(self) -> str: ...
-
-
-def may_read(work: Work, organization_id: str, row: Touched) -> bool:
-    """Return whether the caller may read the instance of a row."""
-    touched = permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id)
-    return work.lookup.allows(organization_id, Permission.READ, *touched)
-
-
 async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "Paused", "Cancelled"]) -> None:
     """Continue, pause or cancel a bulk run. Jobs under way continue.
 
@@ -474,39 +342,6 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
         )
 
 
-class Begun(Protocol):
-    """What somebody began, perhaps with an access token."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def organization_id(self) -> str: ...
-    @property
-    def owner_id(self) -> str: ...
-    @property
-    def token_id(self) -> str | None: ...
-
-
-def require_control(work: Work, run: Begun, what: str) -> None:
-    """Raise NotAllowed unless the caller began it, or may edit all instances."""
-    if not may_control(work.lookup.grants(run.organization_id), work.actor, run):
-        raise NotAllowed(
-            f"Only who began {what} can do this, or who has EditInstance for all instances. An access token with "
-            "a scope must have begun it, or have EditInstance for all instances in its scope.",
-            "Ask an administrator of the organization.",
-        )
-
-
-def may_control(grants: Grants, actor: Actor, run: Begun) -> bool:
-    """Tell whether somebody may pause, continue and cancel a bulk run."""
-    entries = [entry for _, entry in grants.entries_for(Permission.EDIT_INSTANCE)]
-    is_whole = grants.scope is None or instance_patterns(grants.scope.entries, Permission.EDIT_INSTANCE) is None
-    has_all = bool(entries) and instance_patterns(entries, Permission.EDIT_INSTANCE) is None
-    token = actor.token
-    has_begun = run.owner_id == actor.user_id and (is_whole or (token is not None and token.id == run.token_id))
-    return has_begun or (has_all and is_whole)
-
-
 def counts_of(run: BulkRun) -> Counter[str]:
     """Return how many instances have each status."""
     counts = Counter[str](msgspec.json.decode(run.counts))
@@ -524,40 +359,6 @@ def waiting_for(run: BulkRun) -> str | None:
         busy, waiting = counts["Busy"], counts["Waiting"]
         return turns_message(running=running, busy=busy, waiting=waiting, most=run.max_parallel)
     return turns_message(running=running) if running else None  # one that was cancelled or stopped
-
-
-class OnBehalf(Protocol):
-    """Who began something that acts later."""
-
-    @property
-    def owner_id(self) -> str: ...
-    @property
-    def owner_email(self) -> str: ...
-    @property
-    def owner_name(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def token_id(self) -> str | None: ...
-
-
-async def actor_of(app: AppContext, run: OnBehalf) -> Actor:
-    """Return who began it. Raises NotAllowed if their access token has ended."""
-    token = await acting_token(app, run.token_id)
-    return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
-
-
-async def acting_token(app: AppContext, token_id: str | None) -> ActingToken | None:
-    """Return an access token with its scope. Raises NotAllowed if it has ended."""
-    if token_id is None:
-        return None
-    async with app.database.connection() as connection:
-        row = await store.get_token(connection, token_id=token_id)
-    if row is None:
-        raise NotAllowed("The access token that began this has expired or was revoked.")
-    return ActingToken(row.id, row.name, row.organization_id, row.scope)
 
 
 class BulkRunner:

@@ -22,9 +22,9 @@ from launchbay.manifest.configuration import Change
 from launchbay.manifest.graph import COMPUTE, CompiledManifest
 from launchbay.manifest.scaling import component_at
 from launchbay.model.environment import EnvironmentView
+from launchbay.model.expiry import IfExists
 from launchbay.model.instance import LinkKind
 from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
-from launchbay.model.lifetimes import IfExists
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
 from launchbay.planning.acceptance import StartedJob
@@ -36,13 +36,6 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.approvals import find_lost, may_replace, own_answer
-from launchbay.usecases.bulk import (
-    choose_instances,
-    page_of_visible,
-    require_control,
-    require_visible,
-    visible_runs,
-)
 from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
 from launchbay.usecases.directory_plans import (
     DirectoryPlan,
@@ -58,14 +51,16 @@ from launchbay.usecases.environments import list_environments
 from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.generations import FailurePolicy
+from launchbay.usecases.later import Turns
 from launchbay.usecases.launch import check_name, launch, nothing_launched, plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.on_behalf import require_control
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.selection import choose_instances, page_of_visible, require_visible, visible_runs
 from launchbay.usecases.services import fingerprints
 from launchbay.usecases.sign_in import require_own_password
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)

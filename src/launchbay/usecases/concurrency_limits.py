@@ -6,22 +6,18 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.auth import permissions
 from launchbay.auth.lookup import RuleOwner
-from launchbay.auth.permissions import Permission
-from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
-from launchbay.model.concurrency_limits import ConcurrencyLimit, read_limits
-from launchbay.model.job import CANCELLED, Holder, Holders
+from launchbay.model.job import CANCELLED
+from launchbay.model.places import ConcurrencyLimit, read_limits
 from launchbay.store import concurrency_limits as store
-from launchbay.store import jobs
-from launchbay.store.concurrency_limits import HolderRow, PlaceRow
+from launchbay.store import jobs, places
+from launchbay.store.concurrency_limits import PlaceRow
 from launchbay.store.database import Database
 from launchbay.usecases.context import Context, Work
+from launchbay.usecases.selection import may_read
 
 POLL_S = 0.5
-HOLDERS_SHOWN = 3
-_HOLDERS_READ = 50  # some of them, the caller may not see
 _OUTRUN = 100  # cancelled before the other tasks of the process get their turn
 
 
@@ -85,7 +81,7 @@ async def replace_concurrency(ctx: Context, kind: RuleOwner, owner_id: str, give
 
 
 async def _read(work: Work, kind: RuleOwner, owner_id: str) -> list[ConcurrencyLimit]:
-    row = await store.get_settings(work.connection, application_id=owner_id, environment_id=owner_id)
+    row = await places.get_settings(work.connection, application_id=owner_id, environment_id=owner_id)
     assert row is not None, "a statement without FROM gives a row"
     text = row.application_limits if kind == "application" else row.environment_limits
     return [] if text is None else msgspec.json.decode(text, type=list[ConcurrencyLimit])
@@ -107,35 +103,11 @@ async def list_groups(ctx: Context, organization_id: str) -> list[Group]:
                 places[0].least,
                 places[0].held,
                 places[0].waiting,
-                [each for each in places if _is_visible(work, organization.id, each)],
+                [each for each in places if may_read(work, organization.id, each)],
             )
             for places in by_bucket.values()
         ]
     return sorted((each for each in found if each.places), key=lambda each: each.title)
-
-
-async def list_holders(work: Work, organization_id: str, instance_id: str) -> dict[str, Holders]:
-    """Return who holds up the instance's job, by the title of the group.
-
-    Only jobs that the caller may read are named. Something of the organization was looked up before.
-    """
-    rows = await store.list_holders(
-        work.connection, organization_id=organization_id, instance_id=instance_id, count=_HOLDERS_READ
-    )
-    found: dict[str, Holders] = {}
-    for row in rows:
-        known = found.get(row.title, Holders())
-        if len(known.shown) < HOLDERS_SHOWN and _is_visible(work, organization_id, row):
-            holder = Holder(row.job_id, row.number, row.workflow, row.instance_id, row.instance, to_ms(row.since))
-            found[row.title] = Holders((*known.shown, holder), more=known.more)
-        else:
-            found[row.title] = Holders(known.shown, more=True)
-    return found
-
-
-def _is_visible(work: Work, organization_id: str, row: PlaceRow | HolderRow) -> bool:
-    at = (permissions.instance(row.application_id, row.instance_id), permissions.environment(row.environment_id))
-    return work.lookup.allows(organization_id, Permission.READ, *at)
 
 
 async def cancel_outrun(database: Database) -> bool:

@@ -56,11 +56,12 @@ from launchbay.usecases import (
     users,
     webhooks,
 )
-from launchbay.usecases.bulk import SELECTED_ID_CHARS, Act
+from launchbay.usecases.bulk import Act
 from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.git_sources import GitSettings, GitSourceRequest, PreviewSettings, read_settings
 from launchbay.usecases.recurring import Doing, RecurringRequest, RecurringView, Timing
+from launchbay.usecases.selection import SELECTED_ID_CHARS
 from launchbay.usecases.sign_in import Invitation
 
 

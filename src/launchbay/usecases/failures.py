@@ -13,7 +13,7 @@ from launchbay.model.failures import FailureGroup, group_failures
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.fleet import FleetJobRow, FleetRow
-from launchbay.usecases.bulk import Act, BulkRequest, create_bulk, in_slices
+from launchbay.usecases.bulk import Act, BulkRequest, create_bulk
 from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import (
     Cursor,
@@ -24,6 +24,7 @@ from launchbay.usecases.fleet import (
     page_of_instances,
     read_cursor,
 )
+from launchbay.usecases.selection import in_slices
 
 EARLIER = "An earlier launch or change failed."
 LOOKED_AT = 2_000  # failed instances, and as many degraded ones

@@ -21,13 +21,13 @@ from launchbay.store import generations as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.generations import DueRollback, Generation
 from launchbay.store.instances import InstanceRecord, LinkedRow
-from launchbay.usecases.bulk import PASSING, acting_token
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.later import Turns
 from launchbay.usecases.launch import shared_instances
+from launchbay.usecases.on_behalf import PASSING, acting_token
 from launchbay.usecases.preview import Preview, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
 from launchbay.usecases.submodule_shapes import submodules_inside
-from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import before_triggers
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ from launchbay.store import instances
 from launchbay.store import lifetimes as store
 from launchbay.store.database import DatabaseError
 from launchbay.usecases.context import AppContext, Context
-from launchbay.usecases.turns import Turns
+from launchbay.usecases.later import Turns
 from launchbay.usecases.workflows import destroy_idle
 
 log = structlog.get_logger(__name__)

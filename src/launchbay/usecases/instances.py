@@ -19,9 +19,9 @@ from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
+from launchbay.model.expiry import NEVER
 from launchbay.model.instance import InstanceStatus, is_active
 from launchbay.model.job import Holders, JobStatus, read_plan
-from launchbay.model.lifetimes import NEVER
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
 from launchbay.model.waits import has_places, read_waits, sentences
@@ -31,9 +31,9 @@ from launchbay.planning.plans import plan_deletion
 from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
-from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.lifetimes import rules_of
+from launchbay.usecases.places import list_holders
 from launchbay.usecases.waits import BUSY, Awaited
 
 _COMMIT_LOOKS = Backoff(0.002, 0.1)  # at a transaction that is about to commit

@@ -27,9 +27,9 @@ from launchbay.planning.plans import may_accept, plan_resumed, plan_run
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
 from launchbay.store.jobs import ControlRow, JobView
-from launchbay.usecases.concurrency_limits import list_holders
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
+from launchbay.usecases.places import list_holders
 from launchbay.usecases.waits import Awaited
 from launchbay.usecases.workflows import busy
 

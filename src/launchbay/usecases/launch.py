@@ -27,10 +27,11 @@ from launchbay.manifest.services import (
     unmet_needs,
 )
 from launchbay.manifest.v1 import ACTIONS, RESULT
-from launchbay.model.concurrency_limits import JobScope, Place
 from launchbay.model.environment import EnvironmentView
+from launchbay.model.expiry import NEVER, IfExists
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
-from launchbay.model.lifetimes import NEVER, IfExists, LifetimeRules
+from launchbay.model.lifetimes import LifetimeRules
+from launchbay.model.places import JobScope, Place
 from launchbay.model.types import PinKind
 from launchbay.planning.acceptance import StartedJob, environment_view
 from launchbay.planning.places import check_places, places_of_launch, take_places

@@ -14,8 +14,9 @@ from launchbay.egress.mail import Email, MailServer
 from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
 from launchbay.ids import first_id_of_last, new_id
 from launchbay.limits import INTERVAL_LONGEST_MS
+from launchbay.model.expiry import duration
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, duration, merged
+from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, merged
 from launchbay.store import instances, schedules
 from launchbay.store import lifetimes as store
 from launchbay.store.applications import Application

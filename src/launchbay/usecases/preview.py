@@ -25,6 +25,7 @@ from launchbay.manifest.configuration import (
 from launchbay.manifest.graph import APPROVAL, NOTHING_COMPILED, CompiledManifest, Step
 from launchbay.manifest.scaling import scaled
 from launchbay.model.code_change import CodeChange
+from launchbay.model.expiry import IfExists
 from launchbay.model.instance import (
     InstanceStatus,
     Link,
@@ -36,7 +37,6 @@ from launchbay.model.instance import (
     scales_in,
 )
 from launchbay.model.job import workflow_path
-from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import Redactor
 from launchbay.model.values import size_of
 from launchbay.planning.names import DESTROY, LAUNCH, in_use

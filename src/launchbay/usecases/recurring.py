@@ -37,20 +37,13 @@ from launchbay.store import organizations
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
-from launchbay.usecases.bulk import (
-    PASSING,
-    Act,
-    BulkRequest,
-    actor_of,
-    choose_instances,
-    create_bulk,
-    may_control,
-    require_control,
-)
+from launchbay.usecases.bulk import Act, BulkRequest, create_bulk
 from launchbay.usecases.context import AppContext, Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances
+from launchbay.usecases.later import Turns
 from launchbay.usecases.launch import ignored_by_launch, launch, plan_launch_tree
-from launchbay.usecases.turns import Turns
+from launchbay.usecases.on_behalf import PASSING, actor_of, may_control, require_control
+from launchbay.usecases.selection import choose_instances
 from launchbay.usecases.workflows import check_required, for_running, run_workflow
 
 log = structlog.get_logger(__name__)

@@ -30,27 +30,25 @@ from launchbay.store.applications import Application
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
-from launchbay.usecases.bulk import (
-    PASSING,
-    actor_of,
+from launchbay.usecases.bulk import reason_to_wait
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.events import mask_message
+from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.generations import rollback
+from launchbay.usecases.later import Turns
+from launchbay.usecases.launch import validate_version
+from launchbay.usecases.on_behalf import PASSING, actor_of, require_control
+from launchbay.usecases.reconfigure import reconfigure
+from launchbay.usecases.selection import (
     choose_instances,
     in_slices,
     list_outcomes,
     may_read,
     page_of_visible,
-    reason_to_wait,
-    require_control,
     require_visible,
     visible_runs,
 )
-from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.events import mask_message
-from launchbay.usecases.fleet import InstanceFilter
-from launchbay.usecases.generations import rollback
-from launchbay.usecases.launch import validate_version
-from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.turns import Turns
 from launchbay.usecases.workflows import required_by_command, run_workflow
 
 log = structlog.get_logger(__name__)

@@ -29,9 +29,9 @@ from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.sleep_windows import SleepRow
-from launchbay.usecases.bulk import PASSING
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.turns import Turns
+from launchbay.usecases.later import Turns
+from launchbay.usecases.on_behalf import PASSING
 from launchbay.usecases.workflows import required_by_command, run_unchecked, stop_and_start
 
 log = structlog.get_logger(__name__)

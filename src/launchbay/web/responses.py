@@ -20,7 +20,7 @@ from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import cancel_all
 from launchbay.errors import LaunchbayError
 from launchbay.limits import EVENT_HEARTBEAT_S, LIST_LIMIT_MAX, PAGE_ROWS, PAGE_ROWS_MAX, WARNINGS_HEADER_BYTES
-from launchbay.model.lifetimes import IfExists
+from launchbay.model.expiry import IfExists
 from launchbay.planning.acceptance import StartedJob
 from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
 

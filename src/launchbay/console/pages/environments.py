@@ -18,8 +18,9 @@ from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.model.environment import Marker, Property
+from launchbay.model.expiry import NEVER, duration
 from launchbay.model.instance import ALIVE
-from launchbay.model.lifetimes import NEVER, LifetimeRules, duration
+from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import OBJECT
 from launchbay.model.values import CoercionError, coerce_text, parse_json

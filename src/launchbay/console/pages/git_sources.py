@@ -12,7 +12,7 @@ from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS, INTERVAL_LONGEST_MS, PAGE_ROWS_MAX
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.lifetimes import duration
+from launchbay.model.expiry import duration
 from launchbay.model.wrong_values import converted
 from launchbay.store.access_tokens import ServiceAccountRow
 from launchbay.store.git_sources import GitSource

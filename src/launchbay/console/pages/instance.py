@@ -47,8 +47,8 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
+from launchbay.model.expiry import NEVER, duration
 from launchbay.model.job import StepStatus
-from launchbay.model.lifetimes import NEVER, duration
 from launchbay.model.schedule import due_times
 from launchbay.planning.names import DESTROY
 from launchbay.store.audit import AuditRow

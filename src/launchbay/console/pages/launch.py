@@ -32,8 +32,8 @@ from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.graph import COMPUTE, SERVICE, CompiledManifest
 from launchbay.manifest.services import markers, properties, required_providers
+from launchbay.model.expiry import IfExists
 from launchbay.model.job import JobStatus
-from launchbay.model.lifetimes import IfExists
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.schedule import next_due
 from launchbay.planning.acceptance import environment_view

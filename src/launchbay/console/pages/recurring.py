@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
 from typing import Any, Literal, NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.list_query import STANDARD, read_instance_query
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.console.times import zone_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.model.schedule import local_time, zone_of
@@ -42,8 +43,6 @@ _OUTCOMES: dict[str, tuple[Glyph, str]] = {
     "Skipped": (Glyph.SKIPPED, "Skipped"),
     "Refused": (Glyph.STOPPED, "Refused"),
 }
-# Legacy names of the database of zones, which people don't choose.
-_LEGACY = ("Etc/", "SystemV/", "US/", "posix", "right")
 
 
 class Row(NamedTuple):
@@ -411,13 +410,6 @@ def _stored(view: RecurringView) -> dict[str, Any]:
     values = _stored_values(view.schedule)
     del values["zones"]
     return {"whenBusy" if name == "when_busy" else name: value for name, value in values.items()}
-
-
-def zone_names() -> list[str]:
-    """Return the time zones that forms suggest."""
-    return sorted(
-        name for name in available_timezones() if name == "UTC" or ("/" in name and not name.startswith(_LEGACY))
-    )
 
 
 def _path(organization_id: str, schedule_id: str) -> str:

@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from launchbay.auth.lookup import RuleOwner
 from launchbay.console.forms import SEEN, Form, parse_number, seen_tag
-from launchbay.console.pages.recurring import zone_names
 from launchbay.console.request import HOME, Handler, PageRequest
+from launchbay.console.times import zone_names
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.limits import INTERVAL_LONGEST_MS
-from launchbay.model.concurrency_limits import ConcurrencyLimit
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.lifetimes import NEVER, IfExists, LifetimeRules, duration
+from launchbay.model.expiry import NEVER, IfExists, duration
+from launchbay.model.lifetimes import LifetimeRules
+from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.schedule import local_time, zone_of
 from launchbay.model.sleep_windows import DAYS, MOST_WINDOWS, SleepRules, SleepWindow
 from launchbay.usecases import sleep_windows

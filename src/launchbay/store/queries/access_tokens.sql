@@ -55,3 +55,7 @@ ORDER BY u.id;
 -- name: update_service_account
 UPDATE users SET name = %(name)s, description = %(description)s
 WHERE id = %(id)s AND service_of = %(organization_id)s;
+
+-- name: get_acting
+-- The access token with which somebody began what acts later, while it is good.
+SELECT id, name, organization_id, scope FROM access_tokens WHERE id = %(token_id)s AND expires_at > now();

@@ -155,9 +155,5 @@ SELECT EXISTS (
 UPDATE bulk_runs SET status = CASE WHEN status IN ('Running', 'Paused') THEN 'Finished' ELSE status END, finished_at = now()
 WHERE id = %(bulk_id)s;
 
--- name: get_token
--- The access token of a bulk run, while it is good.
-SELECT id, name, organization_id, scope FROM access_tokens WHERE id = %(token_id)s AND expires_at > now();
-
 -- name: get_last_job
 SELECT id, status FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1;

@@ -11,7 +11,7 @@ from launchbay.limits import (
     CHANGE_SET_INSTANCES,
     ORGANIZATION_ARCHIVE_BYTES,
 )
-from launchbay.model.lifetimes import IfExists
+from launchbay.model.expiry import IfExists
 from launchbay.store.change_sets import AnswerRow, ChangeSet, ChangeSetInstance
 from launchbay.usecases import change_sets
 from launchbay.usecases.change_sets import (
@@ -26,7 +26,7 @@ from launchbay.usecases.change_sets import (
 )
 from launchbay.usecases.directory_plans import PlannedObject
 from launchbay.usecases.preview import PreviewedComponent
-from launchbay.web.api.bulk import Selection
+from launchbay.web.api.selection import Selection
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import Pages, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes

@@ -6,7 +6,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from launchbay.clock import to_ms
-from launchbay.model.lifetimes import IfExists, LifetimeRules
+from launchbay.model.expiry import IfExists
+from launchbay.model.lifetimes import LifetimeRules
 from launchbay.usecases import lifetimes, workflows
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import optional_ms

@@ -19,7 +19,7 @@ from launchbay.usecases import rollouts
 from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.rollouts import RolloutRequest
-from launchbay.web.api.bulk import Selection, page_of_outcomes, place_id
+from launchbay.web.api.selection import Selection, page_of_outcomes, place_id
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Pages, Response, optional_ms, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
