@@ -33,6 +33,7 @@ PROGRAMS = {
     "tests/actions/stand_ins/helm.py": "a program that tests copy and start",
     "tests/client/typed.py": "source text for the type checkers that test_typing.py starts",
     "tests/durability/probe/launchbay_probe.py": "a package that tests install",
+    "tests/style/features.py": "a command, which test_features.py starts",
     "tests/style/prose.py": "the command of `make prose`",
 }
 

@@ -1,0 +1,14 @@
+"""Features stay features: nothing of the kernel imports one (docs/explain/architecture.md)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_nothing_new_leans_on_a_feature_and_nothing_done_is_still_open() -> None:
+    ran = subprocess.run(
+        [sys.executable, "tests/style/features.py"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
