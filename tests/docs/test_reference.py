@@ -16,7 +16,7 @@ from tests.support.documentation import DOCS, Block, blocks
 SETTINGS = DOCS / "reference" / "settings.md"
 ACTIONS = sorted((DOCS / "reference" / "actions").glob("*.md"))
 _SETTING = re.compile(r"^\| `([a-z_]+)` \| (\S+) \|", re.MULTILINE)
-_PARAMETER = re.compile(r"^\| `([^`]+)` \| (\S+) \| (yes)? ?\|", re.MULTILINE)
+_PARAMETER = re.compile(r"^\| `([^`]+)` \| (\S+) \| (yes)?(?:, or `\w+`)? ?\|", re.MULTILINE)
 _OUTPUT = re.compile(r"^\| `([^`]+)` \| [A-Z][^|]*\|$", re.MULTILINE)
 STEPS = [
     block

@@ -1100,11 +1100,11 @@ async def test_no_job_is_claimed_while_enough_of_its_organization_wait_for_their
         await put(database, "acme", 30)
         await until(database, f"SELECT ({HELD.format('acme')}) = 8")
         await runs.started.get()
-        for _ in range(14):
+        for _ in range(24):
             await runs.next()
             held += await ask(database, HELD.format("acme"))
-        assert min(held) <= 4, held
-        await until(database, f"SELECT ({HELD.format('acme')}) > 4")
+        low = next((number for number, count in enumerate(held) if count <= 4), len(held))
+        assert max(held[low:], default=0) > 4, held
         stop.set()
 
 
