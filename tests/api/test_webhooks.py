@@ -710,6 +710,31 @@ async def test_a_message_that_counts_others_is_lost_neither_by_its_receiver_nor_
     await api.delete(f"webhooks/{webhook}")
 
 
+@pytest.mark.slow  # launches, and waits for the sender
+async def test_an_event_that_is_held_while_the_format_changes_is_sent_by_itself(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    webhook = await chat(api, receiver)
+    application = await api.application(FAILING_EARLY)
+    await fail_many(api, application, ["Elsa"])
+    await until(lambda: messages(receiver))
+    await fail_many(api, application, ["Anna", "Olaf"])
+    await until(lambda: held(api, webhook, 2))
+    receiver.received.clear()
+    async with api.database.transaction() as connection:
+        # The change, as it is where the sender holds the second event just afterwards.
+        await connection.execute("UPDATE webhooks SET format = 'json' WHERE id = %s", [webhook])
+        await connection.execute(
+            "UPDATE webhook_deliveries SET failure = NULL WHERE webhook_id = %s AND joined_to IS NULL"
+            " AND status = 'pending'",
+            [webhook],
+        )
+    await end_of_hold(api, webhook)
+    await until(lambda: len(receiver.received) == 2)
+    assert {json.loads(each.body)["instanceName"] for each in receiver.received} == {"Anna", "Olaf"}
+    await api.delete(f"webhooks/{webhook}")
+
+
 async def test_a_status_event_names_the_job_and_its_error_with_secrets_covered(
     api: Api, receiver: LoopbackServer
 ) -> None:

@@ -90,3 +90,10 @@ def test_groups_have_their_first_and_last_failure_and_the_latest_comes_first() -
 
 def test_a_message_without_end_takes_no_time() -> None:
     assert len(shared_reason("9" * 1_000_000 + "x" * 1_000_000).text) <= 2_000
+
+
+def test_long_messages_are_equal_whatever_the_lengths_of_their_names() -> None:
+    texts = [STEP.format("go", f"{name} stopped. " + "x " * 2_000 + "the end") for name in ("a", "a-much-longer-name")]
+    first, second = (shared_reason(text, [name]) for text, name in zip(texts, ("a", "a-much-longer-name"), strict=True))
+    assert first == second
+    assert len(first.text) <= 2_000

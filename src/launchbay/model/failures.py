@@ -41,12 +41,12 @@ def shared_reason(message: str, names: Iterable[str] = ()) -> Reason:
     instance. A number that says what was wrong stays, such as the status of an answer.
     """
     place, text = read_reason(message)
-    text = text[:_COMPARED_CHARS]
-    for name in sorted(filter(None, names), key=len, reverse=True):
+    for name in sorted((name for name in names if name and name in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
     text = _ID.sub("…", text)
     text = _NUMBER.sub(lambda found: found["kept"] or "#", text)
-    return Reason(place, _SPACE.sub(" ", text).strip())
+    # Cut last: names of different lengths would cut equal failures at different places.
+    return Reason(place, _SPACE.sub(" ", text).strip()[:_COMPARED_CHARS])
 
 
 def failure_id(reason: Reason) -> str:

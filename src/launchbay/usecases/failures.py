@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from launchbay.auth.permissions import Permission
 from launchbay.clock import from_ms, to_ms
+from launchbay.concurrency import computed
 from launchbay.errors import NotFound
 from launchbay.limits import BULK_INSTANCES
 from launchbay.model.failures import FailureGroup, group_failures
@@ -24,7 +26,6 @@ from launchbay.usecases.fleet import (
     page_of_instances,
     read_cursor,
 )
-from launchbay.usecases.selection import in_slices
 
 EARLIER = "An earlier launch or change failed."
 LOOKED_AT = 2_000  # failed instances, and as many degraded ones
@@ -70,12 +71,15 @@ async def list_failures(
                 page = await page_of_instances(
                     work, organization.id, wanted, Permission.READ, sort="-lastJob", after=after, count=_READ_AT_ONCE
                 )
-                found += [row async for row in in_slices(page.rows)]
+                found += page.rows
                 after = None if page.next_after is None else page.next_after.to_text()
                 if after is None:
                     break
             is_whole = is_whole and after is None
-    groups = group_failures(found, failure_of, failed_at, lambda row: (row.name, row.application, row.environment))
+    groups = await computed(
+        sum(len(failure_of(row)) for row in found),
+        partial(group_failures, found, failure_of, failed_at, lambda row: (row.name, row.application, row.environment)),
+    )
     groups.sort(key=is_degraded)
     return Failures(groups, is_whole)
 
@@ -99,11 +103,15 @@ async def list_job_failures(ctx: Context, organization_id: str, wanted: JobFilte
     """
     failed = replace(wanted, statuses=[JobStatus.FAILED])
     page = await list_jobs(ctx, organization_id, failed, sort="-created", after=None, count=LOOKED_AT_JOBS)
-    groups = group_failures(
-        [row async for row in in_slices(page.rows)],
-        lambda row: row.error or "",
-        lambda row: None if row.finished_at_ms is None else from_ms(row.finished_at_ms),
-        lambda row: (row.instance, row.application, row.environment),
+    groups = await computed(
+        sum(len(row.error or "") for row in page.rows),
+        partial(
+            group_failures,
+            page.rows,
+            lambda row: row.error or "",
+            lambda row: None if row.finished_at_ms is None else from_ms(row.finished_at_ms),
+            lambda row: (row.instance, row.application, row.environment),
+        ),
     )
     return JobFailures(groups, page.next_after is None)
 

@@ -165,13 +165,15 @@ SELECT body FROM webhook_deliveries WHERE joined_to = %(delivery_id)s AND status
 DELETE FROM webhook_failures WHERE until < now() - %(days)s * interval '1 day';
 
 -- name: mark_delivered
+-- What its message counted is delivered with it. A delivery that compares with others no more, since its webhook is one of programs
+-- now, counted none.
 WITH delivery AS (
     UPDATE webhook_deliveries SET status = 'delivered', finished_at = now(), last_status = %(last_status)s, last_error = NULL
     WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
-    RETURNING webhook_id
+    RETURNING webhook_id, failure
 ), joined AS (
     UPDATE webhook_deliveries SET status = 'delivered', finished_at = now(), last_status = %(last_status)s, last_error = NULL
-    WHERE joined_to = %(delivery_id)s AND status = 'pending' AND EXISTS (SELECT FROM delivery)
+    WHERE joined_to = %(delivery_id)s AND status = 'pending' AND EXISTS (SELECT FROM delivery WHERE failure IS NOT NULL)
 )
 UPDATE webhooks SET failing_since = NULL FROM delivery
 WHERE webhooks.id = delivery.webhook_id AND webhooks.failing_since IS NOT NULL;
@@ -185,11 +187,11 @@ WITH delivery AS (
         status = CASE WHEN created_at < now() - %(give_up_s)s * interval '1 second' THEN 'failed' ELSE status END,
         finished_at = CASE WHEN created_at < now() - %(give_up_s)s * interval '1 second' THEN now() END
     WHERE id = %(delivery_id)s AND attempts = %(attempt)s AND status = 'pending'
-    RETURNING webhook_id, status, finished_at, next_at
+    RETURNING webhook_id, status, finished_at, next_at, failure
 ), joined AS (
     UPDATE webhook_deliveries AS other
     SET last_status = %(last_status)s, last_error = %(last_error)s, status = delivery.status, finished_at = delivery.finished_at, next_at = delivery.next_at
-    FROM delivery WHERE other.joined_to = %(delivery_id)s AND other.status = 'pending'
+    FROM delivery WHERE other.joined_to = %(delivery_id)s AND other.status = 'pending' AND delivery.failure IS NOT NULL
 )
 UPDATE webhooks SET failing_since = coalesce(failing_since, now()) FROM delivery WHERE webhooks.id = delivery.webhook_id
 RETURNING extract(epoch FROM now() - failing_since)::double precision;
