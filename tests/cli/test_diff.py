@@ -87,6 +87,13 @@ def test_a_limit_of_the_application_differs_for_an_instance_too(cli: Shell, tmp_
     cli.good("manifest", "upload", tmp_path.name, str(file))
     found = cli.run("diff", name, "--detailed-exitcode")
     assert (found.exit_code, "limits of concurrent jobs" in found.stdout) == (10, True), found.output
+    assert cli.document("diff", name)["difference"]["concurrency"] is True
+    # So it is where a component differs too.
+    file.write_text(f"{COMPONENTS.replace('destroy:', 'more: {steps: []}, destroy:')}  concurrency: {{limit: 2}}\n")
+    cli.good("manifest", "upload", tmp_path.name, str(file))
+    shown = cli.good("diff", name)
+    assert "workflow more" in shown
+    assert "limits of concurrent jobs" in shown
 
 
 def test_a_directory_is_compared_with_the_server(cli: Shell, shop: str, tmp_path: Path) -> None:

@@ -35,9 +35,8 @@ def known(cli: Shell, tmp_path: Path) -> dict[str, str]:
     made["service_account"] = cli.document("service-account", "create", name)["id"]
     made["service"] = cli.document("service", "create", name, "builtin:cobalt_secure_store")["id"]
     made["revision"] = cli.document("revision", "create", name, "stable", "--version", "1")["id"]
-    schedule = ("--cron", "0 0 1 1 *", "--instance", made["instance"], "--workflow", "manage.move")
-    schedule += ("-p", "delay=1s", "--paused")
-    made["recurring_schedule"] = cli.document("recurring-schedule", "create", name, *schedule)["id"]
+    schedule = ("--cron", "0 0 1 1 *", "--instance", made["instance"], "--workflow", "manage.move", "-p", "delay=1s")
+    made["recurring_schedule"] = cli.document("recurring-schedule", "create", name, *schedule, "--paused")["id"]
     made["bulk"] = cli.document("bulk", "create", "resume", "--instance", made["instance"])["id"]
     return made | {
         "application": name,

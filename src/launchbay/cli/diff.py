@@ -1,6 +1,7 @@
 """`launchbay diff`: what two versions, instances, or a directory and the server differ in."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import click
 import msgspec
 
 from launchbay.cli.commands import answer, connected, print_preview, sharing_options
-from launchbay.cli.connection import Connection
+from launchbay.cli.connection import Connection, say_warning
 from launchbay.cli.directory import show_directory_differences
 from launchbay.cli.inputs import file_text
 from launchbay.cli.lazy import HELP_OPTIONS
@@ -26,7 +27,8 @@ from launchbay.client import NotAllowed, Operations
 from launchbay.model.code_change import CodeChange
 
 NEWEST = "newest"
-_KINDS = ("components", "parameters", "results", "commands", "needs")
+_OUTER_KINDS = ("results", "commands", "needs")
+_KINDS = ("components", "parameters", *_OUTER_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +132,21 @@ def _show_preview(connection: Connection, instance: _Instance, version: _Version
         raise click.UsageError("The version is of another application than the instance.")
     number = None if version is None else version.version
     document = answer(connection, Operations.preview_version.call(instance.id, version=number))
-    print_preview(connection, document)
-    if any(each["change"] != "keeps" or each.get("code") for each in document["components"]):
-        return True
-    # No component changes: the application's results or limits still may.
-    try:
+    # The preview is about components; the application's results and limits may differ, too.
+    whole: Mapping[str, Any] | None = None
+    if not document["errors"]:
         call = Operations.compare_manifests.call(found.application_id, version=number, against=found.version)
-        whole = answer(connection, call)
-    except NotAllowed:
-        return False
-    if connection.output == "table":
-        _print(_lines(whole["difference"]))
-    return not whole["isSame"]
+        with suppress(NotAllowed):
+            whole = answer(connection, call)
+        if whole is None:
+            say_warning("You may not read the application, so its results, commands and limits aren't compared.")
+        elif connection.output != "table":
+            document = {**document, "difference": whole["difference"]}
+    print_preview(connection, document)
+    changes = any(each["change"] != "keeps" or each.get("code") for each in document["components"])
+    if whole is not None and connection.output == "table":
+        _print((_outer_lines if changes else _lines)(whole["difference"]))
+    return changes or (whole is not None and not whole["isSame"])
 
 
 def _show_instances(connection: Connection, one: _Instance, other: _Instance) -> bool:
@@ -197,8 +202,8 @@ def _component(change: Mapping[str, Any]) -> str:
     return f"{change['path']}: {', '.join(parts)}"
 
 
-def _lines(difference: Mapping[str, Any]) -> Iterator[str]:
-    for kind in _KINDS:
+def _outer_lines(difference: Mapping[str, Any], kinds: Sequence[str] = _OUTER_KINDS) -> Iterator[str]:
+    for kind in kinds:
         names = difference[kind]
         marked = [("+", "added"), ("-", "removed"), ("~", "changed")]
         shown = [f"{mark} {name}" for mark, part in marked for name in names[part]]
@@ -206,6 +211,10 @@ def _lines(difference: Mapping[str, Any]) -> Iterator[str]:
             yield f"{kind}: {', '.join(shown)}"
     if difference["concurrency"]:
         yield "limits of concurrent jobs"
+
+
+def _lines(difference: Mapping[str, Any]) -> Iterator[str]:
+    yield from _outer_lines(difference, _KINDS)
     for each in difference["defaults"]:
         yield f"{each['component']}: default of {each['pin']} {_value(each['from'])} → {_value(each['to'])}"
     for each in difference["code"]:

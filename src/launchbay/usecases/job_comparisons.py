@@ -10,6 +10,7 @@ import msgspec
 from launchbay.manifest.graph import APPROVAL
 from launchbay.model.component_state import Outcome, StepState, outcome
 from launchbay.model.job import INTERRUPTED_STEP, JobStatus, StepStatus, outer_paths
+from launchbay.model.scalars import same
 from launchbay.planning.plans import step_at
 from launchbay.store.jobs import StepView
 from launchbay.usecases.context import Context
@@ -111,7 +112,7 @@ def compare_details(one: JobDetails, other: JobDetails) -> JobComparison:
         other=other,
         steps=[_step(path, first, second) for path in dict.fromkeys([*second.paths, *first.paths])],
         parameters=different_values(known[0], known[1]) if is_known else [],
-        same_parameters=sum(name in known[1] and known[1][name] == known[0][name] for name in known[0])
+        same_parameters=sum(name in known[1] and same(known[1][name], known[0][name]) for name in known[0])
         if is_known
         else 0,
         results=different_values(one.results().values, other.results().values),
@@ -203,7 +204,7 @@ def different_values(one: Mapping[str, Any], other: Mapping[str, Any], outer: st
     found: list[ValueDifference] = []
     for name in dict.fromkeys([*one, *other]):
         old, new = one.get(name), other.get(name)
-        if old == new:
+        if same(old, new):
             continue
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             found += different_values(old, new, f"{outer}{name}.")
