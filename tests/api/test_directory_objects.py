@@ -193,7 +193,7 @@ async def test_reading_a_directory_costs_the_same_statements_for_one_object_and_
             accepted(await api.put_yaml(f"applications/{made}/manifest", GREETER))
             accepted(await api.post(f"applications/{made}/revisions", {"name": name, "version": 1}))
             for number, (kind, content) in enumerate(objects_of_each_kind(name, app)):
-                address = f"{name}@x.example" if kind == "user" else f"{name}{number}" if number == 5 else name
+                address = f"{name}@x.example" if kind == "user" else f"{name}-bulk" if number == 5 else name
                 accepted(await api.put(directory, {"kind": kind, "name": address, "content": content}))
 
     async def read() -> tuple[int, int]:

@@ -49,7 +49,7 @@ async def test_the_population_has_what_there_is_to_be_told(population: Populatio
     assert any(row["is_asleep"] for row in tables["instance_sleeps"])
     assert any((row["error_message"] or "").startswith("Cancelled") for row in tables["jobs"])
     assert len({row["organization_id"] for row in tables["instances"]}) == 2
-    assert {row["wait"]["kind"] for row in tables["step_waits"]} == {"retry"}
+    assert {row["wait"]["kind"] for row in tables["step_waits"]} == {"retry", "time"}
     assert any(not row["is_held"] for row in tables["concurrency_places"])
 
 
