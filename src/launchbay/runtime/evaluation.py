@@ -117,7 +117,7 @@ class Evaluations:
             worker = self._idle.pop() if self._idle else _Worker(self._memory_bytes)
             self._busy.add(worker)
             try:
-                # What goes on meanwhile may set variables.
+                # Steps that run meanwhile may set variables.
                 kept = Scope(dict(scope.variables), dict(scope.inner), scope.now_s)
                 return await worker.evaluate(template, kept)
             finally:
