@@ -80,3 +80,50 @@ async def test_what_a_cancellation_interrupts_has_not_failed(api: Api, visitor: 
     assert set((await statuses(api, instance)).values()) == {"Destroyed"}
     page = (await get(visitor, f"/console/instances/{instance}")).answer.text
     assert "0 of 4 components running, 4 destroyed" in page
+
+
+IGNORING = """
+application:
+  components:
+    worker:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - risky: {action: .risky, phase: first, parameters: {ignoreFail: true}}
+              - ask: {action: approval, precedingPhases: [first], parameters: {text: "Go on?"}}
+          .risky:
+            steps: [{call: {action: restcall, parameters: {command: "ftp://nowhere.example"}}}]
+"""
+
+
+async def test_a_failure_that_is_ignored_leaves_its_component_running(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("Raft").replace(" ", "-")
+    instance = await api.launch(await api.application(IGNORING), instanceName=name)
+    async with asyncio.timeout(20):
+        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
+            await asyncio.sleep(0.05)
+    assert await statuses(api, instance) == {"worker": "NeedsApproval"}
+    accepted(await api.post(f"approvals/{asked[0]['id']}/approve", {}))
+    document = await api.settled(instance)
+    assert document["status"] == "Running"
+    assert await statuses(api, instance) == {"worker": "Running"}
+    path = f"/console/instances/{instance}"
+    page = (await get(visitor, path)).answer.text
+    assert re.search('"worker, [^"]*Running"', page)
+    assert "1 of 1 components running" in page
+    assert " Failed, ignored " in words_of(page.partition("Last run")[2])
+    [listed] = accepted(await api.get(f"organizations/{api.organization}/instances", name=name))
+    assert (listed["health"], listed["components"]["running"]) == ("Healthy", 1)
+    job = document["workflowHistory"][0]["id"]
+    steps = accepted(await api.get(f"jobs/{job}"))["steps"]
+    ended = {step["name"]: (step["status"], step["ignored"]) for step in steps}
+    assert ended == {"risky": ("Failed", True), "call": ("Failed", False), "ask": ("Succeeded", False)}
+    run = (await get(visitor, f"{path}/jobs/{job}")).answer.text.partition("Timeline")[2]
+    assert re.search(
+        'aria-label="Succeeded"[^<]*<use[^<]*</use></svg><span class="lbl">worker', run.replace("/>", "></use>")
+    )
+    assert 'aria-label="Failed, ignored"' in run
+    compared = accepted(await api.get(f"jobs/{job}/compare/{job}?everyStep=true"))["steps"]
+    assert {each["path"]: each["other"]["status"] for each in compared}["worker#launch/risky"] == "Failed"

@@ -216,7 +216,7 @@ class MemoryJournal:
         known = self._disk.steps[path]
         self._disk.steps[path] = replace(known, failed=known.failed + 1)
 
-    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+    def fail(self, path: str, name: str, error: str, attempt: int, *, is_ignored: bool = False) -> None:
         self._write_late()
         known = self._disk.steps.get(path)
         if known is not None and known.status is StepStatus.FAILED:

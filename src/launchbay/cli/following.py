@@ -115,7 +115,8 @@ def wait_for_job(
         watcher.silence()
         for step in found.steps:  # a short job may end before the first event arrives
             if step.status in _STEP_ENDS and "/" in step.path:
-                _show_step(progress, step.path, step.name, step.status, step.percent_complete, is_skipped=step.skipped)
+                status = "Skipped" if step.skipped else "Failed, ignored" if step.ignored else step.status
+                _show_step(progress, step.path, step.name, status, step.percent_complete)
     if found.status != "Succeeded":
         reason = f": {found.error_message}" if found.error_message else "."
         told = "".join(f"\n{advice}" for advice in advice_on_failure(found.error_message))
@@ -214,14 +215,13 @@ class _Watcher(threading.Thread):
         elif event.name == "step" and data.get("path"):
             percent = int(data.get("percentComplete") or 0)
             status = str(data.get("status"))
-            is_skipped = status == "Succeeded" and data.get("attempt") == 0
-            _show_step(self._progress, str(data["path"]), str(data.get("name")), status, percent, is_skipped=is_skipped)
+            status = "Skipped" if status == "Succeeded" and data.get("attempt") == 0 else status
+            _show_step(self._progress, str(data["path"]), str(data.get("name")), status, percent)
 
 
-def _show_step(progress: Progress, path: str, name: str, status: str, percent: int, *, is_skipped: bool) -> None:
+def _show_step(progress: Progress, path: str, name: str, status: str, percent: int) -> None:
     """Show a step after its component: in a command, after the receiver. One that was skipped has no progress."""
-    label = f"{owner_of(path)} › {name}"
-    progress.step(path, label, "Skipped" if is_skipped else status, 0 if is_skipped else percent)
+    progress.step(path, f"{owner_of(path)} › {name}", status, 0 if status == "Skipped" else percent)
 
 
 _FILTERS = {"step": "--step", "component": "--component", "level": "--level", "q": "-q"}

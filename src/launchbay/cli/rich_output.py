@@ -45,7 +45,7 @@ _WIDTH = 100  # of lists inside an object, if the output isn't a terminal
 COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
     "Destroying": "yellow", "pending": "yellow", "Failed": "red", "failed": "red", "Destroyed": "dim",
-    "Skipped": "dim",
+    "Skipped": "dim", "Failed, ignored": "yellow",
 }  # fmt: skip
 
 
@@ -418,7 +418,7 @@ class ProgressBars:
         if task is None:
             task = self._tasks[path] = self._bars.add_task(escape(printable(name)), total=100, status="")
         self._bars.update(task, completed=percent, status=_coloured(status))
-        if status in {"Succeeded", "Failed", "Skipped"}:
+        if status in {"Succeeded", "Failed", "Failed, ignored", "Skipped"}:
             self._bars.stop_task(task)
 
     def close(self) -> None:

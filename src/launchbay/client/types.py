@@ -1009,11 +1009,11 @@ class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A step. `path` is its place in the plan; times are in milliseconds since the Unix epoch. `component` has the
     workflow of the step; `phase` and `action` are null if the manifest no longer has the step. `children` are the
-    steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its condition was false.
-    `outputsOmitted` is true if the outputs are too large to show. `inputs` are the parameters as the step was sent
-    them, those of a loop its items, with secrets masked; null if none are recorded. `inputsCut` is true if they
-    aren't whole: `…` is where that is so. `inputsOmitted` is true if they are recorded, but those of the whole job
-    are too large to show.
+    steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its condition was false,
+    `ignored` if it failed and the workflow continued (`ignoreFail`). `outputsOmitted` is true if the outputs are too
+    large to show. `inputs` are the parameters as the step was sent them, those of a loop its items, with secrets
+    masked; null if none are recorded. `inputsCut` is true if they aren't whole: `…` is where that is so.
+    `inputsOmitted` is true if they are recorded, but those of the whole job are too large to show.
     """
 
     path: str
@@ -1037,6 +1037,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     children: int = 0
     not_run: bool = False
     skipped: bool = False
+    ignored: bool = False
 
 
 class WaitDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

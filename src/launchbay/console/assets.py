@@ -123,6 +123,7 @@ _SHOWN: dict[str, tuple[Glyph, str]] = {
     "cancelled": (Glyph.STOPPED, "Cancelled"),
     "interrupted": (Glyph.STOPPED, "Interrupted"),
     "skipped": (Glyph.SKIPPED, "Skipped"),
+    "ignored": (Glyph.WARN, "Failed, ignored"),
     "waiting": (Glyph.WAIT, "Needs approval"),
     "degraded": (Glyph.WARN, "Degraded"),
     "destroying": (Glyph.BUSY, "Destroying"),

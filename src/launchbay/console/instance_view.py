@@ -1,7 +1,7 @@
 """An instance and its jobs, as the page and its live part show them."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from launchbay.console.permissions import InstanceRef, UiPermissions
 from launchbay.console.request import PageRequest
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import ApprovalStatus, JobStatus, StepStatus, raise_percent
 from launchbay.model.redaction import Redactor
@@ -24,9 +25,15 @@ from launchbay.usecases.components import ComponentView, list_components
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.generations import find_rollback_target
 from launchbay.usecases.instances import read_instance
-from launchbay.usecases.jobs import list_skipped_steps
+from launchbay.usecases.jobs import list_refined_states
 
-SKIPPED = "skipped"  # the status of a step whose condition was false, or that the run didn't reach
+# Statuses of steps for `shown_status`. One is skipped if its condition was false, or the run didn't reach it.
+SKIPPED, IGNORED, INTERRUPTED = "skipped", "ignored", "interrupted"
+_REFINED: Mapping[StepState | None, str] = {
+    StepState.SKIPPED: SKIPPED,
+    StepState.IGNORED: IGNORED,
+    StepState.INTERRUPTED: INTERRUPTED,
+}
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
@@ -94,7 +101,7 @@ class JobLine:
 
     def shown_around(self, number: int) -> StepPage:
         """Return so many steps, around the first incomplete one."""
-        done = (StepStatus.SUCCEEDED, StepStatus.FAILED, SKIPPED)
+        done = (StepStatus.SUCCEEDED, StepStatus.FAILED, *_REFINED.values())
         failed = next((number for number, step in enumerate(self.steps) if step.status == StepStatus.FAILED), 0)
         current = next((number for number, step in enumerate(self.steps) if step.status not in done), failed)
         first = max(0, min(current - number // 2, len(self.steps) - number))
@@ -169,7 +176,7 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     # A hundred jobs with thousands of steps take a while; other requests must not wait for it.
     jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
     if jobs:  # the only one whose steps are shown
-        jobs[0] = _with_skipped(jobs[0], await list_skipped_steps(request.ctx, record.id, jobs[0].id))
+        jobs[0] = _refined(jobs[0], await list_refined_states(request.ctx, record.id, jobs[0].id))
     pending = await _pending(request, record)
     asking = {row.job_id for row in pending}
     jobs = [replace(job, is_asking=True) if job.id in asking else job for job in jobs]
@@ -218,10 +225,11 @@ def _job(row: JobRow, error: str) -> JobLine:
     )
 
 
-def _with_skipped(job: JobLine, paths: Collection[str]) -> JobLine:
+def _refined(job: JobLine, states: Mapping[str, StepState]) -> JobLine:
     unreached = None if job.status == JobStatus.EXECUTING else StepStatus.REQUESTED
     steps = [
-        replace(step, status=SKIPPED) if step.path in paths or step.status == unreached else step for step in job.steps
+        replace(step, status=SKIPPED if step.status == unreached else _REFINED.get(states.get(step.path), step.status))
+        for step in job.steps
     ]
     return replace(job, steps=steps)
 

@@ -12,9 +12,8 @@ from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph
 from launchbay.console.rendering import format_duration
 from launchbay.manifest.graph import APPROVAL, Step
-from launchbay.model.component_state import Outcome, StepState, outcome
+from launchbay.model.component_state import Outcome, StepState, outcome, planned_state
 from launchbay.model.job import (
-    INTERRUPTED_STEP,
     JobStatus,
     StepStatus,
     component_of,
@@ -67,6 +66,7 @@ class RunStep:
     """
 
     path: str
+    state: StepState
     kind: Glyph
     words: str
     level: int = 0
@@ -75,8 +75,6 @@ class RunStep:
     started_ms: int | None = None
     ended_ms: int | None = None
     is_kept: bool = False  # of an earlier attempt of the run, not done again
-    is_skipped: bool = False  # its condition was false
-    is_asking: bool = False  # it waits for an approval
     view: StepView | None = field(default=None, repr=False)
 
     @property
@@ -94,15 +92,6 @@ class RunStep:
     @property
     def is_failed(self) -> bool:
         return self.kind is Glyph.FAIL
-
-    @property
-    def state(self) -> StepState:
-        """How far it is, for the state of its component."""
-        if self.is_skipped:
-            return StepState.SKIPPED
-        if self.is_asking:
-            return StepState.ASKS
-        return _STATES[self.kind]
 
     @property
     def note(self) -> str:
@@ -185,7 +174,8 @@ class RunView:
     @property
     def not_run(self) -> list[RunStep]:
         """The steps that had not begun when the run ended."""
-        return [step for step in self.steps if step.level == 0 and step.kind is Glyph.SKIPPED and not step.is_skipped]
+        steps = [step for step in self.steps if step.level == 0] if self.is_over else []
+        return [step for step in steps if step.state is StepState.WAITS]
 
     @property
     def running(self) -> list[RunStep]:
@@ -195,10 +185,13 @@ class RunView:
     def failed(self) -> RunStep | None:
         """The step that failed first, and of those around it the innermost.
 
-        If none failed, it is one that was interrupted.
+        Failures inside one that is ignored don't count. If none failed, it is one that was interrupted.
         """
         interrupted = [step for step in self.steps if step.kind is Glyph.STOPPED] if self.is_over else []
-        failed = [step for step in self.steps if step.is_failed] or interrupted
+        ignored = {step.path for step in self.steps if step.state is StepState.IGNORED}
+        failed = [
+            step for step in self.steps if step.is_failed and ignored.isdisjoint(outer_paths(step.path))
+        ] or interrupted
         inner = [step for step in failed if not any(_is_inside(other.path, step.path) for other in failed)]
         return min(inner, key=lambda step: (step.ended_ms or self.end_ms, step.path), default=None)
 
@@ -253,7 +246,7 @@ class RunView:
 
         A pause before another attempt and an approval are parts that wait.
         """
-        if step.started_ms is None or step.is_kept or step.is_skipped:
+        if step.started_ms is None or step.is_kept or step.state is StepState.SKIPPED:
             return []
         end = self._relative(step.ended_ms or self.end_ms)
         declared = self.declared(step)
@@ -262,7 +255,7 @@ class RunView:
         found: list[Segment] = []
         start = self._relative(step.started_ms)
         for number, began, ended, _, following in (step.view.failed_attempts or ()) if step.view else ():
-            if ended is None or (number == step.attempt and step.kind in {Glyph.FAIL, Glyph.STOPPED}):
+            if ended is None or (number == step.attempt and step.kind in _ENDED_BADLY):
                 continue
             found.append(Segment(Glyph.FAIL, self._relative(began), self._relative(ended)))
             start = min(end, max(self._relative(following or ended), self._relative(ended)))
@@ -289,7 +282,7 @@ class RunView:
 
     def _lane(self, name: str, steps: list[RunStep], shown: str, first: int, *, is_small: bool) -> Lane:
         states = {step.state for step in steps if step.level == 0}
-        if any(step.is_asking for step in steps):  # one inside of another
+        if any(step.state is StepState.ASKS for step in steps) and not self.is_over:  # one inside of another
             states.add(StepState.ASKS)
         result = outcome(states, is_over=self.is_over)
         kind = _OUTCOMES[result]
@@ -345,24 +338,19 @@ class RunView:
         return found + [self._recorded(step, 0) for step in unplanned]
 
     def _planned(self, path: str, status: str, percent: int) -> RunStep:
-        kind = _KINDS.get(status, Glyph.QUEUED)
-        if kind in {Glyph.QUEUED, Glyph.BUSY} and self.is_over:
-            kind = Glyph.SKIPPED
-        return RunStep(path=path, kind=kind, words=_WORDS[kind], percent=percent)
+        state = planned_state(status, is_over=self.is_over)
+        kind = self._kind(state)
+        return RunStep(path=path, state=state, kind=kind, words=_WORDS[kind], percent=percent)
 
     def _recorded(self, step: StepView, level: int) -> RunStep:
-        kind = _KINDS.get(step.status, Glyph.QUEUED)
-        if kind is Glyph.FAIL and step.error_message == INTERRUPTED_STEP:
-            kind = Glyph.STOPPED
-        if step.is_skipped:
-            return RunStep(path=step.path, kind=Glyph.SKIPPED, words="Skipped", level=level, is_skipped=True, view=step)
+        state = self.job.state_of(step)
+        if state is StepState.SKIPPED:
+            return RunStep(path=step.path, state=state, kind=Glyph.SKIPPED, words="Skipped", level=level, view=step)
+        kind = Glyph.WAIT if not self.is_over and self._is_pausing(step) else self._kind(state)
         is_kept = kind is Glyph.OK and step.finished_at_ms is not None and step.finished_at_ms < self.begin_ms
-        if kind is Glyph.BUSY:
-            kind = Glyph.STOPPED if self.is_over else self._waiting(step)
-        elif kind is Glyph.QUEUED and self.is_over:
-            kind = Glyph.SKIPPED
         return RunStep(
             path=step.path,
+            state=state,
             kind=kind,
             words=_WORDS[kind],
             level=level,
@@ -371,45 +359,43 @@ class RunView:
             started_ms=step.started_at_ms,
             ended_ms=step.finished_at_ms,
             is_kept=is_kept and bool(self.job.plan.resumes),
-            is_asking=kind is Glyph.WAIT and self._is_approval(step.path),
             view=step,
         )
 
-    def _waiting(self, step: StepView) -> Glyph:
-        """Return whether a step under way waits: for people, or for its next attempt."""
-        if self._is_approval(step.path):
-            return Glyph.WAIT
-        pauses = [following for number, _, _, _, following in step.failed_attempts or () if number == step.attempt]
-        return Glyph.WAIT if pauses and (pauses[-1] or 0) > self._now_ms else Glyph.BUSY
+    def _kind(self, state: StepState) -> Glyph:
+        return (_KINDS_WHEN_OVER if self.is_over else _KINDS).get(state) or _KINDS[state]
 
-    def _is_approval(self, path: str) -> bool:
-        declared = None if self.job.manifest is None else step_at(self.job.manifest, path)
-        return declared is not None and declared.action == APPROVAL
+    def _is_pausing(self, step: StepView) -> bool:
+        """Return whether a step under way waits for its next attempt."""
+        pauses = [following for number, _, _, _, following in step.failed_attempts or () if number == step.attempt]
+        return step.status == StepStatus.EXECUTING and bool(pauses) and (pauses[-1] or 0) > self._now_ms
 
 
 _KINDS = {
-    StepStatus.SUCCEEDED.value: Glyph.OK,
-    StepStatus.FAILED.value: Glyph.FAIL,
-    StepStatus.EXECUTING.value: Glyph.BUSY,
-    StepStatus.REQUESTED.value: Glyph.QUEUED,
+    StepState.WAITS: Glyph.QUEUED,
+    StepState.RUNS: Glyph.BUSY,
+    StepState.ASKS: Glyph.WAIT,
+    StepState.DONE: Glyph.OK,
+    StepState.SKIPPED: Glyph.SKIPPED,
+    StepState.FAILED: Glyph.FAIL,
+    StepState.IGNORED: Glyph.WARN,
+    StepState.INTERRUPTED: Glyph.STOPPED,
 }
+_KINDS_WHEN_OVER = {
+    StepState.WAITS: Glyph.SKIPPED,
+    StepState.RUNS: Glyph.STOPPED,
+    StepState.ASKS: Glyph.STOPPED,
+}
+_ENDED_BADLY = {Glyph.FAIL, Glyph.WARN, Glyph.STOPPED}
 _WORDS = {
     Glyph.OK: "Succeeded",
     Glyph.FAIL: "Failed",
+    Glyph.WARN: "Failed, ignored",
     Glyph.BUSY: "In progress",
     Glyph.WAIT: "Waiting",
     Glyph.QUEUED: "Not started",
     Glyph.SKIPPED: "Not run",
     Glyph.STOPPED: "Interrupted",
-}
-_STATES = {
-    Glyph.OK: StepState.DONE,
-    Glyph.FAIL: StepState.FAILED,
-    Glyph.BUSY: StepState.RUNS,
-    Glyph.WAIT: StepState.RUNS,  # its next attempt follows
-    Glyph.QUEUED: StepState.WAITS,
-    Glyph.SKIPPED: StepState.WAITS,
-    Glyph.STOPPED: StepState.INTERRUPTED,
 }
 _OUTCOMES = {
     Outcome.NOT_STARTED: Glyph.QUEUED,
@@ -422,7 +408,7 @@ _OUTCOMES = {
     Outcome.NOT_RUN: Glyph.SKIPPED,
 }
 # Parts of a bar that become one are the first of these that one of them is.
-_WORST = (Glyph.FAIL, Glyph.WAIT, Glyph.BUSY, Glyph.STOPPED, Glyph.QUEUED, Glyph.SKIPPED, Glyph.OK)
+_WORST = (Glyph.FAIL, Glyph.WARN, Glyph.WAIT, Glyph.BUSY, Glyph.STOPPED, Glyph.QUEUED, Glyph.SKIPPED, Glyph.OK)
 
 
 def _lane_note(result: Outcome, attempts: int, kept: int, total: int) -> str:

@@ -324,7 +324,7 @@ class PostgresJournal:
         self._put(path, row).failed.setdefault(path, []).append(failed)
         self._write_within(LAZY_S)
 
-    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+    def fail(self, path: str, name: str, error: str, attempt: int, *, is_ignored: bool = False) -> None:
         """Record the step's final failure, unless an earlier claim has recorded it."""
         row = self._row(path, name)
         if row.status is StepStatus.FAILED:
@@ -336,6 +336,7 @@ class PostgresJournal:
         self._finish(path, row, StepStatus.FAILED)
         row.is_record = True
         row.error = self.redact(error, limits.ERROR_CHARS)
+        row.outputs, row.unsealed = "{}" if is_ignored else None, None  # the workflow continues as with none
         self._put(path, row)
         self._write_within(OUTCOME_S, OUTCOME_TURNS)
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobStatus, StepStatus
 
 _LAUNCH, _DESTROY, _RECONFIGURE = "launch", "destroy", "reconfigure"  # names of jobs, and the first two of workflows
 
@@ -25,7 +25,40 @@ class StepState(StrEnum):
     DONE = "done"
     SKIPPED = "skipped"  # its condition was false
     FAILED = "failed"
+    IGNORED = "ignored"  # it failed, and its workflow continues (ignoreFail)
     INTERRUPTED = "interrupted"  # by a cancellation, or by a failure elsewhere
+
+
+def step_state(status: str, *, is_skipped: bool, is_ignored: bool, is_interrupted: bool, is_asking: bool) -> StepState:
+    """Return how far a step is, from its record."""
+    state = _STATES[StepStatus(status)]
+    for found, given, refined in (
+        (StepState.RUNS, is_asking, StepState.ASKS),
+        (StepState.DONE, is_skipped, StepState.SKIPPED),
+        (StepState.FAILED, is_interrupted, StepState.INTERRUPTED),
+        (StepState.FAILED, is_ignored, StepState.IGNORED),
+    ):
+        if state is found and given:
+            return refined
+    return state
+
+
+def planned_state(status: str, *, is_over: bool) -> StepState:
+    """Return how far a step without a record is, from the plan of its job.
+
+    The plan of a job that has ended has statuses, which is all that an earlier server left. What had begun without a
+    record of its own was never more than planned.
+    """
+    state = _STATES[StepStatus(status)]
+    return StepState.WAITS if is_over and state is StepState.RUNS else state
+
+
+_STATES: Mapping[StepStatus, StepState] = {
+    StepStatus.REQUESTED: StepState.WAITS,
+    StepStatus.EXECUTING: StepState.RUNS,
+    StepStatus.SUCCEEDED: StepState.DONE,
+    StepStatus.FAILED: StepState.FAILED,
+}
 
 
 class Outcome(StrEnum):
@@ -42,8 +75,11 @@ class Outcome(StrEnum):
 
 
 def outcome(steps: Collection[StepState], *, is_over: bool) -> Outcome:
-    """Return what a run has done with a component, from its steps."""
-    found = frozenset(steps)
+    """Return what a run has done with a component, from its steps.
+
+    A failure that is ignored ends its step as a success does.
+    """
+    found = frozenset(StepState.DONE if step is StepState.IGNORED else step for step in steps)
     for step, result in (
         (StepState.FAILED, Outcome.FAILED),
         (StepState.INTERRUPTED, Outcome.INTERRUPTED),

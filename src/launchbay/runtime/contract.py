@@ -84,7 +84,7 @@ class Journal(Protocol):
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Record the failure of an attempt that will be repeated after a pause."""
 
-    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+    def fail(self, path: str, name: str, error: str, attempt: int, *, is_ignored: bool = False) -> None:
         """Record the final failure of any step, and the attempt's number; durable like `succeed`."""
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
@@ -136,7 +136,7 @@ class NullJournal:
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Do nothing."""
 
-    def fail(self, path: str, name: str, error: str, attempt: int) -> None:
+    def fail(self, path: str, name: str, error: str, attempt: int, *, is_ignored: bool = False) -> None:
         """Do nothing."""
 
     def note(self, path: str, name: str, status: StepStatus) -> None:

@@ -137,7 +137,7 @@ class _Execution:
                 message += about_made_up_answers(parameters)
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
                 self.job.journal.log(self.path, "error", message)
-                self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt)
+                self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt, is_ignored=ignored)
             raise StepFailed(message, ignored=ignored) from error
         return outputs
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from launchbay.model.job import StepStatus, is_decision
+from launchbay.model.component_state import StepState, step_state
+from launchbay.model.job import INTERRUPTED_STEP, StepStatus, is_decision
 from launchbay.model.redaction import MaskedValues
 from launchbay.store.statements import load
 
@@ -236,6 +237,21 @@ class StepView(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Whether its condition was false."""
         return self.attempt == 0 and self.status == StepStatus.SUCCEEDED
 
+    @property
+    def is_ignored(self) -> bool:
+        """Whether its workflow continued after its failure: it has outputs, which are empty."""
+        return self.status == StepStatus.FAILED and self.has_outputs
+
+    def state(self, *, is_asking: bool) -> StepState:
+        """Return how far it is. `is_asking`: it is an approval that nobody has answered."""
+        return step_state(
+            self.status,
+            is_skipped=self.is_skipped,
+            is_ignored=self.is_ignored,
+            is_interrupted=self.error_message == INTERRUPTED_STEP,
+            is_asking=is_asking,
+        )
+
 
 class JobLink(msgspec.Struct, frozen=True, array_like=True):
     """A job on another instance."""
@@ -284,6 +300,26 @@ class JobView(NamedTuple):
         return [step for step in _recorded.decode(self.journal) if not is_decision(step.path)]
 
 
+class RefinedStepRow(NamedTuple):
+    """A step that was skipped, or failed in some way."""
+
+    path: str
+    status: str
+    is_skipped: bool
+    is_ignored: bool
+    is_interrupted: bool
+
+    def state(self) -> StepState:
+        """Return how far it is."""
+        return step_state(
+            self.status,
+            is_skipped=self.is_skipped,
+            is_ignored=self.is_ignored,
+            is_interrupted=self.is_interrupted,
+            is_asking=False,
+        )
+
+
 class UsualDurationRow(NamedTuple):
     """How long a job usually takes, None if nothing like it has succeeded."""
 
@@ -299,7 +335,7 @@ _recorded = msgspec.json.Decoder(list[StepView])
 
 get_page = _sql.value("get_page", str)
 get = _sql.row("get", JobView)
-list_skipped_steps = _sql.column("list_skipped_steps", str)
+list_refined_steps = _sql.rows("list_refined_steps", RefinedStepRow)
 list_resumptions = _sql.column("list_resumptions", str)
 get_waits = _sql.value("get_waits", str)
 list_usual_durations_ms = _sql.rows("list_usual_durations_ms", UsualDurationRow)

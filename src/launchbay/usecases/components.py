@@ -1,6 +1,6 @@
 """What the components of instances do, read from plan and journal (`model/component_state.py`)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,9 @@ from launchbay.model.component_state import (
     StepState,
     component_states,
     counted,
+    planned_state,
     status_behind,
+    step_state,
 )
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import (
@@ -158,27 +160,27 @@ def _steps(facts: ComponentFactsRow, manifest: CompiledManifest) -> tuple[dict[s
     recorded: dict[str, Step] = {}
     planned: dict[str, None] = {path: None for path, *_ in _planned.decode(facts.planned or "[]")}
     failed: set[str] = set()
-    for path, status, percent, is_skipped, is_interrupted in _recorded.decode(facts.recorded):
+    for path, status, percent, is_skipped, is_ignored, is_interrupted in _recorded.decode(facts.recorded):
         if "/" not in path:
             failed |= {unescaped(component_of(path))} if status == StepStatus.FAILED else set()
             continue
-        state = _STATES[StepStatus(status)]
-        if state is StepState.RUNS and path in asking:
-            state = StepState.ASKS
-        elif state is StepState.DONE and is_skipped:
-            state = StepState.SKIPPED
-        elif state is StepState.FAILED and is_interrupted:
-            state = StepState.INTERRUPTED
+        state = step_state(
+            status,
+            is_skipped=is_skipped,
+            is_ignored=is_ignored,
+            is_interrupted=is_interrupted,
+            is_asking=path in asking,
+        )
         recorded[path] = Step(step_name(path), state, 100 if status == StepStatus.SUCCEEDED else percent)
     paths = dict.fromkeys((*planned, *recorded))
     for place in dict.fromkeys(path.rpartition("/")[0] for path in recorded):
         paths |= dict.fromkeys(_declared(manifest, place))
-    # What an earlier server left of a job that has ended is only in its plan.
+    is_over = facts.job_status != JobStatus.EXECUTING
     left = {path: status for path, _, status, _ in _planned.decode(facts.planned or "[]")}
     found: dict[str, dict[str, list[Step]]] = {}
     for path in paths:
         component, _, workflow = path.rpartition("/")[0].partition("#")
-        state = _STATES[StepStatus(left.get(path, StepStatus.REQUESTED))]
+        state = planned_state(left.get(path, StepStatus.REQUESTED), is_over=is_over)
         step = recorded.get(path) or Step(step_name(path), state, 100 if state is StepState.DONE else 0)
         found.setdefault(unescaped(component), {}).setdefault(unescaped(workflow), []).append(step)
     return found, failed
@@ -200,14 +202,8 @@ def _declared(manifest: CompiledManifest, place: str) -> Iterable[str]:
     return (step_path(whole, step.name) for step in (*workflow.steps, *workflow.finally_))
 
 
-_STATES: Mapping[StepStatus, StepState] = {
-    StepStatus.REQUESTED: StepState.WAITS,
-    StepStatus.EXECUTING: StepState.RUNS,
-    StepStatus.SUCCEEDED: StepState.DONE,
-    StepStatus.FAILED: StepState.FAILED,
-}
 _names = msgspec.json.Decoder(list[str])
 _scales = msgspec.json.Decoder(dict[str, int])
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
-_recorded = msgspec.json.Decoder(list[tuple[str, str, int, bool, bool]])
+_recorded = msgspec.json.Decoder(list[tuple[str, str, int, bool, bool, bool]])
 _submodules = msgspec.json.Decoder(list[tuple[str, str, str, str, str | None, bool]])

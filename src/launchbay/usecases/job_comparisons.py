@@ -7,22 +7,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from launchbay.manifest.graph import APPROVAL
-from launchbay.model.component_state import Outcome, StepState, outcome
-from launchbay.model.job import INTERRUPTED_STEP, JobStatus, StepStatus, outer_paths
+from launchbay.model.component_state import Outcome, StepState, outcome, planned_state
+from launchbay.model.job import JobStatus, outer_paths
 from launchbay.model.scalars import same
-from launchbay.planning.plans import step_at
-from launchbay.store.jobs import StepView
 from launchbay.usecases.context import Context
 from launchbay.usecases.jobs import JobDetails, find_job
 
 _NOTICED_MS = 100  # shorter differences of durations are chance
-_STATES = {
-    StepStatus.REQUESTED: StepState.WAITS,
-    StepStatus.EXECUTING: StepState.RUNS,
-    StepStatus.SUCCEEDED: StepState.DONE,
-    StepStatus.FAILED: StepState.FAILED,
-}
 
 
 class ValueDifference(NamedTuple):
@@ -145,25 +136,12 @@ class _Steps:
             status = self.planned.get(path)
             if status is None:
                 return None
-            state = _STATES[StepStatus(status)]
-            # What had begun without a record of its own was never more than planned.
-            state = StepState.WAITS if is_over and state is StepState.RUNS else state
-            return ComparedStep(outcome({state}, is_over=is_over), None)
-        result = outcome({self._state(view)}, is_over=is_over)
+            return ComparedStep(outcome({planned_state(status, is_over=is_over)}, is_over=is_over), None)
+        state = self.job.state_of(view)
+        result = Outcome.FAILED if state is StepState.IGNORED else outcome({state}, is_over=is_over)
         if result is Outcome.SKIPPED or view.started_at_ms is None or view.finished_at_ms is None:
             return ComparedStep(result, None)
         return ComparedStep(result, view.finished_at_ms - view.started_at_ms)
-
-    def _state(self, view: StepView) -> StepState:
-        state = _STATES[StepStatus(view.status)]
-        if view.is_skipped:
-            return StepState.SKIPPED
-        if state is StepState.FAILED and view.error_message == INTERRUPTED_STEP:
-            return StepState.INTERRUPTED
-        if state is StepState.RUNS and self.job.manifest is not None:
-            declared = step_at(self.job.manifest, view.path)
-            return StepState.ASKS if declared is not None and declared.action == APPROVAL else state
-        return state
 
 
 def _step(path: str, one: _Steps, other: _Steps) -> StepComparison:

@@ -14,19 +14,20 @@ from launchbay.auth.permissions import Permission
 from launchbay.concurrency import computed
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure, effective_parameters
-from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.graph import APPROVAL, CompiledManifest
+from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import CANCELLED, Holders, JobStatus, Plan, read_plan
+from launchbay.model.job import CANCELLED, INTERRUPTED_STEP, Holders, JobStatus, Plan, read_plan
 from launchbay.model.redaction import MaskedValues, Redactor
 from launchbay.model.values import size_of
 from launchbay.model.waits import Wait, read_waits
 from launchbay.planning.acceptance import StartedJob, accept
 from launchbay.planning.arguments import check_size, declared_parameters, ignored_parameters
 from launchbay.planning.names import DESTROY
-from launchbay.planning.plans import may_accept, plan_resumed, plan_run
+from launchbay.planning.plans import may_accept, plan_resumed, plan_run, step_at
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
-from launchbay.store.jobs import ControlRow, JobView
+from launchbay.store.jobs import ControlRow, JobView, StepView
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
 from launchbay.usecases.places import list_holders
@@ -64,6 +65,15 @@ class JobDetails(msgspec.Struct, frozen=True):
         if self.view.shown_return_values is not None:
             return self._kept(self.view.shown_return_values)
         return MaskedValues(self.redactor.value(msgspec.json.decode(self.view.results or "{}")))
+
+    def state_of(self, step: StepView) -> StepState:
+        """Return how far a recorded step is."""
+        return step.state(is_asking=self.is_approval(step.path))
+
+    def is_approval(self, path: str) -> bool:
+        """Return whether a step asks people."""
+        declared = None if self.manifest is None else step_at(self.manifest, path)
+        return declared is not None and declared.action == APPROVAL
 
     def _kept(self, text: str) -> MaskedValues:
         kept = msgspec.json.decode(text, type=MaskedValues)
@@ -157,11 +167,12 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
     return JobDetails(view, plan, redactor, manifest, found, usual.usual_ms)
 
 
-async def list_skipped_steps(ctx: Context, instance_id: str, job_id: str) -> list[str]:
-    """Return the paths of the steps of an instance's job whose condition was false."""
+async def list_refined_states(ctx: Context, instance_id: str, job_id: str) -> dict[str, StepState]:
+    """Return how steps of a job ended whose status doesn't say all, by path."""
     async with ctx.read() as work:
         await work.lookup.instance(instance_id, Permission.READ)
-        return await store.list_skipped_steps(work.connection, job_id=job_id)
+        rows = await store.list_refined_steps(work.connection, job_id=job_id, interrupted=INTERRUPTED_STEP)
+    return {row.path: row.state() for row in rows}
 
 
 async def list_resumptions(ctx: Context, instance_id: str, job: JobView) -> list[str]:

@@ -21,6 +21,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, ApprovalStatus, JobStatus, failure_code
 from launchbay.planning.names import available_workflows
@@ -307,7 +308,9 @@ class _Found(NamedTuple):
     def dialogs(self, fields: list[Field] | None = None) -> dict[str, Any]:
         """Return what the dialogs show."""
         view = self.view
-        again = [step for step in view.steps if step.level == 0 and step.kind is not Glyph.OK and not step.is_skipped]
+        again = [
+            step for step in view.steps if step.level == 0 and step.state not in {StepState.DONE, StepState.SKIPPED}
+        ]
         form = None
         if self.can_resume:
             fields = resume_fields(self.manifest, self.record, view.job) if fields is None else fields

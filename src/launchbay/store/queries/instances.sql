@@ -368,7 +368,7 @@ SELECT instances.id, instances.status, instances.application_id, instances.versi
     WHERE json_typeof(value -> 'scale') = 'object'
 )::text AS scales, job.name AS job_name, job.status AS job_status, job.started_at IS NOT NULL AS is_started, job.steps AS planned, (
     SELECT coalesce(json_agg(json_build_array(path, status, launchbay_percent(status, percent, started_at, ends_at), attempt = 0,
-        error_message IS NOT DISTINCT FROM %(interrupted)s::text) ORDER BY started_at, path), '[]')
+        status = 'Failed' AND outputs IS NOT NULL, error_message IS NOT DISTINCT FROM %(interrupted)s::text) ORDER BY started_at, path), '[]')
     FROM steps WHERE job_id = job.id AND path !~ '[>~]|/.*/'
 )::text AS recorded, (
     SELECT coalesce(json_agg(step), '[]') FROM approvals WHERE job_id = job.id AND approvals.status = 'pending'

@@ -349,9 +349,11 @@ FROM (
 ) AS found
 WHERE bytes_before < %(bytes)s;
 
--- name: list_skipped_steps
--- The paths of steps whose condition was false.
-SELECT path FROM steps WHERE job_id = %(job_id)s AND attempt = 0 AND status = 'Succeeded';
+-- name: list_refined_steps
+-- The steps whose status doesn't say all: they were skipped, or failed in some way.
+SELECT path, status, attempt = 0 AS is_skipped, outputs IS NOT NULL AS is_ignored,
+       error_message IS NOT DISTINCT FROM %(interrupted)s::text AS is_interrupted
+FROM steps WHERE job_id = %(job_id)s AND (status = 'Failed' OR attempt = 0 AND status = 'Succeeded');
 
 -- name: get
 -- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first;

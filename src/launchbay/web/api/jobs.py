@@ -58,7 +58,8 @@ class StepDetail(msgspec.Struct, kw_only=True):
 
     `component` has the workflow of the step; `phase` and `action` are null if the manifest no longer has the step.
     `children` are the steps inside it. `notRun` is true if the job ended before the step began, `skipped` if its
-    condition was false. `outputsOmitted` is true if the outputs are too large to show.
+    condition was false, `ignored` if it failed and the workflow continued (`ignoreFail`). `outputsOmitted` is true if
+    the outputs are too large to show.
 
     `inputs` are the parameters as the step was sent them, those of a loop its items, with secrets masked; null if none
     are recorded. `inputsCut` is true if they aren't whole: `…` is where that is so. `inputsOmitted` is true if they are
@@ -86,6 +87,7 @@ class StepDetail(msgspec.Struct, kw_only=True):
     children: int = 0
     notRun: bool = False
     skipped: bool = False
+    ignored: bool = False
 
 
 class JobReference(msgspec.Struct):
@@ -337,6 +339,7 @@ def _recorded(view: StepView, redactor: Redactor) -> StepDetail:
         durationMs=_between(view.started_at_ms, view.finished_at_ms),
         attempts=attempts,
         skipped=view.is_skipped,
+        ignored=view.is_ignored,
     )
 
 
