@@ -2,16 +2,14 @@
 
 import gzip
 import re
-from contextvars import ContextVar
-from typing import Any
 
 import httpx
 import pytest
 
 from launchbay.console.assets import content
-from launchbay.store.connection import BoundedConnection
 from tests.support.pages import get
 from tests.support.service import Api, accepted, fresh_name
+from tests.support.statements import counted, note_statements
 
 KIB = 1024
 BYTES = {
@@ -96,66 +94,51 @@ async def test_every_page_stays_within_its_bytes_and_elements(api: Api, visitor:
     assert beyond == {}
 
 
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[Any]]:
-    """Collects the statements of the task that set it; other tasks of this process are not in it."""
-    collected: ContextVar[list[Any]] = ContextVar("statements")
-    exchange = BoundedConnection._exchange
-
-    async def collecting(self: Any, statements: Any) -> Any:
-        # Quotas are counted at most once a second.
-        collected.get([]).extend(each for each in statements if b"quota" not in each.text)
-        return await exchange(self, statements)
-
-    monkeypatch.setattr(BoundedConnection, "_exchange", collecting)
-    return collected
-
-
 async def test_the_palette_takes_as_few_statements_with_many_instances_as_with_one(
-    api: Api, visitor: httpx.AsyncClient, statements: ContextVar[list[Any]]
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     application = await api.application("launch: {steps: []}\n")
     name = fresh_name("lighter").replace(" ", "-")
     path = f"/console/organizations/{api.organization}/jump?q={name}"
+    note_statements(monkeypatch)
     counts: list[int] = []
     for number in (1, 8):
         for each in range(number):
             await api.launch(application, instanceName=f"{name}-{number}-{each}")
         await visitor.get(path)
-        found: list[str] = []
-        statements.set(found)
-        answer = await visitor.get(path)
+        with counted() as reads:
+            answer = await visitor.get(path)
         assert answer.text.count('role="option"') >= min(number, 6)
-        counts.append(len(found))
+        counts.append(len(reads.statements))
     assert counts[0] == counts[1] <= 30, counts
 
 
 async def test_the_list_of_schedules_reads_what_is_due_once_as_the_month_does(
-    api: Api, visitor: httpx.AsyncClient, statements: ContextVar[list[Any]]
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = f"/console/organizations/{api.organization}/schedules"
+    note_statements(monkeypatch)
     counts: list[int] = []
     for view in ("", "?view=list"):
         await visitor.get(path + view)
-        found: list[str] = []
-        statements.set(found)
-        assert (await visitor.get(path + view)).status_code == 200
-        counts.append(len(found))
+        with counted() as reads:
+            assert (await visitor.get(path + view)).status_code == 200
+        counts.append(len(reads.statements))
     assert counts[1] <= counts[0], counts
 
 
 async def test_the_overview_takes_as_few_statements_with_many_running_jobs_as_with_one(
-    api: Api, visitor: httpx.AsyncClient, statements: ContextVar[list[Any]]
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     application = await api.application("launch:\n  steps: [{rest: {action: wait, parameters: {delay: 60}}}]\n")
     path = f"/console/organizations/{api.organization}"
+    note_statements(monkeypatch)
     counts: list[int] = []
     for number in (1, 4):
         for _ in range(number):
             await api.launch(application)
         await visitor.get(path)
-        found: list[str] = []
-        statements.set(found)
-        assert (await visitor.get(path)).status_code == 200
-        counts.append(len(found))
+        with counted() as reads:
+            assert (await visitor.get(path)).status_code == 200
+        counts.append(len(reads.statements))
     assert counts[0] == counts[1], counts

@@ -1,6 +1,5 @@
 """What is offered on pages is exactly what the person may do: each form of each page, and each that is not there."""
 
-import asyncio
 import re
 
 import httpx
@@ -8,16 +7,11 @@ import pytest
 
 from launchbay.console.app import ROUTES
 from launchbay.console.request import PageRoute
+from tests.support.page_world import address, one_of_everything
 from tests.support.pages import browser
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
 
-MANIFEST = """\
-launch: {steps: []}
-linger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}
-ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
-fall: {steps: [{fall: {action: serialize, parameters: {input: 1, format: NOTHING}}}]}
-"""
 ROLES = {
     "reader": "- Read: [/*]\n",
     "operator": "".join(
@@ -137,98 +131,6 @@ def api(working_service: Api) -> Api:
     return working_service
 
 
-async def _world(api: Api) -> dict[str, str]:
-    """Make one of everything that a page is about, and return the ids by the names that stand in `_filled`."""
-    within = f"organizations/{api.organization}"
-    application = await api.application(MANIFEST)
-    accepted(await api.put_yaml(f"applications/{application}/manifest", MANIFEST + "extra: {steps: []}\n"))
-    running, busy, failed, asking = [await api.launch(application) for _ in range(4)]
-    for instance in (running, busy, failed, asking):
-        await api.settled(instance)
-    # A generation that it can go back to.
-    accepted(await api.put(f"instances/{running}/configuration", {"manifestVersion": 2}))
-    await api.settled(running)
-    accepted(await api.post(f"instances/{busy}/linger", {}))
-    await api.run(failed, "fall")
-    accepted(await api.post(f"instances/{asking}/ask", {}))
-    async with asyncio.timeout(20):
-        while not (approvals := accepted(await api.get(f"instances/{asking}/approvals"))):
-            await asyncio.sleep(0.05)
-    schedule = accepted(await api.post(f"instances/{running}/fall/schedule", {"interval": 9_000_000}))
-    # The manifest has no commands that stop and start: nothing sleeps, whatever the hour.
-    night = {"windows": [{"sleepAt": "20:00", "wakeAt": "07:00"}]}
-    accepted(await api.put(f"applications/{application}/sleep", night))
-    role = accepted(await api.post(f"{within}/roles", {"name": fresh_name("role"), "permissions": "[]"}))
-    revision = accepted(await api.post(f"applications/{application}/revisions", {"name": "r", "version": 1}))
-    vault = {"name": fresh_name("vault"), "typeId": "builtin:cobalt_secure_store", "parameters": {}}
-    service = accepted(await api.post(f"{within}/services", vault))
-    environment = accepted(await api.post(f"{within}/environments", {"name": fresh_name("environment")}))
-    hook = accepted(await api.post(f"{within}/webhooks", {"url": "https://hooks.example/", "events": ["status"]}))
-    someone = await person(api, "Guest")
-    account = accepted(await api.post(f"{within}/serviceAccounts", {"name": "Robot", "roles": ["Guest"]}))
-    token = accepted(await api.post(f"{within}/accessTokens", {"owner": account["id"]}))
-    git = {"name": fresh_name("source"), "accountId": account["id"], "url": "https://git.example.org/x", "paused": True}
-    source = accepted(await api.post(f"{within}/git-sources", git))
-    planned = "UPDATE git_sources SET planned = %s, is_paused = false WHERE id = %s"
-    async with api.database.transaction() as connection:
-        await connection.execute(planned, ["5f" * 20, source["id"]])
-    lasting = {"act": "run", "workflow": "linger", "ids": [busy]}
-    bulk = accepted(await api.post(f"{within}/bulk", lasting))
-    # Of its own: the other environment becomes the default one of all tests.
-    strict = accepted(await api.post(f"{within}/environments", {"name": fresh_name("strict")}))["id"]
-    accepted(await api.put(f"environments/{strict}/changePolicy", {"approvals": 1, "roleId": None}))
-    launch = {"act": "launch", "applicationId": application, "launch": {"environmentId": strict}}
-    pending = accepted(await api.post(f"{within}/change-sets", launch))
-    ready = accepted(await api.post(f"{within}/change-sets", {"act": "destroy", "ids": [running]}))
-    slow = {"applicationId": application, "version": 2, "ids": [asking], "waves": [1]}
-    rollout = accepted(await api.post(f"{within}/rollouts", slow))
-    nightly = {"name": "Nightly", "cron": "0 2 * * *", "instanceId": running, "workflow": "linger"}
-    recurring = accepted(await api.post(f"{within}/recurring-schedules", nightly))
-    jobs = {each: (await api.document(each))["workflowHistory"][0]["id"] for each in (busy, failed)}
-    return {
-        "organizations": api.organization,
-        "applications": application,
-        "instances": running,
-        "roles": role["id"],
-        "revisions": revision["id"],
-        "services": service["id"],
-        "environments": environment["id"],
-        "approvals": approvals[0]["id"],
-        "{user}": someone.id,
-        "{account}": account["id"],
-        "{token}": token["id"],
-        "{webhook}": hook["id"],
-        "{source}": source["id"],
-        "{schedule}": schedule["id"],
-        "{instance}": running,
-        "{bulk}": bulk["id"],
-        "{change}": ready["id"],
-        "{rollout}": rollout["id"],
-        "{failure}": "00" * 12,
-        "{number}": "1",
-        "{organization}": api.organization,
-        "{recurring}": recurring["id"],
-        "answer": pending["id"],
-        "{version}": "1",
-        "{entry}": accepted(await api.get(f"{within}/audit", sort="-at", limit=1))[0]["id"],
-        "{environment}": environment["id"],
-        "cancel": f"/console/instances/{busy}/jobs/{jobs[busy]}",
-        "resume": f"/console/instances/{failed}/jobs/{jobs[failed]}",
-    }
-
-
-def _filled(page: PageRoute, world: dict[str, str]) -> str:
-    if "{job}" in page.path:
-        kind = page.path.rpartition("/")[2]
-        rest = page.path.partition("{job}")[2].replace("{other}", world["cancel"].rpartition("/")[2])
-        return world.get(kind, world["cancel"]) + rest
-    if page.path.endswith("/answer"):
-        world = {**world, "{change}": world["answer"]}
-    kind = (page.path.split("/") + [""] * 3)[2]
-    path = page.path.replace("{id}", world.get(kind, ""))
-    return re.sub(r"\{\w+\}", lambda found: world[found[0]], path)
-
-
 def _fields(page: PageRoute, world: dict[str, str]) -> dict[str, str]:
     given = {"{fresh}": fresh_name("thing").replace(" ", "-"), **world}
     return {
@@ -239,7 +141,7 @@ def _fields(page: PageRoute, world: dict[str, str]) -> dict[str, str]:
 async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]:
     """Return the actions of all forms on all pages that the person can open."""
     found: set[str] = set()
-    paths = [_filled(page, world) for page in GETS] + [world["resume"]]
+    paths = [address(page, world) for page in GETS] + [world["resume"]]
     paths.append(f"/console/organizations/{world['organizations']}/services?type=builtin:workflow_service")
     paths.append(f"/console/organizations/{world['organizations']}/bulk/new?act=label&id={world['{instance}']}")
     paths.append(f"/console/organizations/{world['organizations']}/changes/{world['answer']}")
@@ -261,7 +163,7 @@ async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]
 @pytest.mark.slow
 @pytest.mark.parametrize("role", list(ROLES))
 async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api, role: str) -> None:
-    world = await _world(api)
+    world = await one_of_everything(api)
     email, password = EMAIL, ADMINISTRATORS
     if ROLES[role]:
         made = {"name": fresh_name(role), "permissions": ROLES[role]}
@@ -276,7 +178,7 @@ async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api
         assert token is not None
         # What takes something away comes last.
         for page in sorted(POSTS, key=lambda each: each.path.endswith(("apply", "delete", "remove", "end", "enabled"))):
-            path = _filled(page, world)
+            path = address(page, world)
             answer = await client.post(path, data={"formToken": token[1], **_fields(page, world)})
             is_taken, is_shown = answer.status_code != 403, path in offered
             if is_taken != is_shown and not (is_taken and page.path in _NO_OCCASION):
@@ -285,7 +187,7 @@ async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api
 
 
 async def test_a_box_that_may_not_be_changed_keeps_what_it_stands_for(api: Api) -> None:
-    world = await _world(api)
+    world = await one_of_everything(api)
     other = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("other")}))
     accepted(await api.put(f"instances/{world['instances']}/environments", {"environments": [other["id"]]}))
     entries = (
@@ -343,14 +245,14 @@ NARROW = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(NARROW))
 async def test_a_page_links_to_nothing_that_its_reader_may_not_open(api: Api, kind: str) -> None:
-    world = await _world(api)
+    world = await one_of_everything(api)
     made = {"name": fresh_name("narrow"), "permissions": NARROW[kind]}
     accepted(await api.post(f"organizations/{api.organization}/roles", made))
     someone = await person(api, made["name"])
     linked: dict[str, set[str]] = {}
     async with browser(api) as client:
         await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
-        shown = [_filled(page, world) for page in GETS]
+        shown = [address(page, world) for page in GETS]
         shown += [world["resume"], world["cancel"], f"/console/organizations/{world['organizations']}/instances?q="]
         for path in shown:
             answer = await client.get(path)

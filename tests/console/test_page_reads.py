@@ -1,0 +1,73 @@
+"""What each page asks of the database: its statements, and the round trips that they take.
+
+`page_reads.txt` has the figures. They are exact, and may only shrink:
+LAUNCHBAY_GOLDEN=write .venv/bin/pytest tests/console/test_page_reads.py writes those that did.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+
+from launchbay.console.app import ROUTES
+from tests.support.page_world import address, one_of_everything
+from tests.support.service import Api
+from tests.support.statements import counted, note_statements
+
+FIGURES = Path(__file__).with_name("page_reads.txt")
+WRITES = os.environ.get("LAUNCHBAY_GOLDEN") == "write"
+# A stream ends when the browser leaves. An explanation and a token's form need a query of their own.
+PAGES = [
+    page
+    for page in ROUTES
+    if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation", "{token}"))
+]
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service with an engine: pages about runs have something to show."""
+    return working_service
+
+
+def _read_figures() -> dict[str, tuple[int, int]]:
+    rows = [line.rsplit(maxsplit=2) for line in FIGURES.read_text().splitlines()[1:]]
+    return {path: (int(statements), int(trips)) for path, statements, trips in rows}
+
+
+def _write_figures(found: dict[str, tuple[int, int]]) -> None:
+    width = max(map(len, found)) + 2
+    lines = [f"{'page':{width}}{'statements':>10}{'round trips':>13}"]
+    lines += [f"{path:{width}}{statements:>10}{trips:>13}" for path, (statements, trips) in found.items()]
+    FIGURES.write_text("\n".join(lines) + "\n")
+
+
+def _is_more(counts: tuple[int, int], before: tuple[int, int] | None) -> bool:
+    return before is not None and any(now > then for now, then in zip(counts, before, strict=True))
+
+
+@pytest.mark.slow
+async def test_each_page_takes_so_many_statements_in_so_many_round_trips(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await one_of_everything(api)
+    note_statements(monkeypatch)
+    found: dict[str, tuple[int, int]] = {}
+    for page in PAGES:
+        path = address(page, world)
+        await visitor.get(path)  # reads the grants, and compiles the manifest
+        with counted() as reads:
+            answer = await visitor.get(path)
+            assert answer.status_code in {200, 303}, path
+            async with asyncio.timeout(10):
+                while api.database.pool.used:  # what a page leaves behind counts, too
+                    await asyncio.sleep(0.01)
+        found[page.path] = reads.counts
+    before = _read_figures()
+    worse = {path: (before[path], counts) for path, counts in found.items() if _is_more(counts, before.get(path))}
+    assert not worse, f"These pages ask for more than before: {worse}"
+    if WRITES:
+        _write_figures(found)
+    assert found == _read_figures(), "Pages ask for less than before, or are new: write the figures."
