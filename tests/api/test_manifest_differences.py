@@ -23,7 +23,9 @@ async def test_two_versions_are_compared_whole(api: Api) -> None:
     assert (found["version"], found["against"], found["isSame"]) == (new, old, False)
     difference = found["difference"]
     assert difference["components"]["changed"] == ["worker"]
-    assert difference["defaults"] == [{"component": "worker", "pin": "input.size", "from": 1, "to": 2}]
+    assert difference["defaults"] == [
+        {"component": "worker", "pin": "input.size", "from": 1, "to": 2, "change": "changed"}
+    ]
     [code] = difference["code"]
     assert [line[0] for line in code["workflows"][0]["steps"][0]["diff"]] == ["-", "+"]
     whole = accepted(await api.get(f"applications/{application}/manifests/difference", version=new, against=0))

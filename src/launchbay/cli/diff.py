@@ -156,7 +156,7 @@ def _show_instances(connection: Connection, one: _Instance, other: _Instance) ->
         show(document, connection.output)
     else:
         for each in document["differences"]:
-            _print([f"{each['path']}: {_value(each['from'])} → {_value(each['to'])}"])
+            _print([f"{each['path']}: {_from_to(each)}"])
         if document["manifest"] is None:
             click.echo("Their manifests can't be compared: they aren't yours to read, or don't compile.", err=True)
         else:
@@ -211,12 +211,14 @@ def _outer_lines(difference: Mapping[str, Any], kinds: Sequence[str] = _OUTER_KI
             yield f"{kind}: {', '.join(shown)}"
     if difference["concurrency"]:
         yield "limits of concurrent jobs"
+    if difference["kind"]:
+        yield "kind of manifest: components or workflows"
 
 
 def _lines(difference: Mapping[str, Any]) -> Iterator[str]:
     yield from _outer_lines(difference, _KINDS)
     for each in difference["defaults"]:
-        yield f"{each['component']}: default of {each['pin']} {_value(each['from'])} → {_value(each['to'])}"
+        yield f"{each['component']}: default of {each['pin']} {_from_to(each)}"
     for each in difference["code"]:
         yield f"{each['path']}: {msgspec.convert(each, CodeChange).sentence}"
         for workflow in each["workflows"]:
@@ -224,8 +226,11 @@ def _lines(difference: Mapping[str, Any]) -> Iterator[str]:
                 yield from (f"    {line}" for line in step["diff"])
 
 
-def _value(value: Any) -> str:
-    return "nothing" if value is None else msgspec.json.encode(value).decode()
+def _from_to(difference: Mapping[str, Any]) -> str:
+    """Return the two values of a difference; null is a value, too."""
+    before = "nothing" if difference["change"] == "added" else msgspec.json.encode(difference["from"]).decode()
+    after = "nothing" if difference["change"] == "removed" else msgspec.json.encode(difference["to"]).decode()
+    return f"{before} → {after}"
 
 
 def _print(lines: Iterator[str] | Sequence[str]) -> None:

@@ -421,12 +421,15 @@ class CodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DefaultChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The default of a configuration pin that isn't the same; null without one."""
+    """The default of a configuration pin that isn't the same. It is `added`, `removed` or `changed`. Without one it
+    is null, which is also a default.
+    """
 
     component: str
     pin: str
     from_: Any = msgspec.field(name="from")
     to: Any
+    change: str = "changed"
 
 
 class NameChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -439,8 +442,9 @@ class NameChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All that two manifests differ in, apart from how they are written. `parameters`, `results`, `commands` and
-    `needs` are those of the application. `defaults` and `code` are about components that both have; values that
-    instances give themselves aren't in a manifest.
+    `needs` are those of the application; a parameter changes also if it need no longer be given. `kind` says that
+    one is a component manifest and the other a workflow manifest. `defaults` and `code` are about components that
+    both have; values that instances give themselves aren't in a manifest.
     """
 
     components: NameChanges
@@ -449,6 +453,7 @@ class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True, rename="came
     commands: NameChanges
     needs: NameChanges
     concurrency: bool
+    kind: bool
     defaults: list[DefaultChange]
     code: list[CodeChange]
 

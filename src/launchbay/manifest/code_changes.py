@@ -3,7 +3,7 @@
 Values of configuration pins aren't code: they depend on the instance (`configuration.py`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, TypeAlias
@@ -17,60 +17,57 @@ from launchbay.model.manifest_difference import DefaultChange, ManifestDifferenc
 _DIFF_LINES = 60  # of a step
 _COMPARED_LINES = 400  # of a step on each side: comparing takes the square of it
 _OF_WORKFLOW = ("parameters", "returns", "timeout", "concurrency")
-# What a component has beside its workflows and the values of its configuration pins, as messages call it.
-_OF_COMPONENT = {
-    "type": "type",
-    "pins": "interfaces",
-    "peers": "bindings",
-    "required": "required",
-    "triggers": "triggers",
-    "schedule": "schedule",
-    "propagate_status": "status",
-    "scaler": "Scaler",
-}
 
 
 def compare_manifests(
     before: CompiledManifest, after: CompiledManifest, texts: tuple[str, str] | None = None
 ) -> ManifestDifference:
-    """Return all that two manifests differ in.
+    """Return all that two manifests differ in: nothing if and only if they are equal.
 
     With their two texts, steps have their source lines.
     """
+    old, new = before.meant(), after.meant()
+    defaults = list(_default_changes(old["defaults"], new["defaults"]))
+    code = code_changes(before, after, texts)
+    changed = {*code, *(each.component for each in defaults)}
+    paths = _name_changes(before.components, after.components, lambda path: path in changed)
 
-    def names(field: str) -> NameChanges:
-        return _name_changes(getattr(before, field), getattr(after, field))
+    def names(part: str) -> NameChanges:
+        return _name_changes(old[part], new[part], lambda name: meaning(old[part][name]) != meaning(new[part][name]))
 
     return ManifestDifference(
-        components=names("components"),
+        components=paths,
         parameters=names("parameters"),
         results=names("results"),
         commands=names("commands"),
         needs=names("needs"),
-        concurrency=_differs(before, after, "concurrency"),
-        defaults=list(_default_changes(before, after)),
-        code=list(code_changes(before, after, texts).values()),
+        concurrency=meaning(old["concurrency"]) != meaning(new["concurrency"]),
+        kind=old["kind"] != new["kind"],
+        defaults=defaults,
+        code=list(code.values()),
     )
 
 
-def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> NameChanges:
+def _name_changes(old: Mapping[str, Any], new: Mapping[str, Any], differs: Callable[[str], bool]) -> NameChanges:
     return NameChanges(
         [name for name in new if name not in old],
         [name for name in old if name not in new],
-        [name for name in new if name in old and meaning(old[name]) != meaning(new[name])],
+        [name for name in new if name in old and differs(name)],
     )
 
 
-def _default_changes(before: CompiledManifest, after: CompiledManifest) -> Iterator[DefaultChange]:
-    for path, pins in after.configuration_pins.items():
-        if path not in before.components:
-            continue
-        former = before.configuration_pins.get(path, {})
+_Defaults: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
+
+
+def _default_changes(before: _Defaults, after: _Defaults) -> Iterator[DefaultChange]:
+    for path in (path for path in after if path in before):
+        former, pins = before[path], after[path]
         for key in dict.fromkeys((*former, *pins)):
-            old, new = (each.get(key) for each in (former, pins))
-            values = [None if each is None or not each.has_default else each.default for each in (old, new)]
-            if meaning(values[0]) != meaning(values[1]):
-                yield DefaultChange(path, key, *(plain_data(each) for each in values))
+            old, new = former.get(key), pins.get(key)
+            if meaning(old) != meaning(new):
+                change = "added" if old is None else "removed" if new is None else "changed"
+                values = [plain_data(each[0]) if each else None for each in (old, new)]
+                yield DefaultChange(path, key, values[0], values[1], change)
 
 
 def code_changes(
@@ -85,9 +82,8 @@ def code_changes(
         old = before.components.get(path)
         if old is None or old is new:
             continue
-        parts = [shown for field, shown in _OF_COMPONENT.items() if _differs(old, new, field)]
-        if _settings(before, path) != _settings(after, path):
-            parts.append("configuration")
+        former, present = old.meant(), new.meant()
+        parts = [part for part in present if part != "workflows" and meaning(former[part]) != meaning(present[part])]
         workflows = list(_workflow_changes(old.workflows, new.workflows, _Lines(*texts) if texts else None))
         if parts or workflows:
             found[path] = CodeChange(path, parts, workflows)
@@ -96,13 +92,6 @@ def code_changes(
 
 def _differs(old: object, new: object, field: str) -> bool:
     return meaning(getattr(old, field)) != meaning(getattr(new, field))
-
-
-def _settings(manifest: CompiledManifest, path: str) -> str:
-    """Return the configuration of a component that isn't the value of a pin."""
-    pins = manifest.configuration_pins.get(path, {})
-    own = manifest.components[path].configuration
-    return meaning({key: value for key, value in own.items() if key not in pins})
 
 
 class _Lines:

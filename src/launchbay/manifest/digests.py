@@ -49,25 +49,18 @@ def read_digests(text: str | None) -> ManifestDigests | None:
 
 
 def digests(manifest: CompiledManifest) -> ManifestDigests:
-    """Return the digests of a manifest."""
-    application = (
-        manifest.is_component_manifest,
-        manifest.parameters,
-        manifest.required_parameters,
-        manifest.results,
-        manifest.commands,
-        manifest.needs,
-        manifest.concurrency,
-    )
+    """Return the digests of a manifest, which differ exactly where `compare_manifests` finds a difference."""
+    meant = manifest.meant()
+    components, defaults = meant.pop("components"), meant.pop("defaults")
     return ManifestDigests(
         DIGEST_FORM,
-        digest(application),
+        digest(meant),
         {
             path: ComponentDigests(
-                digest((replace(component, workflows={}), manifest.configuration_pins.get(path, {}))),
+                digest((replace(component, workflows={}), defaults.get(path, {}))),
                 {name: digest(workflow) for name, workflow in component.workflows.items()},
             )
-            for path, component in manifest.components.items()
+            for path, component in components.items()
         },
     )
 

@@ -14,7 +14,7 @@ from launchbay.manifest.expressions import Template
 from launchbay.manifest.meaning import Meant
 from launchbay.model.findings import Finding
 from launchbay.model.places import ConcurrencyLimit
-from launchbay.model.types import PinType, Type
+from launchbay.model.types import PinKind, PinType, Type
 
 
 class Pin(msgspec.Struct, frozen=True, gc=False):
@@ -119,13 +119,17 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class UrlTarget(Target):
+class UrlTarget(Target, Meant):
     """A URL made of several signals. `component` and `pin` are those of the host.
 
     `parts` are the other signals: some of `protocol`, `port` and `path`.
     """
 
     parts: tuple[tuple[str, Target], ...] = ()
+
+    def meant(self) -> dict[str, Any]:
+        """Return what counts: without parts it still isn't the host alone."""
+        return {"component": self.component, "pin": self.pin, "url": dict(self.parts), "is_url": True}
 
 
 def compose_url(values: Mapping[str, Any]) -> Any:
@@ -189,6 +193,31 @@ class Component(Meant):
     scaler: str | None = None  # path of the composite.Scaler whose template this is
     line: int = 1
 
+    def meant(self) -> dict[str, Any]:
+        """Return what counts, by the names that messages use.
+
+        The values of its pins aren't here: outer ones win (`CompiledManifest.configuration_pins`). `always_configured`
+        follows from the workflows.
+        """
+        settings = {
+            key: value
+            for key, value in self.configuration.items()
+            if (pin := self.pins.get(key)) is None or pin.type.kind is not PinKind.CONFIGURATION
+        }
+        return {
+            "path": self.path,
+            "type": self.type,
+            "interfaces": self.pins,
+            "bindings": self.peers,
+            "required": self.required,
+            "triggers": self.triggers,
+            "schedule": self.schedule,
+            "status": self.propagate_status,
+            "Scaler": self.scaler,
+            "configuration": settings,
+            "workflows": self.workflows,
+        }
+
 
 def required_components(component: Component) -> set[str]:
     """Return the components that must be launched before this one."""
@@ -248,6 +277,33 @@ class CompiledManifest(Meant):
     configuration_pins: Mapping[str, Mapping[str, ConfigurationPin]]  # component path → `interface.pin`
     warnings: tuple[Finding, ...]
     concurrency: tuple[ConcurrencyLimit, ...] = ()  # of all jobs of the application
+
+    def meant(self) -> dict[str, Any]:
+        """Return what counts: what two versions differ in is a difference of these.
+
+        `defaults` are the values that win, each in a list, by component and pin. A parameter is its pin, whether it
+        must be given, and for which targets it wins over parameters that are bound to the same.
+        """
+        required = frozenset(self.required_parameters)
+        wins: dict[str, list[str]] = {}
+        defaults: dict[str, dict[str, list[Any]]] = {}
+        for path, pins in self.configuration_pins.items():
+            defaults[path] = {key: [pin.default] for key, pin in pins.items() if pin.has_default}
+            for key, pin in pins.items():
+                if pin.parameter is not None:
+                    wins.setdefault(pin.parameter, []).append(f"{path}#{key}")
+        return {
+            "components": self.components,
+            "defaults": defaults,
+            "parameters": {
+                name: (pin, name in required, sorted(wins.get(name, ()))) for name, pin in self.parameters.items()
+            },
+            "results": self.results,
+            "commands": self.commands,
+            "needs": self.needs,
+            "concurrency": self.concurrency,
+            "kind": "components" if self.is_component_manifest else "workflows",
+        }
 
 
 # For an application without a manifest.

@@ -5,7 +5,7 @@ Comments, places, quotes and the order of keys mean nothing. The order of steps 
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -14,19 +14,24 @@ import msgspec
 
 from launchbay.manifest.expressions import Template, plain_data
 
-DIGEST_FORM = 1
+DIGEST_FORM = 2
 """Of what is digested. Another one makes the digests that are stored be computed again."""
 
 _DIGEST_CHARS = 32
 # Fields that say where and how something is written. Which of the possible launch orders it is depends on the keys'.
 _WRITTEN = frozenset({"line", "warnings", "order"})
 _EMPTY: tuple[Any, ...] = ({}, (), [], frozenset())
+_GIVEN = frozenset({"default"})  # data of authors, of which nothing, `{}` and `[]` differ
 
 
 class Meant:
     """What is equal if it means the same."""
 
     __slots__ = ()
+
+    def meant(self) -> dict[str, Any]:
+        """Return all that counts, by name. By default, these are the fields."""
+        return _fields(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (type(self) is type(other) and meaning(self) == meaning(other))
@@ -61,10 +66,10 @@ def _plain(value: Any) -> Any:
         plain = value.value
     elif isinstance(value, frozenset | set):
         plain = sorted(map(meaning, value))
-    elif isinstance(value, msgspec.Struct):
-        plain = _fields(value, value.__struct_fields__)
-    elif is_dataclass(value):
-        plain = _fields(value, [field.name for field in fields(value)])
+    elif isinstance(value, Meant):
+        plain = _filled(value.meant())
+    elif isinstance(value, msgspec.Struct) or is_dataclass(value):
+        plain = _filled(_fields(value))
     elif isinstance(value, Mapping):
         plain = {str(key): _plain(child) for key, child in value.items()}
     elif isinstance(value, list | tuple):
@@ -74,6 +79,14 @@ def _plain(value: Any) -> Any:
     return plain
 
 
-def _fields(value: Any, names: Sequence[str]) -> dict[str, Any]:
-    found = {name: getattr(value, name) for name in names if name not in _WRITTEN}
-    return {name: _plain(each) for name, each in found.items() if each is not None and each not in _EMPTY}
+def _fields(value: Any) -> dict[str, Any]:
+    names = value.__struct_fields__ if isinstance(value, msgspec.Struct) else [each.name for each in fields(value)]
+    return {name: getattr(value, name) for name in names if name not in _WRITTEN}
+
+
+def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _plain(each)
+        for name, each in found.items()
+        if name in _GIVEN or (each is not None and each not in _EMPTY)
+    }

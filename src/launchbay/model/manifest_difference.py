@@ -19,19 +19,24 @@ class NameChanges(msgspec.Struct, frozen=True):
 
 
 class DefaultChange(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """The default of a configuration pin that isn't the same; null without one."""
+    """The default of a configuration pin that isn't the same.
+
+    It is `added`, `removed` or `changed`. Without one it is null, which is also a default.
+    """
 
     component: str
     pin: str
     from_: Any
     to: Any
+    change: str = "changed"
 
 
 class ManifestDifference(msgspec.Struct, frozen=True):
     """All that two manifests differ in, apart from how they are written.
 
-    `parameters`, `results`, `commands` and `needs` are those of the application. `defaults` and `code` are about
-    components that both have; values that instances give themselves aren't in a manifest.
+    `parameters`, `results`, `commands` and `needs` are those of the application; a parameter changes also if it need
+    no longer be given. `kind` says that one is a component manifest and the other a workflow manifest. `defaults` and
+    `code` are about components that both have; values that instances give themselves aren't in a manifest.
     """
 
     components: NameChanges
@@ -40,6 +45,7 @@ class ManifestDifference(msgspec.Struct, frozen=True):
     commands: NameChanges
     needs: NameChanges
     concurrency: bool
+    kind: bool
     defaults: list[DefaultChange]
     code: list[CodeChange]
 
@@ -48,7 +54,9 @@ class ManifestDifference(msgspec.Struct, frozen=True):
 
 
 _NONE = NameChanges()
-NO_DIFFERENCE = ManifestDifference(_NONE, _NONE, _NONE, _NONE, _NONE, concurrency=False, defaults=[], code=[])
+NO_DIFFERENCE = ManifestDifference(
+    _NONE, _NONE, _NONE, _NONE, _NONE, concurrency=False, kind=False, defaults=[], code=[]
+)
 
 
 class ComponentChange(msgspec.Struct, frozen=True):
