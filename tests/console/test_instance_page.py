@@ -156,7 +156,9 @@ async def test_a_sleep_window_is_shown_and_the_instance_kept_awake(api: Api, vis
         await connection.execute(sent_to_sleep, [instance])
     assert "Wake up" in (await get(visitor, path)).text
     listed = await get(visitor, f"/console/organizations/{api.organization}/instances?q={instance}")
-    assert "Sleeps" in listed.text
+    assert 'class="st plain stop"' in listed.answer.text
+    assert "Sleeping" in listed.text
+    assert 'class="st pill stop"' in (await get(visitor, path)).answer.text
     assert isinstance(await post(visitor, f"{path}/awake", hours="2"), httpx.Response)
 
 

@@ -18,6 +18,7 @@ RENAMED = {
     "application_ids": "applications",
     "owner_id": "owner",
     "expires_in_ms": "expires_in",
+    "is_degraded": "degraded",
 }
 
 

@@ -32,6 +32,7 @@ ACCEPTED: Rows = {
     ("fleet", "fleet_failed_jobs"),
     ("fleet", "fleet_last_workflow"),
     ("fleet_jobs", "fleet_jobs_unsuccessful"),
+    ("fleet", "fleet_lacking"),
     # A server has few organizations; the index is made in no time.
     ("organizations", "organizations_creator"),
     # The column is new, so the index has no entries yet.

@@ -98,8 +98,8 @@ def _destroyed_are_active(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "STANDARD", "")
 
 
-def _degraded_is_running(former: Any, status: str, *_: Any, **more: Any) -> Any:
-    return former(status, None, **more)
+def _degraded_is_running(former: Any, row: Any) -> Any:
+    return row.status if former(row) == "degraded" else former(row)
 
 
 HOUR = timedelta(hours=1)

@@ -1496,6 +1496,7 @@ class Operations:
         *,
         status: str | None = None,
         last_status: str | None = None,
+        degraded: bool | None = None,
         last_workflow: str | None = None,
         application: str | None = None,
         environment: str | None = None,
@@ -1515,6 +1516,7 @@ class Operations:
 
         `status`: Only instances in one of these statuses.
         `last_status`: Only instances whose last job ended so: Succeeded or Failed.
+        `degraded`: Only instances that run, but whose `health` is Degraded.
         `last_workflow`: Only instances whose last job was one of these workflows.
         `application`: Only instances of applications with these IDs.
         `environment`: Only instances in environments with these IDs.

@@ -1337,6 +1337,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     status: str | None = None
     last_status: str | None = None
+    degraded: bool = False
     last_workflow: str | None = None
     application: str | None = None
     environment: str | None = None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache
 from hashlib import sha256
 from importlib import resources
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from markupsafe import Markup
 from starlette.responses import Response
@@ -126,6 +126,7 @@ _SHOWN: dict[str, tuple[Glyph, str]] = {
     "ignored": (Glyph.WARN, "Failed, ignored"),
     "waiting": (Glyph.WAIT, "Needs approval"),
     "degraded": (Glyph.WARN, "Degraded"),
+    "sleeping": (Glyph.STOPPED, "Sleeping"),
     "destroying": (Glyph.BUSY, "Destroying"),
     "destroyed": (Glyph.GONE, "Destroyed"),
     "pending": (Glyph.QUEUED, "Pending"),
@@ -157,15 +158,35 @@ def run_status(status: str, *, has_started: bool, error: str | None, is_asking: 
     return "cancelled" if status == JobStatus.FAILED and (error or "").startswith(CANCELLED) else status
 
 
-def instance_status(status: str, last_job: str | None, *, is_asking: bool = False) -> str:
+class InstanceState(Protocol):
+    """What decides how an instance is shown.
+
+    `job_status` is that of the job that ended last.
+    """
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def job_status(self) -> str | None: ...
+    @property
+    def is_asking(self) -> bool: ...
+    @property
+    def is_asleep(self) -> bool: ...
+    @property
+    def is_incomplete(self) -> bool: ...
+
+
+def instance_status(row: InstanceState) -> str:
     """Return the status of an instance, for `shown_status`.
 
-    It waits while its running job asks for an approval. One that runs is degraded after a job that failed.
+    It waits while its running job asks for an approval. One that runs is degraded as `health_of` says, or asleep.
     """
-    if is_asking:
+    if row.is_asking:
         return "waiting"
-    health = health_of(InstanceStatus(status), last_job_failed=last_job == JobStatus.FAILED, is_incomplete=False)
-    return "degraded" if health is Health.DEGRADED else status
+    health = health_of(InstanceStatus(row.status), row.job_status, is_incomplete=row.is_incomplete)
+    if health is Health.DEGRADED:
+        return "degraded"
+    return "sleeping" if health is Health.HEALTHY and row.is_asleep else row.status
 
 
 def color_class(kind: str) -> str:

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from launchbay.errors import BadRequest
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.findings import Hints
+from launchbay.model.instance import Health
 from launchbay.model.labels import read_selector
 from launchbay.usecases.fleet import InstanceFilter, JobFilter
 
@@ -210,6 +211,7 @@ def read_instance_query(
     known: dict[str, Mapping[str, Sequence[str]]] = {
         "status": {key: [value] for key, value in INSTANCE_STATUSES.items()},
         "last-run": {key: [value] for key, value in RUN_STATUSES.items()},
+        "health": {"degraded": [Health.DEGRADED]},
         "app": _ids(applications),
         "env": _ids(environments),
         "owner": {**_ids(people), "me": [user_id]},
@@ -223,6 +225,7 @@ def read_instance_query(
         InstanceFilter(
             statuses=_statuses(query, given),
             job_statuses=given.get("last-run") or None,
+            is_degraded="health" in given,
             workflows=given.get("workflow") or None,
             application_ids=given.get("app") or None,
             environment_ids=given.get("env") or None,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus, StepStatus
+from launchbay.model.instance import Health, InstanceStatus, health_of
+from launchbay.model.job import StepStatus
 
 _LAUNCH, _DESTROY, _RECONFIGURE = "launch", "destroy", "reconfigure"  # names of jobs, and the first two of workflows
 
@@ -102,7 +102,7 @@ class ComponentStatus(StrEnum):
     IN_PROGRESS = "InProgress"
     NEEDS_APPROVAL = "NeedsApproval"
     RUNNING = "Running"
-    DEGRADED = "Degraded"  # the instance behind it runs, but its last job failed
+    DEGRADED = "Degraded"  # the instance behind it is degraded
     SLEEPING = "Sleeping"  # a sleep window has stopped the instance
     FAILED = "Failed"  # in the newest job
     INTERRUPTED = "Interrupted"  # in the newest job
@@ -171,11 +171,13 @@ def component_states(
     return _Rules(parts, run, status, is_asleep=is_asleep).states()
 
 
-def status_behind(status: InstanceStatus, last_job: str | None, *, is_asking: bool) -> ComponentStatus:
-    """Return what a submodule does, from the statuses of its instance and last job."""
+def status_behind(
+    status: InstanceStatus, last_job: str | None, *, is_asking: bool, is_incomplete: bool
+) -> ComponentStatus:
+    """Return what a submodule does, from its instance."""
     if is_asking:
         return ComponentStatus.NEEDS_APPROVAL
-    if status is InstanceStatus.RUNNING and last_job == JobStatus.FAILED:
+    if health_of(status, last_job, is_incomplete=is_incomplete) is Health.DEGRADED:
         return ComponentStatus.DEGRADED
     return {
         InstanceStatus.REQUESTED: ComponentStatus.NOT_STARTED,
@@ -292,11 +294,6 @@ class ComponentCounts(NamedTuple):
     interrupted: int = 0
     destroyed: int = 0
     not_started: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all are launched and none has failed."""
-        return self.running + self.sleeping + self.busy + self.waiting == self.total
 
     def summary(self) -> str:
         """Return one phrase such as `6 of 9 components running, 1 failed`."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from launchbay.model.job import JobStatus
+
 
 class InstanceStatus(StrEnum):
     """Status of an instance, as the API shows it (reference §3)."""
@@ -89,15 +91,19 @@ class Health(StrEnum):
     """How an instance is, in a word, for lists."""
 
     HEALTHY = "Healthy"
-    DEGRADED = "Degraded"  # it runs, but its last job failed or a component isn't launched
+    DEGRADED = "Degraded"  # it runs, but its last job failed, a component isn't launched, or a submodule has failed
     FAILED = "Failed"
     BUSY = "Busy"  # a job is under way
     GONE = "Gone"  # it is destroyed
 
 
-def health_of(status: InstanceStatus, *, last_job_failed: bool, is_incomplete: bool) -> Health:
+def health_of(status: InstanceStatus, last_job: str | None, *, is_incomplete: bool) -> Health:
+    """Return how an instance is, from its status and that of the job that ended last.
+
+    `is_incomplete`: a component isn't launched, or a submodule has failed (`launchbay_incomplete` in the database).
+    """
     if status is InstanceStatus.RUNNING:
-        return Health.DEGRADED if last_job_failed or is_incomplete else Health.HEALTHY
+        return Health.DEGRADED if last_job == JobStatus.FAILED or is_incomplete else Health.HEALTHY
     return {InstanceStatus.FAILED: Health.FAILED, InstanceStatus.DESTROYED: Health.GONE}.get(status, Health.BUSY)
 
 

@@ -85,6 +85,9 @@ class OfferedInstance(NamedTuple):
     version: int
     status: str
     job_status: str | None
+    is_asking: bool
+    is_asleep: bool
+    is_incomplete: bool
 
 
 class BoundServiceRow(NamedTuple):

@@ -14,7 +14,8 @@ class FleetRow(NamedTuple):
     `place` and `id` say where it is in the order of the list. `total` is the number of all that fit, if it was asked
     for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
     `parameters` and `environment_view`, which are None without an error. `is_asking` is true while the running job
-    waits for an approval, and `is_asleep` while a sleep window has stopped the instance.
+    waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_incomplete` has
+    components that aren't launched, or submodules that have failed.
     """
 
     total: int | None
@@ -40,6 +41,7 @@ class FleetRow(NamedTuple):
     job_status: str | None
     is_asking: bool
     is_asleep: bool
+    is_incomplete: bool
     job_started_at_ms: int | None
     job_ended_at_ms: int | None
     job_error: str | None
@@ -115,6 +117,7 @@ class GroupRow(NamedTuple):
     environment: str
     status: str
     job_status: str | None
+    is_incomplete: bool
     instances: int
 
 

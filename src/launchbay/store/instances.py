@@ -262,6 +262,8 @@ class RelativeRow(NamedTuple):
     environment_id: str
     job_status: str | None
     is_asking: bool
+    is_asleep: bool
+    is_incomplete: bool
 
 
 list_family = _sql.rows("list_family", RelativeRow)

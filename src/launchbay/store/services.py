@@ -119,6 +119,9 @@ class UserRow(NamedTuple):
     name: str
     status: str
     job_status: str | None
+    is_asking: bool
+    is_asleep: bool
+    is_incomplete: bool
     application_id: str
     application: str
     environment_id: str
@@ -134,6 +137,8 @@ class SharedRow(NamedTuple):
     status: str
     job_status: str | None
     is_asking: bool
+    is_asleep: bool
+    is_incomplete: bool
     application_id: str
     application: str
     environment_id: str

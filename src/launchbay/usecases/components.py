@@ -143,9 +143,9 @@ def _parts(facts: ComponentFactsRow, manifest: CompiledManifest) -> dict[str, Pa
             parts[path] = replace(parts[path], steps=own)
     for path in failed & parts.keys():
         parts[path] = replace(parts[path], has_failed=True)
-    for path, _, _, status, last_job, is_asking in _submodules.decode(facts.submodules):
+    for path, _, _, status, last_job, is_asking, is_incomplete in _submodules.decode(facts.submodules):
         if path in parts:
-            behind = status_behind(InstanceStatus(status), last_job, is_asking=is_asking)
+            behind = status_behind(InstanceStatus(status), last_job, is_asking=is_asking, is_incomplete=is_incomplete)
             parts[path] = replace(parts[path], behind=behind)
     return parts
 
@@ -206,4 +206,4 @@ _names = msgspec.json.Decoder(list[str])
 _scales = msgspec.json.Decoder(dict[str, int])
 _planned = msgspec.json.Decoder(list[tuple[str, str, str, int]])
 _recorded = msgspec.json.Decoder(list[tuple[str, str, int, bool, bool, bool]])
-_submodules = msgspec.json.Decoder(list[tuple[str, str, str, str, str | None, bool]])
+_submodules = msgspec.json.Decoder(list[tuple[str, str, str, str, str | None, bool, bool]])

@@ -562,6 +562,7 @@ async def _bulk_by_name(names: _Names, doing: Doing) -> Bulk:
         select=Select(
             statuses=_listed(wanted.statuses),
             job_statuses=_listed(wanted.job_statuses),
+            degraded=wanted.is_degraded,
             workflows=_listed(wanted.workflows),
             applications=await _optional(wanted.application_ids, names.name, "application"),
             environments=await _optional(wanted.environment_ids, names.name, "environment"),
@@ -614,6 +615,7 @@ async def _bulk_by_id(names: _Names, bulk: Bulk) -> Doing:
     wanted = InstanceFilter(
         statuses=given.statuses,
         job_statuses=given.job_statuses,
+        is_degraded=given.degraded,
         workflows=given.workflows,
         application_ids=await _optional(given.applications, names.number, "application"),
         environment_ids=await _optional(given.environments, names.number, "environment"),

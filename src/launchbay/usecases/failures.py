@@ -28,6 +28,7 @@ from launchbay.usecases.fleet import (
 )
 
 EARLIER = "An earlier launch or change failed."
+INCOMPLETE = "A component isn't launched, or a submodule has failed."
 LOOKED_AT = 2_000  # failed instances, and as many degraded ones
 LOOKED_AT_JOBS = 1_000
 _READ_AT_ONCE = 1_000
@@ -61,7 +62,7 @@ async def list_failures(
     found: list[FleetRow] = []
     filters = (
         replace(narrowed, statuses=[InstanceStatus.FAILED], job_statuses=None),
-        replace(narrowed, statuses=[InstanceStatus.RUNNING], job_statuses=[JobStatus.FAILED]),
+        replace(narrowed, statuses=None, job_statuses=None, is_degraded=True),
     )
     async with ctx.read() as work:
         organization = await work.lookup.organization(organization_id)
@@ -77,8 +78,10 @@ async def list_failures(
                     break
             is_whole = is_whole and after is None
     groups = await computed(
-        sum(len(failure_of(row)) for row in found),
-        partial(group_failures, found, failure_of, failed_at, lambda row: (row.name, row.application, row.environment)),
+        sum(len(failure_message(row)) for row in found),
+        partial(
+            group_failures, found, failure_message, failed_at, lambda row: (row.name, row.application, row.environment)
+        ),
     )
     groups.sort(key=is_degraded)
     return Failures(groups, is_whole)
@@ -158,9 +161,11 @@ def _place(cursor: Cursor) -> tuple[bool, int, str]:
         raise invalid_cursor() from error
 
 
-def failure_of(row: FleetRow) -> str:
-    """Return the message of the failure of an instance."""
-    return (row.job_error if row.job_status == JobStatus.FAILED else None) or EARLIER
+def failure_message(row: FleetRow) -> str:
+    """Return why an instance has failed or is degraded."""
+    if row.job_status == JobStatus.FAILED and row.job_error:
+        return row.job_error
+    return INCOMPLETE if row.is_incomplete else EARLIER
 
 
 def failed_at(row: FleetRow) -> datetime | None:

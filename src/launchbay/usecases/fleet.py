@@ -54,6 +54,7 @@ class InstanceFilter:
     ids: Sequence[str] | None = None
     statuses: Sequence[str] | None = None
     job_statuses: Sequence[str] | None = None
+    is_degraded: bool = False
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
     environment_ids: Sequence[str] | None = None
@@ -81,6 +82,7 @@ class InstanceFilter:
             "ids": _array(self.ids),
             "statuses": _array(self.statuses),
             "job_statuses": _array(self.job_statuses),
+            "degraded": self.is_degraded,
             "workflows": _array(self.workflows),
             "application_ids": _array(self.application_ids),
             "environment_ids": _array(self.environment_ids),

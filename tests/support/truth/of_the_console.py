@@ -40,7 +40,7 @@ def _so_in_list(oracle: Oracle, row: Row) -> dict[str, Any]:
         "name": row["name"],
         "submodule": row["parent_id"] is not None,
         "status": oracle.instance_words(row["id"]),
-        "sleeps": row["id"] in oracle.asleep and not gone,
+        "sleeps": row["id"] in oracle.asleep and oracle.is_degraded(row["id"]),
         "last run": None
         if job is None
         else (job["id"], status[0], oracle.run_title(job), ago(job["finished_at"], oracle.now)),  # type: ignore[index]  # with a job
@@ -65,7 +65,7 @@ async def instances_of_the_console(view: View) -> None:
         ({"q": "status:queued"}, oracle.matching(status="Requested")),
         ({"q": "status:in-progress"}, oracle.matching(status="Executing")),
         ({"q": "status:destroyed"}, oracle.matching(status="Destroyed")),
-        ({"q": "status:running last-run:failed"}, {each for each in oracle.instances if oracle.is_degraded(each)}),
+        ({"q": "health:degraded"}, {each for each in oracle.instances if oracle.is_degraded(each)}),
         ({"q": "env:staging"}, oracle.matching(environment_id=named["staging"])),
         (
             {"q": "app:Tides", "sort": "name"},

@@ -53,6 +53,7 @@ INSTANCE_WORDS = {
     "Destroying": ("busy", "Destroying"),
     "Destroyed": ("gone", "Destroyed"),
     "degraded": ("wait", "Degraded"),
+    "asleep": ("stop", "Sleeping"),
     "asking": ("wait", "Needs approval"),
 }
 RUN_WORDS = {
@@ -179,14 +180,21 @@ class Oracle:
         return None if job is None else str(job["status"])
 
     def is_degraded(self, instance: str) -> bool:
-        return self.instances[instance]["status"] == "Running" and self.last_status(instance) == "Failed"
+        row = self.instances[instance]
+        if row["status"] != "Running":
+            return False
+        lacks = (row["running_count"] or 0) < (row["component_count"] or 0)
+        broken = any(each["parent_id"] == instance and each["status"] == "Failed" for each in self.instances.values())
+        return self.last_status(instance) == "Failed" or lacks or broken
 
     def instance_words(self, instance: str) -> tuple[str, str]:
         """Return the kind and the words of an instance's status."""
         row = self.instances[instance]
         if row["job_id"] in self.asking_jobs:
             return INSTANCE_WORDS["asking"]
-        return INSTANCE_WORDS["degraded" if self.is_degraded(instance) else row["status"]]
+        if self.is_degraded(instance):
+            return INSTANCE_WORDS["degraded"]
+        return INSTANCE_WORDS["asleep" if row["status"] == "Running" and instance in self.asleep else row["status"]]
 
     def run_words(self, job: Row) -> tuple[str, str]:
         """Return the kind and the words of a run's status."""

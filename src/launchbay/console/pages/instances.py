@@ -113,6 +113,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
                     *((shown_status(value)[1], f"status:{key}") for key, value in INSTANCE_STATUSES.items()),
                 ],
             ),
+            Facet("Health", [("Degraded", "health:degraded")]),
             facet_of_names("Environment", "env", environment_names.values(), query),
             facet_of_names("Application", "app", applications.values(), query),
             Facet("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),

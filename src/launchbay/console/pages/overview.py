@@ -1,6 +1,6 @@
 """The start page of an organization: what is broken, waits, runs and expires."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
@@ -13,6 +13,7 @@ from launchbay.console.pages.change_sets import title_of
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyRequests
 from launchbay.ids import is_id
+from launchbay.model import instance
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.environments import EnvironmentRow
@@ -32,7 +33,6 @@ _LOOKED_AT_JOBS = 150
 _SOON = timedelta(days=1)
 _WEEK_H = 7 * 24
 _TIMED_LAUNCHES = 2_000
-_BUSY = {InstanceStatus.REQUESTED, InstanceStatus.EXECUTING, InstanceStatus.DESTROYING}
 _OUTCOMES = {
     JobStatus.SUCCEEDED.value: Glyph.OK,
     JobStatus.FAILED.value: Glyph.FAIL,
@@ -43,7 +43,7 @@ _OUTCOMES = {
 class Health(NamedTuple):
     """How many instances are in which state, without destroyed ones.
 
-    A degraded one runs, and its last job failed.
+    They are as `health_of` says of each.
     """
 
     failed: int = 0
@@ -75,17 +75,12 @@ class EnvironmentHealth(NamedTuple):
 
 def health_of_groups(groups: Iterable[GroupRow]) -> Health:
     """Return the sums of groups of instances."""
-    failed = degraded = busy = well = 0
+    found: Counter[instance.Health] = Counter()
     for group in groups:
-        if group.status == InstanceStatus.FAILED:
-            failed += group.instances
-        elif group.status in _BUSY:
-            busy += group.instances
-        elif group.status == InstanceStatus.RUNNING and group.job_status == JobStatus.FAILED:
-            degraded += group.instances
-        elif group.status == InstanceStatus.RUNNING:
-            well += group.instances
-    return Health(failed, degraded, busy, well)
+        health = instance.health_of(InstanceStatus(group.status), group.job_status, is_incomplete=group.is_incomplete)
+        found[health] += group.instances
+    shown = (instance.Health.FAILED, instance.Health.DEGRADED, instance.Health.BUSY, instance.Health.HEALTHY)
+    return Health(*(found[each] for each in shown))
 
 
 def health_by(field: Literal["application_id", "environment_id"], groups: Iterable[GroupRow]) -> Mapping[str, Health]:

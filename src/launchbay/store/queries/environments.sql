@@ -95,7 +95,14 @@ ON CONFLICT DO NOTHING;
 
 -- name: list_offered_instances
 -- The instances that an environment offers as services, with the status of their last job, oldest first.
-SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status, fleet.job_status
+SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status, fleet.job_status,
+       EXISTS (
+    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
+) AS is_asking, EXISTS (
+    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+) AS is_asleep, EXISTS (
+    SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
+) AS is_incomplete
 FROM instance_offers JOIN instances ON instances.id = instance_offers.instance_id
 LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instance_offers.environment_id = %(environment_id)s

@@ -16,6 +16,9 @@ WITH found AS NOT MATERIALIZED (
            OR status <> 'Executing' OR is_requested = ('Requested' = ANY (%(statuses)s::text[])))
       AND (%(job_statuses)s::text[] IS NULL OR CASE cardinality(%(job_statuses)s::text[])
           WHEN 1 THEN job_status = (%(job_statuses)s::text[])[1] ELSE job_status = ANY (%(job_statuses)s::text[]) END)
+      -- As `health_of` says it (`model/instance.py`).
+      AND (NOT %(degraded)s::boolean OR status = 'Running' AND (
+          job_status = 'Failed' OR instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s)))))
       AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
           WHEN 1 THEN job_name = (%(workflows)s::text[])[1] ELSE job_name = ANY (%(workflows)s::text[]) END)
       AND (%(application_ids)s::text[] IS NULL OR CASE cardinality(%(application_ids)s::text[])
@@ -74,7 +77,9 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = page.instance_id AND is_asleep
-) AS is_asleep,
+) AS is_asleep, EXISTS (
+    SELECT FROM launchbay_incomplete(page.organization_id) AS incomplete (id) WHERE incomplete.id = page.instance_id
+) AS is_incomplete,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
@@ -208,8 +213,8 @@ SELECT before_id FROM fleet_jobs_unlisted;
 SELECT launchbay_list_old_jobs(%(most)s);
 
 -- name: summarize
--- Instances of an organization by application, environment, status and the outcome of the last job. An index alone groups them; those
--- that are requested are read too, and are few.
+-- Instances of an organization by application, environment, status, the outcome of the last job, and whether components are missing. An
+-- index alone groups them; those that are requested or incomplete are read too, and are few.
 WITH visible AS NOT MATERIALIZED (
     SELECT * FROM fleet
     WHERE organization_id = %(organization_id)s
@@ -218,22 +223,29 @@ WITH visible AS NOT MATERIALIZED (
     SELECT application_id, environment_id, job_status, count(*) AS instances FROM visible
     WHERE status = 'Executing' AND is_requested
     GROUP BY application_id, environment_id, job_status
+), incomplete AS (
+    SELECT application_id, environment_id, job_status, count(*) AS instances FROM visible
+    WHERE status = 'Running' AND instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s)))
+    GROUP BY application_id, environment_id, job_status
 ), listed AS (
-    SELECT application_id, environment_id, status, job_status, count(*) AS instances FROM visible
+    SELECT application_id, environment_id, status, job_status, false AS is_incomplete, count(*) AS instances FROM visible
     GROUP BY application_id, environment_id, status, job_status
-    UNION ALL SELECT application_id, environment_id, 'Requested', job_status, instances FROM requested
-    UNION ALL SELECT application_id, environment_id, 'Executing', job_status, -instances FROM requested
+    UNION ALL SELECT application_id, environment_id, 'Requested', job_status, false, instances FROM requested
+    UNION ALL SELECT application_id, environment_id, 'Executing', job_status, false, -instances FROM requested
+    UNION ALL SELECT application_id, environment_id, 'Running', job_status, true, instances FROM incomplete
+    UNION ALL SELECT application_id, environment_id, 'Running', job_status, false, -instances FROM incomplete
 ), groups AS (
-    SELECT application_id, environment_id, status, job_status, sum(instances)::bigint AS instances FROM listed
-    GROUP BY application_id, environment_id, status, job_status
+    SELECT application_id, environment_id, status, job_status, is_incomplete, sum(instances)::bigint AS instances FROM listed
+    GROUP BY application_id, environment_id, status, job_status, is_incomplete
     HAVING sum(instances) > 0
 )
 SELECT groups.application_id, applications.name AS application, groups.environment_id, environments.name AS environment, groups.status,
-       groups.job_status, groups.instances
+       groups.job_status, groups.is_incomplete, groups.instances
 FROM groups
 LEFT JOIN applications ON applications.id = groups.application_id
 LEFT JOIN environments ON environments.id = groups.environment_id
-ORDER BY applications.name, groups.application_id, environments.name, groups.environment_id, groups.status, groups.job_status;
+ORDER BY applications.name, groups.application_id, environments.name, groups.environment_id, groups.status, groups.job_status,
+         groups.is_incomplete;
 
 -- name: count_work
 -- What happens: jobs under way, approvals that wait, instances that end within a day, and failures of the last day.

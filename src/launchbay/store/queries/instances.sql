@@ -239,7 +239,11 @@ WITH RECURSIVE family AS (
 SELECT family.id, family.parent_id, family.name, family.status, family.application_id, applications.name AS application,
        family.environment_id, fleet.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
-) AS is_asking
+) AS is_asking, EXISTS (
+    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+) AS is_asleep, EXISTS (
+    SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
+) AS is_incomplete
 FROM family JOIN instances ON instances.id = family.id JOIN applications ON applications.id = family.application_id
 LEFT JOIN fleet ON fleet.instance_id = family.id
 ORDER BY family.level, family.id LIMIT %(count)s;
@@ -374,7 +378,8 @@ SELECT instances.id, instances.status, instances.application_id, instances.versi
     SELECT coalesce(json_agg(step), '[]') FROM approvals WHERE job_id = job.id AND approvals.status = 'pending'
 )::text AS asking, (
     SELECT coalesce(json_agg(json_build_array(link.component, link.target_id, target.name, target.status, behind.job_status, EXISTS (
-        SELECT FROM approvals WHERE approvals.job_id = target.job_id AND approvals.status = 'pending'))), '[]')
+        SELECT FROM approvals WHERE approvals.job_id = target.job_id AND approvals.status = 'pending'), EXISTS (
+        SELECT FROM launchbay_incomplete(target.organization_id) AS incomplete (id) WHERE incomplete.id = target.id))), '[]')
     FROM instance_links AS link JOIN instances AS target ON target.id = link.target_id
     LEFT JOIN fleet AS behind ON behind.instance_id = target.id
     WHERE link.instance_id = instances.id AND link.kind = 'own'

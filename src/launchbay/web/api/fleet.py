@@ -43,6 +43,7 @@ class FleetFilter(msgspec.Struct, frozen=True):
 
     status: Annotated[str | None, _about("Only instances in one of these statuses.")] = None
     lastStatus: Annotated[str | None, _about("Only instances whose last job ended so: Succeeded or Failed.")] = None
+    degraded: Annotated[bool, _about("Only instances that run, but whose `health` is Degraded.")] = False
     lastWorkflow: Annotated[str | None, _about("Only instances whose last job was one of these workflows.")] = None
     application: Annotated[str | None, _about("Only instances of applications with these IDs.")] = None
     environment: Annotated[str | None, _about("Only instances in environments with these IDs.")] = None
@@ -65,6 +66,7 @@ class FleetFilter(msgspec.Struct, frozen=True):
         return InstanceFilter(
             statuses=text_values("status", self.status, known=list(InstanceStatus)),
             job_statuses=text_values("lastStatus", self.lastStatus, known=[JobStatus.SUCCEEDED, JobStatus.FAILED]),
+            is_degraded=self.degraded,
             workflows=text_values("lastWorkflow", self.lastWorkflow),
             application_ids=id_values("application", self.application),
             environment_ids=id_values("environment", self.environment),
@@ -176,11 +178,7 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         id=row.id,
         name=row.name,
         status=row.status,
-        health=health_of(
-            InstanceStatus(row.status),
-            last_job_failed=row.job_status == JobStatus.FAILED,
-            is_incomplete=counts is not None and not counts.is_complete,
-        ),
+        health=health_of(InstanceStatus(row.status), row.job_status, is_incomplete=row.is_incomplete),
         applicationId=row.application_id,
         applicationName=row.application,
         environmentId=row.environment_id,
