@@ -15,7 +15,7 @@ from launchbay.errors import BadRequest
 from launchbay.manifest.code_changes import code_changes, compare_manifests
 from launchbay.manifest.compiler import check
 from launchbay.manifest.configuration import Change, Configured, configure, difference
-from launchbay.manifest.digests import component_changes, digests, read_digests
+from launchbay.manifest.digests import NoDigests, component_changes, digests, is_of_later_form, read_digests
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.meaning import DIGEST_FORM, digest
 from launchbay.model.manifest_difference import NO_DIFFERENCE, ComponentChange, DefaultChange
@@ -443,8 +443,18 @@ def test_digests_differ_exactly_where_manifests_do(before: str, after: str) -> N
 
 
 def test_stored_digests_of_another_form_are_computed_again() -> None:
-    kept = msgspec.json.encode(digests(compiled(SHOP)))
-    assert read_digests(kept.decode()) == digests(compiled(SHOP))
-    assert read_digests(kept.decode().replace(f'"form":{DIGEST_FORM}', f'"form":{DIGEST_FORM - 1}')) is None
-    assert read_digests("{}") is None
-    assert read_digests(None) is None
+    kept = msgspec.json.encode(digests(compiled(SHOP))).decode()
+    assert read_digests(kept, "any") == digests(compiled(SHOP))
+    for form in (DIGEST_FORM - 1, DIGEST_FORM + 1):
+        other = kept.replace(f'"form":{DIGEST_FORM}', f'"form":{form}')
+        assert read_digests(other, "any") is None
+        assert is_of_later_form(other) == (form > DIGEST_FORM)
+    for text in ("{}", None):
+        assert read_digests(text, "any") is None
+        assert not is_of_later_form(text)
+
+
+def test_only_the_compiler_that_refused_a_version_is_believed() -> None:
+    kept = msgspec.json.encode(NoDigests(DIGEST_FORM, "It has no launch.", "this")).decode()
+    assert read_digests(kept, "this") == NoDigests(DIGEST_FORM, "It has no launch.", "this")
+    assert read_digests(kept, "another") is None

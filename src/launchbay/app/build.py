@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from argon2 import PasswordHasher
 from starlette.types import ASGIApp
 
+from launchbay import __version__
 from launchbay.actions.registry import Registry
 from launchbay.app.machines import machine_providers, sweeper
 from launchbay.app.outgoing import outgoing_client, outgoing_proxy
@@ -48,6 +49,7 @@ from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.fairness.turns import RequestTurns
 from launchbay.limits import KIB, MIB
 from launchbay.manifest.compiler import check, compile_manifest
+from launchbay.manifest.meaning import digest
 from launchbay.manifest.reader import Bounds
 from launchbay.planning.compiled import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
@@ -410,7 +412,8 @@ def _assemble(
         settings.manifest_bound_pins,
     )
     manifests = CompiledManifests(
-        partial(compile_manifest, known_actions=known_actions, known_types=known_types, bounds=bounds)
+        partial(compile_manifest, known_actions=known_actions, known_types=known_types, bounds=bounds),
+        compiler=digest((__version__, sorted(known_actions), sorted(known_types), tuple(bounds))),
     )
     throttle = SignInThrottle(database, secret)
     basic = BasicAuthentication(database, passwords, throttle, clock)

@@ -175,6 +175,12 @@ def _with_times(difference: Mapping[str, Any]) -> Mapping[str, Any]:
 def _show_used(connection: Connection, version: _Version) -> bool:
     call = Operations.list_used_manifests.call(version.application, version=version.version)
     document = answer(connection, call)
+    pending = document["pending"]
+    while pending:  # each answer compares some more
+        document = answer(connection, call)
+        if document["pending"] >= pending:
+            break
+        pending = document["pending"]
     if connection.output != "table":
         show(document, connection.output)
     else:
@@ -189,6 +195,8 @@ def _show_used(connection: Connection, version: _Version) -> bool:
 def _used(item: Mapping[str, Any]) -> str:
     if item["problem"]:
         return f"unknown: {item['problem']}"
+    if item["pending"]:
+        return "unknown: not compared yet"
     parts = [_component(each) for each in item["components"]]
     return "; ".join([*parts, *(["the application's interface"] if item["application"] else [])]) or "nothing changes"
 

@@ -482,8 +482,8 @@ class ComponentChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 class UsedVersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A version that instances have, and what they would get with the other one. `application` says that parameters,
-    results, commands, needs or limits of the application differ. With a `problem`, nobody can say: the version no
-    longer compiles.
+    results, commands, needs, limits or the kind of the application differ. With a `problem`, nobody can say: the
+    version no longer compiles. A `pending` one isn't compared yet: ask again.
     """
 
     version: int
@@ -492,12 +492,16 @@ class UsedVersionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     application: bool
     components: list[ComponentChange]
     problem: str | None
+    pending: bool
 
 
 class UsedVersions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The versions of live instances, the newest first, against `version`."""
+    """The versions of live instances, the newest first, against `version`. `pending` counts those that aren't
+    compared yet. After an upgrade, each answer compares some more.
+    """
 
     version: int
+    pending: int
     used: list[UsedVersionItem]
 
 

@@ -5,6 +5,7 @@ They are stored with each version. So what two versions differ in is known witho
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,7 +24,7 @@ class ComponentDigests(msgspec.Struct, frozen=True):
     workflows: dict[str, str]
 
 
-class ManifestDigests(msgspec.Struct, frozen=True):
+class ManifestDigests(msgspec.Struct, frozen=True, tag_field="kind", tag="digests"):
     """The digests of a manifest.
 
     `application` is that of its parameters, results, commands, needs and limits. Only digests of the same form compare.
@@ -34,18 +35,49 @@ class ManifestDigests(msgspec.Struct, frozen=True):
     components: dict[str, ComponentDigests]
 
 
-_decode = msgspec.json.Decoder(ManifestDigests).decode
+class NoDigests(msgspec.Struct, frozen=True, tag_field="kind", tag="problem"):
+    """Why a version has none: it no longer compiles.
+
+    That is so for one `compiler` only: a later release, or another plug-in, may accept the version.
+    """
+
+    form: int
+    problem: str
+    compiler: str
 
 
-def read_digests(text: str | None) -> ManifestDigests | None:
-    """Return stored digests; None if they are missing or of an earlier form."""
+Digests: TypeAlias = ManifestDigests | NoDigests
+_read = msgspec.json.Decoder(Digests).decode
+
+
+class _Form(msgspec.Struct):
+    form: int
+
+
+_read_form = msgspec.json.Decoder(_Form).decode
+
+
+def read_digests(text: str | None, compiler: str) -> Digests | None:
+    """Return what is stored of a version.
+
+    None: nothing, or it is of another form, or another compiler refused the version.
+    """
     if text is None:
         return None
     try:
-        found = _decode(text)
+        found = _read(text)
     except msgspec.ValidationError:
         return None
-    return found if found.form == DIGEST_FORM else None
+    is_known = found.form == DIGEST_FORM and (isinstance(found, ManifestDigests) or found.compiler == compiler)
+    return found if is_known else None
+
+
+def is_of_later_form(text: str | None) -> bool:
+    """Return whether a server of a later release stored this, which must stay."""
+    try:
+        return text is not None and _read_form(text).form > DIGEST_FORM
+    except msgspec.ValidationError:
+        return False
 
 
 def digests(manifest: CompiledManifest) -> ManifestDigests:

@@ -20,9 +20,19 @@ T = TypeVar("T")
 
 
 class CompiledManifests:
-    """The most recently used compiled manifests of a process."""
+    """The most recently used compiled manifests of a process.
 
-    def __init__(self, compile_manifest: Callable[[bytes], CompiledManifest], capacity: int = CACHED_MANIFESTS) -> None:
+    `compiler` names all that decides whether a text compiles: release, plug-ins and bounds.
+    """
+
+    def __init__(
+        self,
+        compile_manifest: Callable[[bytes], CompiledManifest],
+        capacity: int = CACHED_MANIFESTS,
+        *,
+        compiler: str = "",
+    ) -> None:
+        self.compiler = compiler
         self._compile = compile_manifest
         self._capacity = capacity
         self._by_version: OrderedDict[tuple[str, int], CompiledManifest] = OrderedDict()

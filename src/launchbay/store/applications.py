@@ -73,10 +73,11 @@ class VersionRow(NamedTuple):
 
 
 class DigestsRow(NamedTuple):
-    """The digests of a manifest version, as JSON (`manifest/digests.py`)."""
+    """The digests of a manifest version, as JSON (`manifest/digests.py`), and how long its text is."""
 
     version: int
     digests: str | None
+    bytes: int
 
 
 get_manifest = _sql.value("get_manifest", str)

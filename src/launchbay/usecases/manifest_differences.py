@@ -1,6 +1,6 @@
 """What two versions, or a version and a text, differ in.
 
-Who would change is read from the digests that versions keep, without compiling them.
+Who would change is read from the digests that versions keep. Only a version without them is compiled.
 """
 
 import asyncio
@@ -8,14 +8,24 @@ from dataclasses import dataclass
 
 import msgspec
 
+from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.errors import InvalidManifest, NotAllowed
 from launchbay.manifest.code_changes import compare_manifests
-from launchbay.manifest.digests import ManifestDigests, component_changes, digests, read_digests
+from launchbay.manifest.digests import (
+    Digests,
+    ManifestDigests,
+    NoDigests,
+    component_changes,
+    digests,
+    is_of_later_form,
+    read_digests,
+)
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
+from launchbay.manifest.meaning import DIGEST_FORM
 from launchbay.model.manifest_difference import NO_DIFFERENCE, ComponentChange, ManifestDifference
 from launchbay.store import applications as store
-from launchbay.store.applications import Application
+from launchbay.store.applications import Application, DigestsRow
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.fleet import count_by_version
 from launchbay.usecases.history import State
@@ -26,15 +36,22 @@ from launchbay.usecases.manifests import check_manifest, known_version, manifest
 class UsedVersion:
     """A version that instances have, and what another one would change of it.
 
-    `is_application_changed` says that parameters, results, commands, needs or limits of the application differ. With a
-    `problem`, nobody can say: the version no longer compiles.
+    `is_application_changed` says that parameters, results, commands, needs, limits or the kind of the application
+    differ. With a `problem`, nobody can say: the version no longer compiles. If `is_pending`, this isn't known yet.
     """
 
     version: int
     instances: int
-    components: list[ComponentChange]
-    is_application_changed: bool
+    changed_components: list[ComponentChange]
+    is_application_changed: bool = False
     problem: str | None = None
+    is_pending: bool = False
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the other one certainly changes nothing."""
+        is_known = self.problem is None and not self.is_pending
+        return is_known and not self.changed_components and not self.is_application_changed
 
 
 async def compare_versions(
@@ -104,8 +121,10 @@ async def _compared(before: _Known, after: _Known) -> ManifestDifference:
 async def list_used_versions(ctx: Context, application_id: str, version: int | None) -> tuple[int, list[UsedVersion]]:
     """Return a version and those of live instances against it, the newest first.
 
-    The default is the newest one. Instances that the caller may not read don't count. Raises BadRequest for an unknown
-    version, and InvalidManifest for one that no longer compiles.
+    The default is the newest one. Instances that the caller may not read don't count. Digests that are missing are
+    computed and kept, only so many in one call (`limits.USED_VERSIONS_COMPILED`): those of the other versions are
+    pending, and come with the next calls. Raises BadRequest for an unknown version, and InvalidManifest for one that no
+    longer compiles.
     """
     counts = await count_by_version(ctx, application_id)
     async with ctx.read() as work:
@@ -113,20 +132,31 @@ async def list_used_versions(ctx: Context, application_id: str, version: int | N
         version = known_version(application, version)
         wanted = sorted({version, *counts})
         rows = await store.list_digests(work.connection, application_id=application.id, versions=wanted)
-    found: dict[int, ManifestDigests | InvalidManifest] = {}
+    found: dict[int, Digests] = {}
+    missing: list[DigestsRow] = []
     for row in rows:
-        kept = read_digests(row.digests)
-        found[row.version] = await _computed(ctx, application.id, row.version) if kept is None else kept
+        kept = read_digests(row.digests, ctx.app.manifests.compiler)
+        if kept is None or (row.version == version and isinstance(kept, NoDigests)):  # it is to be raised
+            missing.append(row)
+        else:
+            found[row.version] = kept
+    missing.sort(key=lambda row: row.version != version)
+    left_bytes = limits.USED_VERSIONS_COMPILED_BYTES
+    for row in missing[: limits.USED_VERSIONS_COMPILED]:
+        if left_bytes > 0:  # so at least one
+            found[row.version] = await _computed(ctx, application.id, row, is_wanted=row.version == version)
+        left_bytes -= row.bytes
     new = found[version]
-    if isinstance(new, InvalidManifest):
-        raise new
-    used = sorted(counts.keys() & found, reverse=True)
-    return version, [_used(each, counts[each], found[each], new) for each in used]
+    assert isinstance(new, ManifestDigests), "it was compiled, or this has raised"
+    used = [row.version for row in rows if row.version in counts]
+    return version, [_used(each, counts[each], found.get(each), new) for each in used]
 
 
-def _used(version: int, instances: int, old: ManifestDigests | InvalidManifest, new: ManifestDigests) -> UsedVersion:
-    if isinstance(old, InvalidManifest):
-        return UsedVersion(version, instances, [], is_application_changed=False, problem=old.messages[0])
+def _used(version: int, instances: int, old: Digests | None, new: ManifestDigests) -> UsedVersion:
+    if old is None:
+        return UsedVersion(version, instances, [], is_pending=True)
+    if isinstance(old, NoDigests):
+        return UsedVersion(version, instances, [], problem=old.problem)
     return UsedVersion(
         version,
         instances,
@@ -135,19 +165,27 @@ def _used(version: int, instances: int, old: ManifestDigests | InvalidManifest, 
     )
 
 
-async def _computed(ctx: Context, application_id: str, version: int) -> ManifestDigests | InvalidManifest:
-    """Compute the digests of a version that lacks them, and keep them."""
-    async with ctx.read() as work:
-        try:
-            compiled = await work.manifest(application_id, version)
-        except InvalidManifest as error:
-            return error
-    found = await asyncio.to_thread(digests, compiled)
-    async with ctx.app.database.transaction() as connection:
-        await store.set_digests(
-            connection,
-            application_id=application_id,
-            version=version,
-            digests=msgspec.json.encode(found).decode(),
-        )
+async def _computed(ctx: Context, application_id: str, row: DigestsRow, *, is_wanted: bool) -> Digests:
+    """Compute the digests of a version that lacks them, or learn that it has none, and keep that.
+
+    Raises InvalidManifest if the version `is_wanted`.
+    """
+    found: Digests
+    try:
+        async with ctx.read() as work:
+            compiled = await work.manifest(application_id, row.version)
+        found = await asyncio.to_thread(digests, compiled)
+    except InvalidManifest as error:
+        if is_wanted:
+            raise
+        found = NoDigests(DIGEST_FORM, error.messages[0], ctx.app.manifests.compiler)
+    if not is_of_later_form(row.digests):
+        async with ctx.app.database.transaction() as connection:
+            await store.set_digests(
+                connection,
+                application_id=application_id,
+                version=row.version,
+                digests=msgspec.json.encode(found).decode(),
+                former=row.digests,
+            )
     return found

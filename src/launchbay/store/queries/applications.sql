@@ -66,12 +66,15 @@ INSERT INTO manifests (application_id, version, content, author_id, message, dig
 VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s, %(message)s, %(digests)s);
 
 -- name: list_digests
--- Of these versions; null where they weren't computed yet.
-SELECT version, digests FROM manifests
-WHERE application_id = %(application_id)s AND version = ANY (%(versions)s::integer[]);
+-- Of these versions, the newest first; null where they weren't computed yet.
+SELECT version, digests, octet_length(content) AS bytes FROM manifests
+WHERE application_id = %(application_id)s AND version = ANY (%(versions)s::integer[])
+ORDER BY version DESC;
 
 -- name: set_digests
-UPDATE manifests SET digests = %(digests)s WHERE application_id = %(application_id)s AND version = %(version)s;
+-- Unless somebody stored others meanwhile.
+UPDATE manifests SET digests = %(digests)s
+WHERE application_id = %(application_id)s AND version = %(version)s AND digests IS NOT DISTINCT FROM %(former)s::text;
 
 -- name: manifest_exists
 SELECT true FROM manifests WHERE application_id = %(application_id)s AND version = %(version)s;

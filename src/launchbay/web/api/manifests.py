@@ -196,22 +196,27 @@ class VersionDifference(msgspec.Struct):
 class UsedVersionItem(msgspec.Struct, kw_only=True):
     """A version that instances have, and what they would get with the other one.
 
-    `application` says that parameters, results, commands, needs or limits of the application differ. With a `problem`,
-    nobody can say: the version no longer compiles.
+    `application` says that parameters, results, commands, needs, limits or the kind of the application differ. With a
+    `problem`, nobody can say: the version no longer compiles. A `pending` one isn't compared yet: ask again.
     """
 
     version: int
     instances: Annotated[int, msgspec.Meta(description="How many live instances have it that you may read.")]
-    isSame: bool
+    isSame: Annotated[bool, msgspec.Meta(description="Whether the other one certainly changes nothing.")]
     application: bool
     components: list[ComponentChange]
     problem: str | None
+    pending: bool
 
 
 class UsedVersions(msgspec.Struct):
-    """The versions of live instances, the newest first, against `version`."""
+    """The versions of live instances, the newest first, against `version`.
+
+    `pending` counts those that aren't compared yet. After an upgrade, each answer compares some more.
+    """
 
     version: int
+    pending: int
     used: list[UsedVersionItem]
 
 
@@ -261,14 +266,16 @@ async def list_used_manifests(request: Request[None, VersionQuery]) -> UsedVersi
     )
     return UsedVersions(
         version,
+        sum(each.is_pending for each in used),
         [
             UsedVersionItem(
                 version=each.version,
                 instances=each.instances,
-                isSame=not (each.components or each.is_application_changed or each.problem),
+                isSame=each.is_same,
                 application=each.is_application_changed,
-                components=each.components,
+                components=each.changed_components,
                 problem=each.problem,
+                pending=each.is_pending,
             )
             for each in used
         ],
