@@ -22,9 +22,9 @@ _OF_WORKFLOW = ("parameters", "returns", "timeout", "concurrency")
 def compare_manifests(
     before: CompiledManifest, after: CompiledManifest, texts: tuple[str, str] | None = None
 ) -> ManifestDifference:
-    """Return all that two manifests differ in: nothing if and only if they are equal.
+    """Return all that two manifests differ in.
 
-    With their two texts, steps have their source lines.
+    That is nothing if and only if they are equal. With their two texts, steps have their source lines.
     """
     old, new = before.meant(), after.meant()
     defaults = list(_default_changes(old["defaults"], new["defaults"]))

@@ -81,7 +81,10 @@ def is_of_later_form(text: str | None) -> bool:
 
 
 def digests(manifest: CompiledManifest) -> ManifestDigests:
-    """Return the digests of a manifest, which differ exactly where `compare_manifests` finds a difference."""
+    """Return the digests of a manifest.
+
+    They differ exactly where `compare_manifests` finds a difference.
+    """
     meant = manifest.meant()
     components, defaults = meant.pop("components"), meant.pop("defaults")
     return ManifestDigests(

@@ -166,9 +166,9 @@ def _used(version: int, instances: int, old: Digests | None, new: ManifestDigest
 
 
 async def _computed(ctx: Context, application_id: str, row: DigestsRow, *, is_wanted: bool) -> Digests:
-    """Compute the digests of a version that lacks them, or learn that it has none, and keep that.
+    """Compute the digests of a version that lacks them, and keep them.
 
-    Raises InvalidManifest if the version `is_wanted`.
+    If it no longer compiles, that is kept. Raises InvalidManifest if the version `is_wanted`.
     """
     found: Digests
     try:
