@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from launchbay.web.openapi import document
 
 Schema = Mapping[str, Any]

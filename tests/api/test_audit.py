@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.usecases.organizations import Change, list_changes
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.changes import (
     CHANGES_NOTHING,
     MANIFEST,

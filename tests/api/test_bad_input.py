@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from launchbay import limits
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from launchbay.web.requests import FormBody, JsonBody
 from launchbay.web.routing import Endpoint
 from tests.support.manifests import TYPED, WORKFLOWS

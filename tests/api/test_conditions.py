@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.limits import ANSWER_KEPT_BYTES
 from launchbay.store import lookups
 from launchbay.usecases.instances import InstanceView
 from launchbay.web.api import instances
 from launchbay.web.conditions import Conditions, has_tag
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.changes import CHANGES_NOTHING, MANIFEST, SCENARIOS, Call, Stage
 from tests.support.databases import Databases, Watch
 from tests.support.network import answer, loopback_server

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.ids import is_id, new_id
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.service import ANSWERS, UNKNOWN, YAML, Api, Ids
 

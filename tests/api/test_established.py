@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.routing import is_id_parameter
 from tests.support.manifests import EXTENDED, HOURLY

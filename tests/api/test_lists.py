@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.client import AsyncClient, Basic
 from launchbay.ids import is_id, new_id
 from launchbay.limits import PAGE_ROWS, PAGE_ROWS_MAX
-from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.responses import LIST_HEADER
 from launchbay.web.routing import Endpoint

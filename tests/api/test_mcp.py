@@ -18,12 +18,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from starlette.types import Receive, Scope, Send
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.client import Operations
 from launchbay.client.core import Call, Core
 from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, rendered
 from launchbay.mcp.server import InProcess
 from launchbay.mcp.tools import TOOLS, Refused
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.applications import Ledger
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server

@@ -9,9 +9,9 @@ from typing import Any, get_args, get_origin
 import httpx
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.ids import new_id
 from launchbay.store import users
-from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.routing import Endpoint
 from tests.support.clock import HandClock
 from tests.support.databases import Databases

@@ -10,9 +10,7 @@ import httpx
 import pytest
 
 from launchbay import limits
-from launchbay.console.app import ROUTES
-from launchbay.console.pages.documentation import routes as documentation_routes
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS, PAGES
 from tests.support.documentation import DOCS
 from tests.support.pages import browser
 from tests.support.service import Api
@@ -93,7 +91,7 @@ WORST: dict[str, Worst] = {
 
 def test_everything_that_answers_without_authentication_has_an_entry_on_the_page() -> None:
     endpoints = {f"{each.method} {each.path}" for each in ENDPOINTS if each.public}
-    pages = {f"{each.method} {each.path}" for each in (*ROUTES, *documentation_routes) if each.public}
+    pages = {f"{each.method} {each.path}" for each in PAGES if each.public}
     assert rows().keys() == endpoints | pages | {"GET /", "GET /console/assets/{name}", "any other path"}
     assert rows().keys() == WORST.keys()
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from launchbay.web.responses import HTML
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.pages import browser, send

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from launchbay.console.app import ROUTES
+from launchbay.app.features import PAGES
 from tests.support.browser import AXE, RUN_AXE, WALK_S, Site, opened
 from tests.support.showcase import NO_PAGES, World, made
 
@@ -35,7 +35,7 @@ def world(site: Site) -> World:
 
 def test_no_page_is_missing_from_these_tests(world: World) -> None:
     shown = {path.partition("?")[0] for path in world.paths.values()}
-    patterns = {page.path: re.sub(r"\{\w+\}", "[^/]+", page.path) for page in ROUTES if page.method == "GET"}
+    patterns = {page.path: re.sub(r"\{\w+\}", "[^/]+", page.path) for page in PAGES if page.method == "GET"}
     missing = {path for path, pattern in patterns.items() if not any(re.fullmatch(pattern, each) for each in shown)}
     assert missing <= NO_PAGES, missing - NO_PAGES
 

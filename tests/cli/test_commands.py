@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.cli.commands import ADDED
 from launchbay.cli.main import SECTIONS, main
 from launchbay.cli.names import LISTED, LISTING
@@ -15,7 +16,6 @@ from launchbay.cli.verbs import noun_and_verb, nouns
 from launchbay.client.core import Call, OperationSpec
 from launchbay.client.operation import operation
 from launchbay.ids import is_id
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.documentation import DOCS, blocks
 from tests.support.shell import Shell
 

@@ -6,9 +6,9 @@ from generators.client_operations import Operation as Described
 from generators.client_operations import operations
 from generators.output import outputs
 from generators.words import ROOT, described
+from launchbay.app.features import ENDPOINTS
 from launchbay.client import Operations
 from launchbay.client.operation import EventOperation, ListOperation, Operation
-from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.routing import Endpoint
 
 DOCUMENT = described()

@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.app import ROUTES
+from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
 from launchbay.fairness.turns import ALONE, TURN_S
 from launchbay.store.connection import BoundedConnection
@@ -16,7 +16,7 @@ from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted,
 from tests.support.service import PASSWORD as ADMINISTRATORS
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-OWN = [page for page in ROUTES if not page.public]
+OWN = [page for page in PAGES if not page.public]
 # Pages about the caller alone: there is nothing in them that could belong to somebody else.
 _PERSONAL = {
     "/console/archives",

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from markupsafe import escape
 
-from launchbay.console.app import ROUTES
+from launchbay.app.features import PAGES
 from tests.support.pages import get
 from tests.support.service import Api, accepted, fresh_name
 
@@ -246,7 +246,7 @@ OTHER_FORMS = {
 
 
 def test_every_form_of_the_console_is_known_to_these_tests() -> None:
-    for route in ROUTES:
+    for route in PAGES:
         reasons = [reason for reason, pattern in OTHER_FORMS.items() if re.search(pattern, route.path)]
         assert route.method == "GET" or route.path in FORMS or reasons, route.path
 

@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from launchbay import documentation
+from launchbay.app.features import ENDPOINTS
 from launchbay.console.assets import NAMES, content
 from launchbay.console.pages.documentation import _stored, rendered
 from launchbay.documentation import pages, search
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.pages import browser
 from tests.support.service import Api
 

@@ -5,7 +5,7 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.app import ROUTES
+from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
 from tests.support.page_world import address, one_of_everything
 from tests.support.pages import browser
@@ -117,10 +117,10 @@ _NO_OCCASION = {
     "/console/organizations/{id}/webhooks/{webhook}/retry",
     "/console/organizations/{id}/users/{user}/unblock",
 }
-POSTS = [page for page in ROUTES if page.method == "POST" and not _PERSONAL.match(page.path)]
+POSTS = [page for page in PAGES if page.method == "POST" and not _PERSONAL.match(page.path)]
 GETS = [
     page
-    for page in ROUTES
+    for page in PAGES
     if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation", "jump", "{token}"))
 ]
 

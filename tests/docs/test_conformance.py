@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from tests.support.documentation import DOCS, ROOT, functions_of
 
 PAGE = DOCS / "contribute" / "conformance.md"

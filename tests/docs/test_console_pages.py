@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from generators.console_gallery import FOLDER, GALLERY, Shown, file_name
-from launchbay.console.app import ROUTES
+from launchbay.app.features import PAGES
 from tests.support.documentation import DOCS
 from tests.support.showcase import NO_PAGES
 
@@ -15,7 +15,7 @@ _MOST_BYTES = 40_000 * len(GALLERY)
 
 
 def test_every_page_of_the_console_is_in_the_gallery() -> None:
-    pages = {page.path for page in ROUTES if page.method == "GET"} - NO_PAGES
+    pages = {page.path for page in PAGES if page.method == "GET"} - NO_PAGES
     assert {shown.path for shown in GALLERY} == pages | _OUTSIDE
 
 

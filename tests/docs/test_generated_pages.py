@@ -11,11 +11,11 @@ from generators.limits_page import limit_value
 from generators.pages import pages
 from generators.words import ROOT, described
 from launchbay import limits
+from launchbay.app.features import ENDPOINTS
 from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.main import SECTIONS
 from launchbay.cli.output import MEANINGS, ExitCode
 from launchbay.cli.verbs import nouns
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.documentation import DOCS
 
 REFERENCE = DOCS / "reference"

@@ -19,12 +19,11 @@ import pytest
 from prometheus_client import Counter, Gauge, Histogram
 
 import launchbay
+from launchbay.app.features import ENDPOINTS, PAGES
 from launchbay.auth.permissions import Permission
 from launchbay.cli.main import main
-from launchbay.console.app import ROUTES
 from launchbay.settings import Settings
 from launchbay.telemetry import metrics
-from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.problems import STATUSES
 
@@ -68,7 +67,7 @@ def _contexts(context: click.Context) -> Iterator[click.Context]:
 
 def console_pages() -> str:
     """Return method and path of each page and of what its forms are sent to."""
-    return "\n".join(f"{page.method} {page.path}" for page in ROUTES)
+    return "\n".join(f"{page.method} {page.path}" for page in PAGES)
 
 
 def metric_names() -> str:

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.auth.permissions import Permission
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.changes import MANIFEST
 from tests.support.matrix import ROWS
 from tests.support.service import Caller, accepted

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.auth import gate
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support import matrix as golden
 from tests.support.databases import Watch
 from tests.support.matrix import (

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from launchbay.console.app import ROUTES as PAGES
+from launchbay.app.features import PAGES
 from tests.support.matrix import NEED_A_PROVIDER, NEED_A_TOKEN_OF_THEIR_OWN, ROWS, columns_of
 from tests.support.service import PERSON_PASSWORD, Person, accepted, person, refused
 from tests.support.worlds import ADMINISTRATOR, World

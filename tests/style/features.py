@@ -233,30 +233,12 @@ LENT: dict[str, dict[str, str]] = {
 }
 # What is not done yet: "module -> feature", "file:statement -> feature", or a registration.
 OPEN = """
-app/build.py -> bulk
-app/build.py -> change_sets
-app/build.py -> concurrency_limits
-app/build.py -> generations
-app/build.py -> git_sources
-app/build.py -> lifetimes
-app/build.py -> recurring
-app/build.py -> rollouts
-app/build.py -> sleep_windows
-app/build.py -> webhooks
 auth/lookup.py -> bulk
 auth/lookup.py -> change_sets
 auth/lookup.py -> git_sources
 auth/lookup.py -> recurring
 auth/lookup.py -> rollouts
 cli/diff.py -> directories
-console/app.py -> bulk
-console/app.py -> change_sets
-console/app.py -> documentation
-console/app.py -> generations
-console/app.py -> git_sources
-console/app.py -> recurring
-console/app.py -> rollouts
-console/app.py -> webhooks
 console/instance_view.py -> generations
 console/pages/applications.py -> concurrency_limits
 console/pages/applications.py -> generations
@@ -379,33 +361,6 @@ usecases/workflows.py -> lifetimes
 web/api/change_sets.py -> directories
 web/api/failures.py -> bulk
 web/api/instances.py -> history
-web/endpoints.py -> bulk
-web/endpoints.py -> change_sets
-web/endpoints.py -> concurrency_limits
-web/endpoints.py -> directories
-web/endpoints.py -> generations
-web/endpoints.py -> git_sources
-web/endpoints.py -> history
-web/endpoints.py -> impact
-web/endpoints.py -> lifetimes
-web/endpoints.py -> recurring
-web/endpoints.py -> rollouts
-web/endpoints.py -> sleep_windows
-web/endpoints.py -> webhooks
-bulk has no package yet
-change_sets has no package yet
-concurrency_limits has no package yet
-directories has no package yet
-documentation has no package yet
-generations has no package yet
-git_sources has no package yet
-history has no package yet
-impact has no package yet
-lifetimes has no package yet
-recurring has no package yet
-rollouts has no package yet
-sleep_windows has no package yet
-webhooks has no package yet
 """
 
 

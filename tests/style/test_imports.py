@@ -114,9 +114,11 @@ def climbs(modules: Mapping[str, ast.Module]) -> Iterator[str]:
 
 
 def small_modules(modules: Mapping[str, ast.Module], lines: Mapping[str, int]) -> Iterator[str]:
-    """Yield short modules that only one other module imports: they belong there."""
+    """Yield short modules that only one other module imports: they belong there. Registrations are to be short."""
     users = Counter(needed for name in modules for needed in imported_modules(name, modules) - {name})
-    return (name for name in modules if lines[name] < SMALL_LINES and users[name] == 1)
+    return (
+        name for name in modules if lines[name] < SMALL_LINES and users[name] == 1 and not name.endswith(".feature")
+    )
 
 
 def texts(tree: ast.Module) -> Iterator[str]:

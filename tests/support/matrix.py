@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from launchbay import limits
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from launchbay.web.routing import Endpoint, is_id_parameter
 from tests.support.changes import SCENARIOS, Stage
 from tests.support.databases import Watch

@@ -176,6 +176,8 @@ NO_PAGES = {
     *(f"/console/organizations/{{id}}/{each}/export" for each in ("instances", "runs", "audit")),
     # One is for a link that only its reader has, the other for a sign-in that isn't complete.
     *("/console/invitations/{token}", "/console/newPassword"),
+    # The documentation shows the same to everybody, and nothing that is stored.
+    *("/docs", "/docs/search", "/docs/{path:path}", "/docs/api/{operation}", "/docs/codes/{name}"),
 }
 
 

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from launchbay.console.app import ROUTES
+from launchbay.app.features import ENDPOINTS, PAGES
 from launchbay.mcp.tools import TOOLS
-from launchbay.web.endpoints import ENDPOINTS
 from tests.support.databases import Databases
 from tests.support.showcase import NO_PAGES
 from tests.support.truth.all import COMPARISONS, View, differences
@@ -107,7 +106,7 @@ _TOOLS_THAT_ACT = {
 
 
 def test_each_page_is_compared_or_shows_nothing_of_the_population() -> None:
-    pages = {route.path for route in ROUTES if route.method == "GET"} - NO_PAGES
+    pages = {route.path for route in PAGES if route.method == "GET"} - NO_PAGES
     compared = {page for each in COMPARISONS.values() for page in each.pages}
     others = {page for page in pages if page.startswith(_ABOUT_OTHERS)} | _FORMS
     assert sorted(pages - compared - others) == []

@@ -5,7 +5,7 @@ import secrets
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.ids import new_id
 from launchbay.store.database import Database
-from launchbay.usecases.sealing import open_source_url, open_webhook_url, seal_addresses
+from launchbay.usecases.sealing import open_source_url, open_webhook_url, seal_sources, seal_webhook_urls
 
 URL = "https://hooks.example/services/T0/canary?token=canary"
 
@@ -25,9 +25,11 @@ async def test_an_address_in_the_clear_is_sealed_once_and_only_its_shown_form_st
                 "VALUES (%s, %s, %s, 1, %s)",
                 [application, organization, application, url],
             )
-    await seal_addresses(database, key)
+    await seal_sources(database, key)
+    await seal_webhook_urls(database, key)
     once = await kept(database)
-    await seal_addresses(database, key)
+    await seal_sources(database, key)
+    await seal_webhook_urls(database, key)
     assert await kept(database) == once
     assert {place: shown for place, shown, _ in once} == {
         webhook: "https://hooks.example/…",

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from launchbay.web.endpoints import ENDPOINTS
+from launchbay.app.features import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.requests import JsonBody
 from launchbay.web.routing import Endpoint

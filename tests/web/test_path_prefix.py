@@ -8,10 +8,10 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from launchbay.console.app import ROUTES, is_of_console
+from launchbay.app.features import ENDPOINTS, PAGES
+from launchbay.console.app import served_by_console
 from launchbay.errors import CannotStart
 from launchbay.settings import OWN_SEGMENTS, Settings
-from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.path_prefix import PathPrefix, add_to_html
 
 PREFIX = "/tools/bay"
@@ -176,10 +176,10 @@ async def test_pages_that_a_browser_comes_from_lose_the_path() -> None:
 
 
 def test_no_path_begins_like_one_of_the_servers_own() -> None:
-    own = {path.split("/")[1] for path in (*(each.path for each in ENDPOINTS), *(page.path for page in ROUTES))}
+    own = {path.split("/")[1] for path in (*(each.path for each in ENDPOINTS), *(page.path for page in PAGES))}
     assert own - {""} <= set(OWN_SEGMENTS)
     assert {"mcp", "metrics", "docs"} <= set(OWN_SEGMENTS)
-    assert is_of_console("/docs/index")
+    assert served_by_console(PAGES)("/docs/index")
     for segment in OWN_SEGMENTS:
         with pytest.raises(CannotStart, match=r"can't begin with one of the server's own"):
             Settings(base_url=f"https://bay.example.org/{segment}/x")

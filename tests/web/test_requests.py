@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from starlette.types import Message
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.errors import BadRequest
 from launchbay.limits import JSON_BODY_BYTES, MANIFEST_BYTES
-from launchbay.web.endpoints import ENDPOINTS
 from launchbay.web.requests import BodyReader, JsonBody, read_body, read_query
 from tests.support.routes import ID
 

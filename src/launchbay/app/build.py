@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from launchbay import __version__
 from launchbay.actions.registry import Registry
+from launchbay.app.features import FEATURES, endpoints, pages
 from launchbay.app.machines import machine_providers, sweeper
 from launchbay.app.outgoing import outgoing_client, outgoing_proxy
 from launchbay.auth.audit import Audit
@@ -26,9 +27,8 @@ from launchbay.auth.throttle import RateLimits, SignInThrottle
 from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionTokens
 from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.concurrency import Shared
-from launchbay.console.app import create_console, is_of_console
+from launchbay.console.app import create_console, served_by_console
 from launchbay.console.request import ConsoleDeps
-from launchbay.egress.git import Git
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.egress.proxy import OutgoingProxy
@@ -41,12 +41,12 @@ from launchbay.engine.retention import CLEANER_INTERVAL_S, RETENTION_INTERVAL_S,
 from launchbay.engine.runner import Runner
 from launchbay.engine.service_calls import ServiceCalls
 from launchbay.engine.stager import Stager
-from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender
 from launchbay.engine.worker import Engine, PeriodicTask
 from launchbay.errors import CannotStart
 from launchbay.fairness.other_servers import OtherServers, this_machine
 from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.fairness.turns import RequestTurns
+from launchbay.feature import Features, TaskDeps
 from launchbay.limits import KIB, MIB
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.meaning import digest
@@ -58,24 +58,13 @@ from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
 from launchbay.quotas.stored_bytes import MEASURE_S, SAVE_S, StoredBytes
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import RuntimeDeps
+from launchbay.runtime.contract import NullNotifier, RuntimeDeps
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
-from launchbay.store import (
-    bulk,
-    change_sets,
-    concurrency_limits,
-    fleet,
-    generations,
-    git_sources,
-    recurring,
-    rollouts,
-    sleep_windows,
-    webhooks,
-)
 from launchbay.store import dispatch as store_dispatch
+from launchbay.store import fleet
 from launchbay.store.database import ROOM_S, Database
 from launchbay.store.events import EventFeed
 from launchbay.store.keys import list_session_keys
@@ -83,39 +72,17 @@ from launchbay.store.schema import INDEXES_S, change_indexes, upgrade
 from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
 from launchbay.tenants import Tenants
-from launchbay.usecases.bulk import POLL_S as BULK_S
-from launchbay.usecases.bulk import BulkRunner, seal_acts
-from launchbay.usecases.change_sets import POLL_S as CHANGE_SETS_S
-from launchbay.usecases.change_sets import ChangeSetRunner
-from launchbay.usecases.concurrency_limits import POLL_S as OUTRUN_S
-from launchbay.usecases.concurrency_limits import cancel_outrun
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.fleet import OLD_JOBS_S, list_old_jobs
-from launchbay.usecases.forges import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
-from launchbay.usecases.generations import POLL_S as ROLLBACKS_S
-from launchbay.usecases.generations import RollbackRunner
-from launchbay.usecases.git_sources import seal_parameters
-from launchbay.usecases.git_syncs import POLL_S as GIT_S
-from launchbay.usecases.git_syncs import GitRunner
 from launchbay.usecases.idempotency import Idempotency
-from launchbay.usecases.idle_ends import POLL_S as IDLE_S
-from launchbay.usecases.idle_ends import IdleRunner
-from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
-from launchbay.usecases.lifetimes import WarningRunner
 from launchbay.usecases.organizations import FirstAdministrator, initialize
-from launchbay.usecases.recurring import POLL_S as RECURRING_S
-from launchbay.usecases.recurring import RecurringRunner
-from launchbay.usecases.rollouts import POLL_S as ROLLOUTS_S
-from launchbay.usecases.rollouts import RolloutRunner
-from launchbay.usecases.sealing import NewestKey, seal_addresses
+from launchbay.usecases.sealing import NewestKey, seal_sources
 from launchbay.usecases.sign_in import AccountPolicy, OpenIdSignIn, SignInLink
-from launchbay.usecases.sleep_windows import POLL_S as SLEEP_S
-from launchbay.usecases.sleep_windows import SleepRunner
 from launchbay.usecases.waits import Ends
 from launchbay.web.api.sign_in import CALLBACK, START, START_FOR_CONSOLE
 from launchbay.web.app import Mount, create_app
 from launchbay.web.connections import bounds
-from launchbay.web.endpoints import ENDPOINTS, MONITORING
+from launchbay.web.endpoints import MONITORING
 from launchbay.web.mcp import Mcp
 from launchbay.web.openapi import calls_by_tag
 from launchbay.web.problems import log_failure, status_of
@@ -128,9 +95,9 @@ _CONNECTIONS_BESIDE_POOL = 2  # of a process: its heartbeat, and its events
 _CONNECTIONS_OF_OTHERS = 40  # commands, backups and administrators
 
 
-def console_pages(settings: Settings, api: ApiDeps, actions: Registry, limits: RateLimits) -> Mount:
+def console_pages(settings: Settings, api: ApiDeps, actions: Registry, limits: RateLimits, features: Features) -> Mount:
     """Return the console and the paths that it serves."""
-    context = api.app
+    context, declared = api.app, pages(features)
     console = create_console(
         ConsoleDeps(
             app=context,
@@ -140,12 +107,13 @@ def console_pages(settings: Settings, api: ApiDeps, actions: Registry, limits: R
             known_types=tuple(sorted(context.runnable_types)),
             status_of=status_of,
             log_failure=log_failure,
-            api_calls=cache(partial(calls_by_tag, ENDPOINTS)),
+            api_calls=cache(partial(calls_by_tag, endpoints(features))),
             limits=limits,
             sign_in_links=() if api.openid is None else (SignInLink(settings.oidc_name, START_FOR_CONSOLE),),
-        )
+        ),
+        declared,
     )
-    return Mount(console, is_of_console)
+    return Mount(console, served_by_console(declared))
 
 
 def mail_server(settings: Settings) -> MailServer | None:
@@ -226,7 +194,6 @@ class App:
     database: Database
     first_administrator: FirstAdministrator | None
     feed: EventFeed
-    sender: WebhookSender
     quotas: Quotas
     turns: RequestTurns
     counts: SharedCounts
@@ -238,11 +205,12 @@ async def lifespan(
     clock: Clock | None = None,
     hasher: PasswordHasher = PARAMETERS,
     counts: SharedCounts | None = None,
+    features: Features = FEATURES,
 ) -> AsyncIterator[App]:
     """Start everything except listening and running jobs; close it all at the end.
 
-    `hasher` is for tests, whose passwords need no protection. `counts` are those of several processes. Raises
-    CannotStart.
+    `hasher` is for tests, whose passwords need no protection, and `features` for tests of the kernel. `counts` are
+    those of several processes. Raises CannotStart.
     """
     clock = clock or SystemClock()
     counts = counts or SharedCounts()
@@ -278,13 +246,14 @@ async def lifespan(
         secret, newest = await _secret_key(settings, database, clock)
         following = asyncio.create_task(newest.keep_current(), name="newest secret key")
         stack.push_async_callback(_ended, following)
-        await seal_addresses(database, secret)
-        await seal_acts(database, secret)
-        await seal_parameters(database, secret)
+        await seal_sources(database, secret)
+        await features.start(database, secret)
         egress = outgoing_client(settings)
         stack.push_async_callback(egress.aclose)
         wake_ups = _wake_ups(settings)
-        app = _assemble(settings, clock, database, passwords, secret, egress, administrator, counts, wake_ups, stack)
+        app = _assemble(
+            settings, clock, database, passwords, secret, egress, administrator, counts, wake_ups, features, stack
+        )
         if wake_ups is not None:
             connecting = asyncio.create_task(wake_ups.run(), name="wake-ups")
             stack.push_async_callback(_ended, connecting)
@@ -294,7 +263,6 @@ async def lifespan(
         others = OtherServers(database, app.turns, this_machine())
         hearing = asyncio.create_task(others.keep_current(), name="other servers")
         stack.push_async_callback(_ended, hearing)
-        stack.push_async_callback(app.sender.close)
         yield app
 
 
@@ -399,6 +367,7 @@ def _assemble(
     administrator: FirstAdministrator | None,
     counts: SharedCounts,
     wake_ups: WakeUps | None,
+    features: Features,
     stack: AsyncExitStack,
 ) -> App:
     actions = Registry.load()
@@ -473,19 +442,23 @@ def _assemble(
         retry_backoff=Backoff(settings.step_retry_first_s, settings.step_retry_longest_s),
         machines=providers,
         approvals=approvals,
-        notifier=WebhookNotifier(database),
+        notifier=features.notifier(database) or NullNotifier(),
         mail=mail_server(settings),
         documents=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),
         evaluator=evaluations,
     )
     calls = ServiceCalls(database, context.service_types, secret)
-    sender = WebhookSender(database, egress, secret, settings.base_url)
-    git = GitRunner(context, Git(egress, deps.programs))
-    stack.push_async_callback(git.close)
-    previews = PreviewRunner(context, git.git)
-    stack.push_async_callback(previews.close)
-    engine = _engine(settings, context, dispatcher, deps, calls, sender, approvals, git, previews)
+    of_features = features.tasks(
+        TaskDeps(
+            app=context,
+            base_url=settings.base_url,
+            mail=deps.mail,
+            programs=deps.programs,
+            on_close=stack.push_async_callback,
+        )
+    )
+    engine = _engine(settings, context, dispatcher, deps, calls, approvals, of_features)
     api = _api_deps(settings, context, openid_sign_in(settings, secret, clock, stack), wake_ups)
     requests = RateLimits(
         context.clock,
@@ -496,7 +469,8 @@ def _assemble(
     )
     mcp = Mcp(settings.base_url)
     stack.push_async_callback(mcp.close)
-    app = _web_app(settings, api, requests, counts, ENDPOINTS, console_pages(settings, api, actions, requests), mcp)
+    console = console_pages(settings, api, actions, requests, features)
+    app = _web_app(settings, api, requests, counts, endpoints(features), console, mcp)
     return App(
         app,
         _web_app(settings, api, requests, counts, MONITORING),
@@ -504,7 +478,6 @@ def _assemble(
         database,
         administrator,
         context.feed,
-        sender,
         context.quotas,
         context.turns,
         counts,
@@ -563,10 +536,8 @@ def _engine(
     dispatcher: Dispatcher,
     deps: RuntimeDeps,
     calls: ServiceCalls,
-    sender: WebhookSender,
     approvals: PendingApprovals,
-    git: GitRunner,
-    previews: PreviewRunner,
+    of_features: tuple[PeriodicTask, ...],
 ) -> Engine:
     database, manifests, secret = context.database, context.manifests, context.secret_key
     stored = StoredBytes(database, context.quotas)
@@ -601,46 +572,13 @@ def _engine(
                 RETENTION_INTERVAL_S,
                 Retention(database, _retention_policy(settings), deps.clock, secret).purge,
             ),
-            PeriodicTask("webhooks", POLL_S, sender.send_due, due=(webhooks.list_due,)),
             PeriodicTask("old jobs", OLD_JOBS_S, partial(list_old_jobs, database), due=(fleet.list_unlisted,)),
             PeriodicTask("indexes", INDEXES_S, partial(change_indexes, database), may_take_long=True),
-            PeriodicTask("bulk", BULK_S, BulkRunner(context).advance, due=(bulk.list_open,)),
-            PeriodicTask(
-                "recurring schedules", RECURRING_S, RecurringRunner(context).advance, due=(recurring.list_due,)
-            ),
-            PeriodicTask("Git sources", GIT_S, git.advance, due=(git_sources.list_due,)),
-            PeriodicTask(
-                "Git previews",
-                PREVIEWS_S,
-                previews.advance,
-                due=(git_sources.list_due_previews, git_sources.list_due_checks),
-            ),
-            PeriodicTask(
-                "Git statuses",
-                REPORTS_S,
-                StatusReporter(context, settings.base_url).advance,
-                due=(git_sources.list_due_reports,),
-            ),
-            PeriodicTask(
-                "change sets", CHANGE_SETS_S, ChangeSetRunner(context).advance, due=(change_sets.list_applying,)
-            ),
-            PeriodicTask("roll-outs", ROLLOUTS_S, RolloutRunner(context).advance, due=(rollouts.list_open,)),
-            PeriodicTask("rollbacks", ROLLBACKS_S, RollbackRunner(context).advance, due=(generations.list_due,)),
-            PeriodicTask("idle instances", IDLE_S, IdleRunner(context).advance),
-            PeriodicTask(
-                "sleep windows",
-                SLEEP_S,
-                SleepRunner(context).advance,
-                due=(sleep_windows.list_with_rules, sleep_windows.list_due),
-            ),
-            PeriodicTask("warnings", WARNINGS_S, WarningRunner(context, deps.mail).advance),
-            PeriodicTask(
-                "outrun jobs", OUTRUN_S, partial(cancel_outrun, database), due=(concurrency_limits.list_outrun,)
-            ),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
             PeriodicTask("measurement", MEASURE_S, stored.measure, may_take_long=True),
             PeriodicTask("sweep", settings.machines_sweep_interval_s, orphans.sweep),
+            *of_features,
         ),
     )
 

@@ -1,6 +1,6 @@
 """The ASGI application of the console: sessions, form tokens, errors as pages. It runs inside the API's middleware."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -17,24 +17,17 @@ from launchbay.console.pages import (
     applications,
     approvals,
     audit,
-    bulk,
-    change_sets,
     components,
     configuration,
-    documentation,
     environments,
-    generations,
-    git_sources,
     instance,
     instances,
     launch,
     manifests,
     organizations,
     overview,
-    recurring,
     revisions,
     roles,
-    rollouts,
     run,
     runs,
     schedules,
@@ -46,7 +39,6 @@ from launchbay.console.pages import (
     start,
     users,
     versions,
-    webhooks,
 )
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, ORGANIZATION_COOKIE, ConsoleDeps, PageRequest, PageRoute
@@ -56,7 +48,7 @@ from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_users
 
-ROUTES: tuple[PageRoute, ...] = tuple(
+KERNEL_PAGES: tuple[PageRoute, ...] = tuple(
     route
     for module in (
         sign_in,
@@ -74,24 +66,17 @@ ROUTES: tuple[PageRoute, ...] = tuple(
         run,
         components,
         signals,
-        bulk,
-        change_sets,
         configuration,
-        generations,
         schedules,
-        recurring,
         approvals,
         environments,
         services,
-        rollouts,
         secrets,
         roles,
         users,
         service_accounts,
         account,
         audit,
-        webhooks,
-        git_sources,
     )
     for route in module.routes
 )
@@ -104,9 +89,11 @@ _ADMINISTRATOR = "Administrator"  # the built-in role, whose name never changes
 _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your administrator."
 
 
-def create_console(deps: ConsoleDeps) -> ASGIApp:
-    """Return the application that serves `/` and everything below `/console` and `/docs`."""
-    declared = (*ROUTES, *documentation.routes)
+def create_console(deps: ConsoleDeps, declared: Sequence[PageRoute]) -> ASGIApp:
+    """Return the application that serves `/` and the pages.
+
+    The first one of an address wins.
+    """
     routes = [Route(page.path, _endpoint(page, deps), methods=[page.method]) for page in declared]
     # The address of a form, as a page. It comes last, so that a page at the same address wins.
     routes += [
@@ -121,8 +108,13 @@ def create_console(deps: ConsoleDeps) -> ASGIApp:
     return Router(routes, redirect_slashes=False, default=_not_found(deps))
 
 
-def is_of_console(path: str) -> bool:
-    return path in {"/", HOME, documentation.PATH} or path.startswith((f"{HOME}/", f"{documentation.PATH}/"))
+def served_by_console(pages: Sequence[PageRoute]) -> Callable[[str], bool]:
+    """Return what tells whether the console answers a path.
+
+    It does for all that begin as its pages do.
+    """
+    first = {page.path.split("/")[1] for page in pages}
+    return lambda path: path == "/" or path[1:].partition("/")[0] in first
 
 
 async def _form_only(_: PageRequest) -> Response:

@@ -159,12 +159,20 @@ def open_webhook_url(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
     return key.open(sealed, url_purpose(webhook_id)).decode()
 
 
-async def seal_addresses(database: Database, key: SecretKey) -> None:
-    """Seal the addresses that a version before migration 0013 left in the clear; each start may find some."""
+async def seal_webhook_urls(database: Database, key: SecretKey) -> None:
+    """Seal URLs that a version before migration 0013 left in the clear.
+
+    Each start may find some.
+    """
     async with database.transaction() as connection:
         for row in await webhooks.list_unsealed(connection):
             sealed = seal_webhook_url(key, row.id, row.url)
             await webhooks.seal(connection, webhook_id=row.id, url=redact_webhook_url(row.url), sealed_url=sealed)
+
+
+async def seal_sources(database: Database, key: SecretKey) -> None:
+    """Seal sources of applications, as `seal_webhook_urls` does."""
+    async with database.transaction() as connection:
         for source in await applications.list_unsealed_sources(connection):
             sealed = seal_source_url(key, source.id, source.url)
             shown = redact_source_url(source.url)

@@ -1,4 +1,4 @@
-"""THE table: every endpoint of the HTTP API, each declared at its handler, in the order of the documentation."""
+"""The order of endpoints in the documentation. Each is declared at its handler."""
 
 from collections.abc import Iterable
 
@@ -6,47 +6,33 @@ from launchbay.web.api import (
     account,
     applications,
     approvals,
-    archives,
-    bulk,
-    change_sets,
-    concurrency_limits,
     configuration,
-    directory,
     environments,
     events,
     failures,
     fleet,
-    generations,
-    git_sources,
     health,
-    history,
-    impact,
     instances,
     jobs,
-    lifetimes,
     manifests,
     organizations,
-    recurring,
     revisions,
     roles,
-    rollouts,
     second_factors,
     secrets,
     service_accounts,
     services,
     sign_in,
-    sleep_windows,
     users,
-    webhooks,
     workflows,
 )
 from launchbay.web.openapi import description_rows
 from launchbay.web.routing import Endpoint
 
-_MODULES: tuple[Iterable[Endpoint], ...] = (
+# A text is the place of the feature with this name.
+IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     organizations.routes,
-    archives.routes,
-    directory.routes,
+    "directories",
     users.routes,
     second_factors.routes,
     service_accounts.routes,
@@ -60,29 +46,29 @@ _MODULES: tuple[Iterable[Endpoint], ...] = (
     secrets.routes,
     instances.routes,
     configuration.routes,
-    generations.routes,
-    history.routes,
+    "generations",
+    "history",
     environments.offers_routes,
     workflows.routes,
     instances.expiry_routes,
     jobs.routes,
     fleet.routes,
     fleet.labels_routes,
-    bulk.routes,
+    "bulk",
     failures.routes,
-    recurring.routes,
-    git_sources.routes,
-    concurrency_limits.routes,
-    lifetimes.routes,
-    sleep_windows.routes,
-    change_sets.routes,
-    impact.routes,
-    rollouts.routes,
+    "recurring",
+    "git_sources",
+    "concurrency_limits",
+    "lifetimes",
+    "sleep_windows",
+    "change_sets",
+    "impact",
+    "rollouts",
     approvals.routes,
     events.routes,
     organizations.audit_routes,
     organizations.usage_routes,
-    webhooks.routes,
+    "webhooks",
     organizations.host_keys_routes,
     account.routes,
     second_factors.own_routes,
@@ -92,11 +78,9 @@ _MODULES: tuple[Iterable[Endpoint], ...] = (
     health.metrics_routes,
 )
 
-
-def _table() -> tuple[Endpoint, ...]:
-    rows = tuple(row for routes in _MODULES for row in routes)
-    return rows + description_rows(rows)
-
-
-ENDPOINTS: tuple[Endpoint, ...] = _table()
 MONITORING: tuple[Endpoint, ...] = (*health.routes, *health.metrics_routes)  # all that a worker serves
+
+
+def table(rows: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    """Return all endpoints of a process: these, and those that describe them."""
+    return rows + description_rows(rows)

@@ -1,0 +1,95 @@
+"""What `features/<name>/feature.py` registers, and how `app/features.py` composes it to a process."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from launchbay.auth.secret_key import SecretKey
+from launchbay.console.request import PageRoute
+from launchbay.egress.mail import MailServer
+from launchbay.engine.worker import PeriodicTask
+from launchbay.processes.run import Programs
+from launchbay.runtime.contract import Notifier
+from launchbay.store.database import Database
+from launchbay.usecases.context import AppContext
+from launchbay.web.routing import Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDeps:
+    """What tasks of features need.
+
+    `on_close` takes what the end of the process waits for.
+    """
+
+    app: AppContext
+    base_url: str  # as in the settings
+    mail: MailServer | None
+    programs: Programs
+    on_close: Callable[[Callable[[], Awaitable[None]]], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """What an organization could do without. It fills what it has.
+
+    The kernel imports no feature, and keeps each of its promises without one (decision 0170).
+    """
+
+    name: str  # of the package
+    routes: tuple[Iterable[Endpoint], ...] = ()
+    pages: tuple[Iterable[PageRoute], ...] = ()
+    start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
+    tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None
+    notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """All features of a process, composed.
+
+    Raises ValueError for two with one name, for two notifiers, and for an endpoint or a page that is declared twice.
+    """
+
+    all: tuple[Feature, ...]
+
+    def __post_init__(self) -> None:
+        _once("feature", (each.name for each in self.all))
+        _once("notifier of", ("notifications" for each in self.all if each.notifier is not None))
+        _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
+        _once("page", (f"{each.method} {each.path}" for each in self.pages()))
+
+    def endpoints(self, order: Sequence[Iterable[Endpoint] | str]) -> tuple[Endpoint, ...]:
+        """Return the endpoints in the order of their documentation.
+
+        `order` has the endpoints of the kernel, and a feature's name where its own stand. Those of features without
+        such a place come last.
+        """
+        blocks = {each.name: each.routes for each in self.all}
+        rows: list[Endpoint] = []
+        for each in order:
+            for block in blocks.pop(each, ()) if isinstance(each, str) else (each,):
+                rows.extend(block)
+        rows.extend(row for rest in blocks.values() for block in rest for row in block)
+        return tuple(rows)
+
+    def pages(self) -> tuple[PageRoute, ...]:
+        return tuple(page for each in self.all for pages in each.pages for page in pages)
+
+    async def start(self, database: Database, secret: SecretKey) -> None:
+        for each in self.all:
+            if each.start is not None:
+                await each.start(database, secret)
+
+    def tasks(self, deps: TaskDeps) -> tuple[PeriodicTask, ...]:
+        return tuple(task for each in self.all if each.tasks is not None for task in each.tasks(deps))
+
+    def notifier(self, database: Database) -> Notifier | None:
+        found = [each.notifier for each in self.all if each.notifier is not None]
+        return found[0](database) if found else None
+
+
+def _once(noun: str, names: Iterable[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"two declare the {noun} {', '.join(twice)}")

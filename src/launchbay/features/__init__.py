@@ -1,0 +1,1 @@
+"""What an organization could do without: one package for each feature."""

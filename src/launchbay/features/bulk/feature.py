@@ -1,0 +1,21 @@
+"""Bulk runs, as the rest of Launchbay sees them."""
+
+from launchbay.console.pages import bulk as pages
+from launchbay.engine.worker import PeriodicTask
+from launchbay.feature import Feature, TaskDeps
+from launchbay.store import bulk as rows
+from launchbay.usecases.bulk import POLL_S, BulkRunner, seal_acts
+from launchbay.web.api import bulk as api
+
+
+def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
+    return (PeriodicTask("bulk", POLL_S, BulkRunner(deps.app).advance, due=(rows.list_open,)),)
+
+
+FEATURE = Feature(
+    name="bulk",
+    routes=(api.routes,),
+    pages=(pages.routes,),
+    start=seal_acts,
+    tasks=_tasks,
+)

@@ -1,0 +1,20 @@
+"""Change sets, as the rest of Launchbay sees them."""
+
+from launchbay.console.pages import change_sets as pages
+from launchbay.engine.worker import PeriodicTask
+from launchbay.feature import Feature, TaskDeps
+from launchbay.store import change_sets as rows
+from launchbay.usecases.change_sets import POLL_S, ChangeSetRunner
+from launchbay.web.api import change_sets as api
+
+
+def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
+    return (PeriodicTask("change sets", POLL_S, ChangeSetRunner(deps.app).advance, due=(rows.list_applying,)),)
+
+
+FEATURE = Feature(
+    name="change_sets",
+    routes=(api.routes,),
+    pages=(pages.routes,),
+    tasks=_tasks,
+)

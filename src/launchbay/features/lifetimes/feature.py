@@ -1,0 +1,23 @@
+"""Lifetimes of instances: extensions, idle ends and warnings."""
+
+from launchbay.engine.worker import PeriodicTask
+from launchbay.feature import Feature, TaskDeps
+from launchbay.usecases.idle_ends import POLL_S as IDLE_S
+from launchbay.usecases.idle_ends import IdleRunner
+from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
+from launchbay.usecases.lifetimes import WarningRunner
+from launchbay.web.api import lifetimes as api
+
+
+def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
+    return (
+        PeriodicTask("idle instances", IDLE_S, IdleRunner(deps.app).advance),
+        PeriodicTask("warnings", WARNINGS_S, WarningRunner(deps.app, deps.mail).advance),
+    )
+
+
+FEATURE = Feature(
+    name="lifetimes",
+    routes=(api.routes,),
+    tasks=_tasks,
+)
