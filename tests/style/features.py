@@ -233,6 +233,9 @@ LENT: dict[str, dict[str, str]] = {
 }
 # What is not done yet: "module -> feature", "file:statement -> feature", or a registration.
 OPEN = """
+store/queries/services.sql:list_users -> sleep_windows
+store/queries/services.sql:list_shared -> sleep_windows
+store/queries/instances.sql:list_family -> sleep_windows
 auth/lookup.py -> bulk
 auth/lookup.py -> change_sets
 auth/lookup.py -> git_sources
