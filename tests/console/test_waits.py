@@ -125,3 +125,37 @@ async def test_each_kind_of_wait_is_said_by_every_surface(api: Api, visitor: htt
     for each in waits:
         assert each["text"].startswith(SENTENCES[each["kind"]])
         assert each["endsWhen"]
+
+
+CALLS = """
+UPDATE jobs SET parent_job_id = %(job)s, number = 9, name = 'grow' WHERE id = ANY (%(called)s);
+INSERT INTO approvals
+    (id, organization_id, instance_id, job_id, step, text, needed, requesters, not_by_requester, expires_at)
+SELECT lpad(to_hex(each), 24, 'd'), organization_id, id, %(job)s, 'workflow#launch/ask' || each, 'Deploy?', 1, '{}',
+       false, now() + interval '1 hour'
+FROM instances, generate_series(1, 25) AS each WHERE id = %(instance)s
+"""
+
+
+async def test_waits_are_bounded_and_name_called_instances_only_to_their_readers(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    begun = [await api.post(f"applications/{application}/launch", {"instanceName": f"barge-{n}"}) for n in range(24)]
+    [instance, *others] = [accepted(each)["id"] for each in begun]
+    [job, *called] = [each.headers["launchbay-job"] for each in begun]
+    await change(api, CALLS, instance=instance, job=job, called=called)
+    reader = await api.member(f"Read: [/applications/*/instances/{instance}]")
+    assert (await reader.get(f"instances/{others[0]}")).status_code == 403
+    for caller, knows in ((api, True), (reader, False)):
+        said = accepted(await caller.get(f"instances/{instance}"))["waitingFor"]
+        found = accepted(await caller.get(f"instances/{instance}/jobs/{job}"))
+        kinds = [each["kind"] for each in found["waitingFor"]]
+        assert (kinds.count("job"), kinds.count("approval")) == (21, 21)
+        for text in (said, " ".join(each["text"] for each in found["waitingFor"])):
+            assert "And for 3 more jobs." in text
+            assert "And for 5 more approvals." in text
+            assert ("'barge-1'" in text) is knows
+        assert {each["instanceName"] for each in found["children"]} == (
+            {f"barge-{n}" for n in range(1, 24)} if knows else {"an instance that you can't see"}
+        )
+    stranger, *_ = await api.outsider()
+    assert (await stranger.get(f"instances/{instance}/jobs/{job}")).status_code == 403

@@ -1,6 +1,8 @@
 """What jobs and instances wait for, as sentences."""
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,8 +14,13 @@ from launchbay.model.waits import Wait, has_places, read_waits, sentences, sleep
 AT_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 
 
-def waits(**facts: Any) -> list[Wait]:
-    return read_waits(json.dumps({"since": AT_MS, **facts}), {}, of_instance=True)
+DB = "5" * 24
+
+
+def waits(names: Mapping[str, str] | None = None, **facts: Any) -> list[Wait]:
+    return read_waits(
+        json.dumps({"since": AT_MS, **facts}), {}, {DB: "db"} if names is None else names, of_instance=True
+    )
 
 
 def said(**facts: Any) -> str | None:
@@ -34,11 +41,36 @@ def test_a_job_in_the_queue_says_its_place() -> None:
 
 def test_people_and_other_jobs_are_named() -> None:
     approval = ["Deploy?", None, "Ops", 2, 1, AT_MS, AT_MS + 1_000]
-    text = said(approvals=[approval], jobs=[["7" * 24, 3, "grow", "5" * 24, "db", AT_MS]])
+    text = said(approvals=[approval], jobs=[["7" * 24, 3, "grow", DB, "db", AT_MS]])
     assert text == (
         "Waiting for 2 approvals (1 given) by a user with role 'Ops': Deploy?"
         " Waiting for job 3, 'grow', of the instance 'db'."
     )
+
+
+def test_other_instances_are_named_only_to_those_who_may_read_them() -> None:
+    jobs = [["7" * 24, 3, "grow", DB, "db", AT_MS]]
+    call = {"kind": "instance", "text": "The call of 'grow' waits for another instance, which runs a job."}
+    facts: dict[str, Any] = {"jobs": jobs, "told": [[AT_MS, {**call, "ends_when": "", "job": "8", "instance": DB}]]}
+    for wait in waits({}, **facts):
+        assert (wait.job, wait.instance) == (None, DB)
+        assert not re.search("db|grow, 3", wait.text)
+    assert said(**facts) == (
+        "Waiting for job 3, 'grow', of the instance 'db'."
+        " The call of 'grow' waits for another instance, which runs a job. It is 'db'."
+    )
+
+
+def test_what_is_not_listed_is_counted() -> None:
+    approval = ["Deploy?", None, None, 1, 0, AT_MS, AT_MS + 1_000]
+    step = ["rest", "web#launch/rest", AT_MS, AT_MS + 1_000]
+    told = [AT_MS, {"kind": "retry", "text": "A pause.", "ends_when": ""}]
+    counts = {"approvals_in_all": 2, "jobs_in_all": 1_001, "steps_in_all": 2, "told_in_all": 4}
+    jobs = [["7" * 24, 3, "grow", DB, "db", AT_MS]]
+    text = said(approvals=[approval], jobs=jobs, steps=[step], told=[told], **counts) or ""
+    for counted in ("1 more approval.", "1000 more jobs.", "3 more steps.", "1 more step."):
+        assert f"And for {counted}" in text
+    assert "more" not in (said(approvals=[approval], approvals_in_all=1, jobs=jobs, jobs_in_all=1) or "")
 
 
 def test_a_service_is_named_only_where_nothing_nearer_is_known() -> None:
@@ -65,8 +97,8 @@ def test_what_is_due_says_behind_what_it_waits(due: tuple[str, str, str], beginn
 
 def test_only_an_instance_says_what_waits_for_its_job() -> None:
     facts = json.dumps({"due": [["trigger", "go", "", AT_MS]], "sleeping": [AT_MS, None]})
-    assert read_waits(facts, {}) == []
-    assert [each.kind for each in read_waits(facts, {}, of_instance=True)] == ["schedule", "sleep"]
+    assert read_waits(facts, {}, {}) == []
+    assert [each.kind for each in read_waits(facts, {}, {}, of_instance=True)] == ["schedule", "sleep"]
 
 
 def test_a_sleeper_says_until_when() -> None:
@@ -80,7 +112,7 @@ def test_holders_are_read_only_for_groups() -> None:
     facts = json.dumps({"places": [["lock 'db'", 1, AT_MS, 1, 0]]})
     assert has_places(facts)
     assert not has_places("{}")
-    [wait] = read_waits(facts, {"lock 'db'": Holders()})
+    [wait] = read_waits(facts, {"lock 'db'": Holders()}, {})
     assert (wait.kind, wait.position) == ("limit", 1)
 
 

@@ -269,8 +269,8 @@ class ChildJobs:
         if busy is not None:
             wait = StepWait(
                 kind="instance",
-                text=f"The call of {workflow!r} waits for the instance {busy.instance!r}, which runs job "
-                f"{busy.number}, {busy.workflow!r}.",
+                # Who may read this instance may not know the other one: `read_waits` adds its name.
+                text=f"The call of {workflow!r} waits for another instance, which runs a job.",
                 ends_when="That job ends.",
                 job=busy.id,
                 instance=target_id,

@@ -4,7 +4,7 @@ The facts come from the database function `launchbay_awaited`. What roll-outs, b
 for is with them (`waiting_for` in their use cases).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -46,6 +46,10 @@ class _Waits(msgspec.Struct, frozen=True):
     jobs: list[tuple[str, int, str, str, str, int]] | None = None
     steps: list[tuple[str, str, int | None, int]] | None = None  # name, path, start, end
     told: list[tuple[int, StepWait]] | None = None
+    approvals_in_all: int = 0
+    jobs_in_all: int = 0
+    steps_in_all: int = 0
+    told_in_all: int = 0
     places: list[tuple[str, int, int, int, int]] | None = None  # title, most, since, held, jobs before it
     launching: list[tuple[str, str]] | None = None  # component, instance
     due: list[tuple[str, str, str, int]] | None = None  # kind, workflow, component, time
@@ -54,14 +58,22 @@ class _Waits(msgspec.Struct, frozen=True):
     owner: str | None = None
 
 
-def read_waits(text: str, holders: Mapping[str, Holders], *, of_instance: bool = False) -> list[Wait]:
+def read_waits(
+    text: str, holders: Mapping[str, Holders], names: Mapping[str, str], *, of_instance: bool = False
+) -> list[Wait]:
     """Return what a job waits for.
 
     For its instance, that includes what waits for the job. `text` is the JSON of `launchbay_awaited`, and `holders` are
-    by the title of the group.
+    by the title of the group. `names` are those of other instances that the reader may know, by ID.
     """
     found = _decoder.decode(text)
-    waits = [*_of_queue(found), *_of_places(found, holders), *_of_people(found), *_of_others(found), *_of_steps(found)]
+    waits = [
+        *_of_queue(found),
+        *_of_places(found, holders),
+        *_of_people(found),
+        *_of_called_jobs(found, names),
+        *_of_steps(found, names),
+    ]
     if not waits:
         waits += [
             Wait(
@@ -86,6 +98,13 @@ def read_waits(text: str, holders: Mapping[str, Holders], *, of_instance: bool =
 def has_places(text: str) -> bool:
     """Return whether a job waits for its place in a group."""
     return bool(_decoder.decode(text).places)
+
+
+def other_instances(text: str) -> set[str]:
+    """Return the IDs of the instances whose names `read_waits` needs."""
+    found = _decoder.decode(text)
+    of_steps = {wait.instance for _, wait in found.told or () if wait.instance is not None}
+    return {instance_id for _, _, _, instance_id, _, _ in found.jobs or ()} | of_steps
 
 
 def sentences(waits: list[Wait]) -> str | None:
@@ -173,34 +192,47 @@ def _of_people(found: _Waits) -> list[Wait]:
         who = approver_message(permission=permission, role=role)
         sentence = waiting_message(question, who=who, needed=needed, given=given)
         waits.append(Wait("approval", sentence, since, f"The approval of {who}, or its expiry.", until))
-    return waits
+    more = found.approvals_in_all - len(waits)
+    return [*waits, *_more("approval", more, "approval", "The approvals, or their expiry.", found)]
 
 
-def _of_others(found: _Waits) -> list[Wait]:
-    return [
-        Wait(
-            "job",
-            f"Waiting for job {number}, {workflow!r}, of the instance {name!r}.",
-            since,
-            "That job ends.",
-            job=job_id,
-            instance=instance_id,
-        )
-        for job_id, number, workflow, instance_id, name, since in found.jobs or ()
-    ]
+def _of_called_jobs(found: _Waits, names: Mapping[str, str]) -> list[Wait]:
+    waits: list[Wait] = []
+    for job_id, number, workflow, instance_id, _, since in found.jobs or ():
+        name = names.get(instance_id)
+        if name is None:
+            text = "Waiting for a job of an instance that you can't see."
+            waits.append(Wait("job", text, since, "That job ends.", instance=instance_id))
+        else:
+            text = f"Waiting for job {number}, {workflow!r}, of the instance {name!r}."
+            waits.append(Wait("job", text, since, "That job ends.", job=job_id, instance=instance_id))
+    return [*waits, *_more("job", found.jobs_in_all - len(waits), "job", "Those jobs end.", found)]
 
 
-def _of_steps(found: _Waits) -> list[Wait]:
-    waits = [
-        Wait(told.kind, told.text, since, told.ends_when, told.until, told.position, told.job, told.instance)
-        for since, told in found.told or ()
-    ]
+def _more(kind: WaitKind, number: int, what: str, ends_when: str, found: _Waits) -> Iterator[Wait]:
+    """Yield a wait that counts those that aren't listed."""
+    if number > 0:
+        text = f"And for {number} more {what}{'' if number == 1 else 's'}."
+        yield Wait(kind, text, found.since or 0, ends_when)
+
+
+def _of_steps(found: _Waits, names: Mapping[str, str]) -> list[Wait]:
+    waits: list[Wait] = []
+    for since, told in found.told or ():
+        text, job = told.text, told.job
+        if told.instance is not None:
+            name = names.get(told.instance)
+            text, job = (text, None) if name is None else (f"{text} It is {name!r}.", job)
+        waits.append(Wait(told.kind, text, since, told.ends_when, told.until, told.position, job, told.instance))
+    if waits:
+        waits += _more(waits[-1].kind, found.told_in_all - len(waits), "step", "What they wait for comes.", found)
     said = {wait.text for wait in waits}
     for name, path, started, ends in found.steps or ():
         sentence = time_message(name, path)
         if started is not None and sentence not in said:
             waits.append(Wait("time", sentence, started, TIME_IS_OVER, ends))
-    return waits
+    more = found.steps_in_all - len(found.steps or ())
+    return [*waits, *_more("time", more, "step", TIME_IS_OVER, found)]
 
 
 def time_message(name: str, path: str) -> str:

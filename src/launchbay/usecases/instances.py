@@ -21,10 +21,10 @@ from launchbay.model import redaction
 from launchbay.model.environment import read_environment_view
 from launchbay.model.expiry import NEVER
 from launchbay.model.instance import InstanceStatus, is_active
-from launchbay.model.job import Holders, JobStatus, read_plan
+from launchbay.model.job import JobStatus, read_plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.model.redaction import REDACTED
-from launchbay.model.waits import has_places, read_waits, sentences
+from launchbay.model.waits import sentences
 from launchbay.planning.acceptance import StartedJob
 from launchbay.planning.names import available_workflows
 from launchbay.planning.plans import plan_deletion
@@ -33,7 +33,7 @@ from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.lifetimes import rules_of
-from launchbay.usecases.places import list_holders
+from launchbay.usecases.places import list_waits
 from launchbay.usecases.waits import BUSY, Awaited
 
 _COMMIT_LOOKS = Backoff(0.002, 0.1)  # at a transaction that is about to commit
@@ -92,10 +92,8 @@ async def _detail(work: Work, instance_id: str) -> InstanceDetail:
     )
     if detail.waits is None:
         return detail
-    named = has_places(detail.waits)
-    holders = await list_holders(work, detail.organization_id, detail.id) if named else dict[str, Holders]()
-    text = sentences(read_waits(detail.waits, holders, of_instance=True))
-    return msgspec.structs.replace(detail, waits=text)
+    waits = await list_waits(work, detail.organization_id, detail.id, detail.waits, of_instance=True)
+    return msgspec.structs.replace(detail, waits=sentences(waits))
 
 
 async def sources_of(work: Work, detail: InstanceDetail) -> InstanceSources:

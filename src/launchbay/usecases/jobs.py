@@ -17,20 +17,20 @@ from launchbay.manifest.configuration import configure, effective_parameters
 from launchbay.manifest.graph import APPROVAL, CompiledManifest
 from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import CANCELLED, INTERRUPTED_STEP, Holders, JobStatus, Plan, read_plan
+from launchbay.model.job import CANCELLED, INTERRUPTED_STEP, JobStatus, Plan, read_plan
 from launchbay.model.redaction import MaskedValues, Redactor
 from launchbay.model.values import size_of
-from launchbay.model.waits import Wait, read_waits
+from launchbay.model.waits import Wait
 from launchbay.planning.acceptance import StartedJob, accept
 from launchbay.planning.arguments import check_size, declared_parameters, ignored_parameters
 from launchbay.planning.names import DESTROY
 from launchbay.planning.plans import may_accept, plan_resumed, plan_run, step_at
 from launchbay.store import jobs as store
 from launchbay.store.instances import InstanceRecord, JobRow, read_history
-from launchbay.store.jobs import ControlRow, JobView, StepView
+from launchbay.store.jobs import ControlRow, JobLink, JobView, StepView, read_job_link, read_links
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import redactor_for
-from launchbay.usecases.places import list_holders
+from launchbay.usecases.places import UNSEEN, list_waits, readable_names
 from launchbay.usecases.waits import Awaited
 from launchbay.usecases.workflows import busy
 
@@ -44,6 +44,8 @@ class JobDetails(msgspec.Struct, frozen=True):
     manifest: CompiledManifest | None  # of the job's version; None if it no longer compiles
     waits: Sequence[Wait] = ()
     usual_ms: int | None = None  # the median of the last successful runs of the workflow
+    parent: JobLink | None = None
+    children: Sequence[JobLink] = ()
 
     def parameters(self) -> MaskedValues | None:
         """Return the parameters of the run, masked; those that a launch or reconfiguration applies.
@@ -146,11 +148,15 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
         manifest = None
         with suppress(InvalidManifest, Conflict):
             manifest = await work.manifest(view.application_id, plan.manifest_version or view.version)
-        waits, holders = None, dict[str, Holders]()
+        waits: Sequence[Wait] = ()
         if view.status == JobStatus.EXECUTING:
-            waits = await store.get_waits(work.connection, job_id=job_id)
-            if view.started_at is None:  # it may wait for a place in a group
-                holders = await list_holders(work, record.organization_id, instance_id)
+            awaited = await store.get_waits(work.connection, job_id=job_id)
+            if awaited is not None:
+                waits = await list_waits(work, record.organization_id, instance_id, awaited)
+        children = read_links(view.children)
+        parent = None if view.parent is None else read_job_link(view.parent)
+        linked = {each.instance_id for each in (*children, *filter(None, [parent]))}
+        names = await readable_names(work, record.organization_id, linked)
         [usual] = await store.list_usual_durations_ms(
             work.connection,
             ids=[job_id],
@@ -162,9 +168,22 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
             jobs=limits.USUAL_JOBS,
         )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
-    found = [] if waits is None else read_waits(waits, holders)
     redactor = await computed(size_of(known, limits.INLINE_BYTES), partial(Redactor, known))
-    return JobDetails(view, plan, redactor, manifest, found, usual.usual_ms)
+    return JobDetails(
+        view,
+        plan,
+        redactor,
+        manifest,
+        waits,
+        usual.usual_ms,
+        None if parent is None else _named(parent, names),
+        [_named(each, names) for each in children],
+    )
+
+
+def _named(link: JobLink, names: Mapping[str, str]) -> JobLink:
+    """Return a link with the name of its instance, if that is known."""
+    return msgspec.structs.replace(link, instance_name=names.get(link.instance_id, UNSEEN))
 
 
 async def list_refined_states(ctx: Context, instance_id: str, job_id: str) -> dict[str, StepState]:

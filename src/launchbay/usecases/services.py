@@ -47,6 +47,7 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import OfferedService
 from launchbay.store.services import HolderRow, RevisionRow, Service, SharedRow, UserRow
 from launchbay.usecases.context import Context, Work, validate_name
+from launchbay.usecases.places import UNSEEN
 
 _SHOWN = 5
 _REVISIONS = 500
@@ -251,9 +252,6 @@ def _may_read(work: Work, organization_id: str, row: UserRow | SharedRow | Holde
     return work.lookup.allows(organization_id, Permission.READ, *at)
 
 
-_UNSEEN = "an instance that you can't see"
-
-
 class PoolResource(NamedTuple):
     """A resource of a pool, and who holds it since when.
 
@@ -306,7 +304,7 @@ async def _holders(work: Work, service: Service, texts: Sequence[str]) -> dict[s
     ids = sorted(set(owners.values()))
     named = await store.list_instance_names(work.connection, organization_id=service.organization_id, ids=ids)
     shown = {
-        row.id: Holder(row.name, row.id) if _may_read(work, service.organization_id, row) else Holder(_UNSEEN, None)
+        row.id: Holder(row.name, row.id) if _may_read(work, service.organization_id, row) else Holder(UNSEEN, None)
         for row in named
     }
     return {text: shown.get(owner) or Holder(text, None) for text, owner in owners.items()}

@@ -72,7 +72,7 @@ async def test_a_call_names_the_busy_instance_and_its_job(api: Api) -> None:
     asks = (await api.post(f"instances/{listener}/actions.ask", {"word": "second"})).headers["launchbay-job"]
     wait = await wait_of(api, asks, "instance")
     name = (await api.document(speaker))["name"]
-    assert wait["text"] == f"The call of 'orders.say' waits for the instance '{name}', which runs job 2, 'orders.say'."
+    assert wait["text"] == f"The call of 'orders.say' waits for another instance, which runs a job. It is '{name}'."
     assert (wait["jobId"], wait["instanceId"], wait["endsWhen"]) == (holds, speaker, "That job ends.")
     assert wait["text"] in (await api.document(listener))["waitingFor"]
     assert (await api.settled(listener))["returnValues"]["result.told"] == "said second"

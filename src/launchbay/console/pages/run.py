@@ -28,7 +28,6 @@ from launchbay.planning.names import available_workflows
 from launchbay.store.events import LogRow
 from launchbay.store.fleet import FleetJobRow
 from launchbay.store.instances import InstanceRecord
-from launchbay.store.jobs import read_job_link, read_links
 from launchbay.usecases import fleet, jobs
 from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_instance_record
@@ -233,8 +232,8 @@ class _Found(NamedTuple):
             "approvals": [approval_item(row) for row in pending],
             "attempts": self.attempts,
             "earlier": self.last_success,
-            "parent": None if job.view.parent is None else read_job_link(job.view.parent),
-            "children": read_links(job.view.children),
+            "parent": job.parent,
+            "children": job.children,
             "can_cancel": may_control and not view.is_over,
             "can_resume": may_control and self.can_resume,
             "rollback_to": await rollback_target(request, permissions, self.record)

@@ -21,7 +21,7 @@ from launchbay.model.redaction import Redactor
 from launchbay.model.waits import Wait
 from launchbay.planning.plans import step_at
 from launchbay.store.instances import JobRow
-from launchbay.store.jobs import JobLink, JobView, StepView, read_job_link, read_links
+from launchbay.store.jobs import JobLink, JobView, StepView
 from launchbay.usecases import job_comparisons, jobs
 from launchbay.usecases.jobs import JobDetails
 from launchbay.usecases.waits import Awaited
@@ -192,7 +192,7 @@ def job_detail(job: JobDetails) -> JobDetail:
     """Return a job: the planned steps in the manifest's order, each followed by the steps inside it."""
     view, plan, redactor = job.view, job.plan, job.redactor
     steps = _steps(job)
-    parent = None if view.parent is None else _reference(read_job_link(view.parent))
+    parent = None if job.parent is None else _reference(job.parent)
     parameters, results = job.parameters(), job.results()
     return JobDetail(
         id=view.id,
@@ -221,7 +221,7 @@ def job_detail(job: JobDetails) -> JobDetail:
         percent=_percent(view, steps),
         attempt=len(plan.resumes) + 1,
         parent=parent,
-        children=[_reference(link) for link in read_links(view.children)],
+        children=[_reference(link) for link in job.children],
         waitingFor=[_wait(wait, redactor) for wait in job.waits],
         usualDurationMs=job.usual_ms,
     )
