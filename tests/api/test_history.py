@@ -8,7 +8,7 @@ import pytest
 
 from launchbay.clock import to_ms
 from tests.support.databases import Databases
-from tests.support.manifests import WORKFLOWS
+from tests.support.manifests import FAILING_LATE, WORKFLOWS
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
 
@@ -148,6 +148,85 @@ async def test_two_times_and_two_instances_are_compared(api: Api) -> None:
     refused(await api.get(f"instances/{instance}/diff", otherId=UNKNOWN), 404)
     stranger, _, _ = await api.outsider()
     refused(await stranger.get(f"instances/{instance}/diff", otherId=other), 403)
+
+
+_TWIN = """
+application:
+  interfaces:
+    input: {note: bind(vm#input.note)}
+    result: {me: bind(vm#result.me)}
+    actions: {more: bind(vm#actions.more)}
+  components:
+    vm:
+      type: workflow.Instance
+      interfaces:
+        input: {note: configuration(string)}
+        result: {me: publish-signal(string)}
+        actions: {more: receive-command()}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - who: {action: getInstanceContext, output: {it: instanceId}}
+              - make: {action: provisionVms, precedingPhases: [who], parameters: {roleName: web, targetQuantity: 2}}
+            return: {me: {value: "http://{$.it}.example"}}
+          more: {steps: [{make: {action: provisionVms, parameters: {roleName: web, quantity: 1}}}]}
+    inner: {type: reference.Submodule, configuration: {__locator.application-id: INNER}}
+"""
+
+
+async def test_twins_differ_in_nothing_but_what_is_their_own(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, machines="dry-run") as api:
+        inner = await api.application("launch: {steps: []}")
+        application = await api.application(_TWIN.replace("INNER", inner))
+        one, other, third = [
+            await api.launch(application, parameters={"input.note": note}, labels={"stage": "test"})
+            for note in ("a", "a", "b")
+        ]
+        for instance in (one, other, third):
+            await api.settled(instance)
+        found = accepted(await api.get(f"instances/{one}/diff", otherId=other))
+        assert found["differences"] == []
+        assert {each["path"] for each in found["own"]} == {
+            *("name", "destroyAt", "returnValues.result.me", "components.inner"),
+            *("machines.vm.web[0]", "machines.vm.web[1]"),
+        }
+        # What they were given differs, whatever is their own.
+        [note] = accepted(await api.get(f"instances/{one}/diff", otherId=third))["differences"]
+        assert (note["path"], note["from"], note["to"]) == ("parameters.input.note", "a", "b")
+
+        # A version that means the same is no other one; a changed one is.
+        await api.put_yaml(f"applications/{application}/manifest", f"# why\n{_TWIN.replace('INNER', inner)}")
+        renewed = await api.launch(application, parameters={"input.note": "a"}, labels={"stage": "test"})
+        await api.put_yaml(f"applications/{inner}/manifest", "launch: {steps: []}\nmore: {steps: []}")
+        later = await api.launch(application, parameters={"input.note": "a"}, labels={"stage": "test"})
+        for instance in (renewed, later):
+            await api.settled(instance)
+        found = accepted(await api.get(f"instances/{one}/diff", otherId=renewed))
+        assert (found["differences"], "version" in {each["path"] for each in found["own"]}) == ([], True)
+        # The submodule of a later twin has another version, and one has more machines.
+        [child] = accepted(await api.get(f"instances/{renewed}/diff", otherId=later))["differences"]
+        assert (child["path"], child["to"]["applicationId"]) == ("components.inner", inner)
+        assert child["to"]["version"] == child["from"]["version"] + 1
+        await api.run(other, "actions.more")
+        await api.settled(other)
+        [machines] = accepted(await api.get(f"instances/{one}/diff", otherId=other))["differences"]
+        assert (machines["path"], machines["from"], machines["to"]) == ("machines.vm.web", 2, 3)
+    databases.drop(url)
+
+
+async def test_twins_that_failed_with_other_words_differ_in_nothing(api: Api) -> None:
+    """An error text names the instance, and times."""
+    application = await api.application(FAILING_LATE)
+    one, other = [await api.launch(application) for _ in range(2)]
+    for instance in (one, other):
+        await api.settled(instance)
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE instances SET error_message = 'at 12:00' WHERE id = %s", [one])
+    found = accepted(await api.get(f"instances/{one}/diff", otherId=other))
+    assert found["differences"] == []
+    assert "errorMessage" in {each["path"] for each in found["own"]}
 
 
 @pytest.mark.parametrize("name", ["timeline", "diff?to=1"])

@@ -61,6 +61,13 @@ def test_instances_are_compared_with_versions_and_each_other(cli: Shell, shop: s
     ends = {cli.document("instance", "show", each)["destroyAt"] for each in (one, other)}
     assert {end for end in ends if f'"{end}"' in shown} == ends
     assert "step say" in shown
+    twin = cli.good("launch", shop, "--name", f"{shop} three").strip()
+    cli.good("wait", twin)
+    found = cli.run("diff", f"{shop} two", f"{shop} three", "--detailed-exitcode")
+    assert (found.exit_code, found.stdout.splitlines()[0]) == (0, "Each has its own:")
+    assert f'name: "{shop} two" → "{shop} three"' in found.stdout
+    assert "They were given the same" in found.stderr
+    cli.good("destroy", twin, "--yes", "--wait")
     used = cli.good("diff", f"{shop}@3", "--used")
     assert "version 2, 1 instance: workflow: workflow launch" in used
     assert "version 3, 1 instance: nothing changes" in used

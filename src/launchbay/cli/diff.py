@@ -151,7 +151,7 @@ def _show_preview(connection: Connection, instance: _Instance, version: _Version
 
 def _show_instances(connection: Connection, one: _Instance, other: _Instance) -> bool:
     document = answer(connection, Operations.diff_instance.call(one.id, other_id=other.id))
-    document = {**document, "differences": [_with_times(each) for each in document["differences"]]}
+    document = {**document, **{part: [_with_times(each) for each in document[part]] for part in ("differences", "own")}}
     if connection.output != "table":
         show(document, connection.output)
     else:
@@ -161,6 +161,11 @@ def _show_instances(connection: Connection, one: _Instance, other: _Instance) ->
             click.echo("Their manifests can't be compared: they aren't yours to read, or don't compile.", err=True)
         else:
             _print(_lines(document["manifest"]))
+        if document["own"]:
+            click.echo("Each has its own:")
+            _print([f"    {each['path']}: {_from_to(each)}" for each in document["own"]])
+        if not document["differences"]:
+            click.echo("They were given the same, and have the same status.", err=True)
     return bool(document["differences"])
 
 

@@ -910,11 +910,15 @@ class DifferentValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class InstanceDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What differs between two states."""
+    """What differs between two states. `own` is what two instances differ in however they were launched: names,
+    ends, hosts of machines, instances of submodules, results and errors, and the versions if their manifests mean
+    the same. Of two times of one instance, it is empty.
+    """
 
     from_: ComparedState = msgspec.field(name="from")
     to: ComparedState
     differences: list[DifferentValue]
+    own: list[DifferentValue]
     manifest: ManifestDifference | None
 
 

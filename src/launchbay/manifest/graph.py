@@ -156,10 +156,11 @@ def compose_url(values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The other end of a link, as the author named it: `component` may be a composite with its own `interface`.
+    """The other end of a link, as the author named it.
 
-    `pins` maps each needed pin, by its bare name in the interface that needs it, to the leaf pin that fills it. A
-    composite may combine and rename pins of several components, so the names of the two ends can differ.
+    `component` may be a composite with its own `interface`. `pins` maps each needed pin, by its bare name in the
+    interface that needs it, to the leaf pin that fills it. A composite may combine and rename pins of several
+    components, so the names of the two ends can differ.
     """
 
     component: str

@@ -31,10 +31,14 @@ class ChangeRow(NamedTuple):
 
 
 class PresentRow(NamedTuple):
-    """`machines` is a JSON object by component."""
+    """An instance at present.
+
+    `machines` is a JSON object by component, `children` one of `[application ID, version]` by instance ID.
+    """
 
     machines: str
     recorded_since: datetime
+    children: str
 
 
 class StepRow(NamedTuple):

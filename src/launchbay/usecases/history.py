@@ -1,18 +1,21 @@
 """What instances were, their changes, and differences between two states (docs/decisions/0113)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from launchbay import limits
+from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest, NotFound
 from launchbay.model.environment import EnvironmentView, read_environment_view
 from launchbay.model.job import JobStatus, StepStatus
 from launchbay.model.machine import Machine
+from launchbay.model.scalars import same
 from launchbay.store import history as store
 from launchbay.store.history import ChangeRow
 from launchbay.store.instances import InstanceDetail, JobRow, read_history
@@ -20,6 +23,7 @@ from launchbay.usecases.context import Context, Work
 from launchbay.usecases.instances import InstanceView, sources_of, view_of
 
 Machines = dict[str, list[Machine]]  # by component
+_read_children = msgspec.json.Decoder(dict[str, tuple[str, int]]).decode
 read_machines = msgspec.json.Decoder(Machines).decode
 _read_texts = msgspec.json.Decoder(dict[str, str | None]).decode
 # Columns of `instances` whose former values are kept, and how the text becomes the column's value.
@@ -36,10 +40,24 @@ _COLUMNS: dict[str, Callable[[str], Any]] = {
 }
 
 
+class Child(msgspec.Struct, frozen=True):
+    """What an instance of a submodule is.
+
+    The version is None for a caller who may not read the instance.
+    """
+
+    applicationId: str  # noqa: N815 - shown as it is
+    version: int | None
+
+
 class State(msgspec.Struct, frozen=True):
-    """An instance at a time; None is the present."""
+    """An instance at a time; None is the present.
+
+    `children` are the instances of its submodules at present, by ID.
+    """
 
     view: InstanceView
+    children: Mapping[str, Child]
     machines: Machines
     environment: EnvironmentView
     at: datetime | None
@@ -68,8 +86,16 @@ async def read_state(ctx: Context, instance_id: str, at: datetime | None) -> Sta
             detail = _undone(detail, former)
             detail = msgspec.structs.replace(detail, history=await _jobs_at(work, detail.id, at), waits=None)
         view = view_of(await sources_of(work, detail))
+        children = dict(_children(work, detail, present.children))
     environment = read_environment_view(detail.environment_view)
-    return State(view, read_machines(machines), environment, at, present.recorded_since)
+    return State(view, children, read_machines(machines), environment, at, present.recorded_since)
+
+
+def _children(work: Work, detail: InstanceDetail, text: str) -> Iterator[tuple[str, Child]]:
+    for child_id, (application_id, version) in _read_children(text).items():
+        child = permissions.instance(application_id, child_id)
+        may_read = work.lookup.allows(detail.organization_id, Permission.READ, child)
+        yield child_id, Child(application_id, version if may_read else None)
 
 
 def _check(detail: InstanceDetail, recorded_since: datetime, at: datetime, now: datetime) -> None:
@@ -121,7 +147,10 @@ _REQUESTED = StepStatus.REQUESTED.value
 
 
 class FieldChange(msgspec.Struct, frozen=True):
-    """A changed field. `names` are the parts that changed, of a field that has parts."""
+    """A changed field.
+
+    `names` are the parts that changed, of a field that has parts.
+    """
 
     field: str
     before: str | int | None
@@ -240,40 +269,107 @@ class Difference(msgspec.Struct, frozen=True):
     after: Any
 
 
-def differences(one: State, other: State) -> list[Difference]:
-    """Return what differs between two states."""
-    before, after = dict(_values(one)), dict(_values(other))
+class Differences(NamedTuple):
+    """What differs between two states.
+
+    `own` is what two instances never share, however they were launched.
+    """
+
+    values: list[Difference]
+    own: list[Difference]
+
+
+def differences(one: State, other: State, *, is_same_manifest: bool) -> Differences:
+    """Return what differs between two states.
+
+    Of two instances, names, ends, machines, results, errors and the instances of submodules are their own; so are the
+    versions if their manifests mean the same. Two times of one instance have nothing of that kind.
+    """
+    if one.view.detail.id == other.view.detail.id:
+        return Differences(_different({**_given(state), **_own(state)} for state in (one, other)), [])
+    given, own = (
+        [{**_given(state), **_shape(state)} for state in (one, other)],
+        [_twin(state) for state in (one, other)],
+    )
+    if is_same_manifest and given[0]["applicationId"] == given[1]["applicationId"]:
+        own = [{"version": values.pop("version"), **its} for values, its in zip(given, own, strict=True)]
+    return Differences(_different(given), _different(own))
+
+
+def _different(states: Iterable[Mapping[str, Any]]) -> list[Difference]:
+    before, after = states
     found = []
     for path in {**before, **after}:
         if path not in before:
             found.append(Difference(path, "added", None, after[path]))
         elif path not in after:
             found.append(Difference(path, "removed", before[path], None))
-        elif before[path] != after[path]:
+        elif not same(before[path], after[path]):
             found.append(Difference(path, "changed", before[path], after[path]))
     return found
 
 
-def _values(state: State) -> Iterator[tuple[str, Any]]:
-    """Yield what two states are compared by, each with its path."""
+def _given(state: State) -> dict[str, Any]:
+    """Return what an instance was given, and its status, by path."""
     detail = state.view.detail
-    yield "applicationId", detail.application_id
-    yield "environmentId", detail.environment_id
-    yield "name", detail.name
-    yield "version", detail.version
-    yield "status", detail.status
-    yield "errorMessage", detail.error_message
-    yield "destroyAt", None if detail.destroy_at is None else to_ms(detail.destroy_at)
     documents = {
         "parameters": state.view.parameters,
-        "returnValues": msgspec.json.decode(detail.return_values),
         "userData": msgspec.json.decode(detail.user_data),
         "labels": msgspec.json.decode(detail.labels),
+        "environment": dict(_environment_parts(state.environment)),
     }
-    for noun, document in documents.items():
-        yield from ((f"{noun}.{name}", value) for name, value in document.items())
-    for component in msgspec.json.decode(detail.components):
-        yield f"components.{component['name']}", component.get("instanceId", "")
+    return {
+        "applicationId": detail.application_id,
+        "environmentId": detail.environment_id,
+        "version": detail.version,
+        "status": detail.status,
+        **{f"{noun}.{name}": value for noun, document in documents.items() for name, value in document.items()},
+    }
+
+
+def _own(state: State) -> dict[str, Any]:
+    """Return what an instance has become, by path."""
+    detail = state.view.detail
+    results = msgspec.json.decode(detail.return_values)
+    return {
+        "name": detail.name,
+        "errorMessage": detail.error_message,
+        "destroyAt": None if detail.destroy_at is None else to_ms(detail.destroy_at),
+        **{f"returnValues.{name}": value for name, value in results.items()},
+        **{f"components.{name}": linked for name, linked in _linked(state).items()},
+        **{
+            f"machines.{path}.{each.role}.{each.id}": each.host
+            for path, machines in state.machines.items()
+            for each in machines
+        },
+    }
+
+
+def _shape(state: State) -> dict[str, Any]:
+    """Return what the parts of an instance are.
+
+    Which instances and machines they are themselves doesn't count.
+    """
+    counts = Counter(f"machines.{path}.{each.role}" for path, machines in state.machines.items() for each in machines)
+    links = {
+        f"components.{name}": msgspec.to_builtins(state.children[linked]) if linked in state.children else linked
+        for name, linked in _linked(state).items()
+    }
+    return {**links, **counts}
+
+
+def _twin(state: State) -> dict[str, Any]:
+    """Return what an instance has become, by paths that another one has, too."""
+    parts = {f"components.{name}": linked for name, linked in _linked(state).items() if linked in state.children}
     for path, machines in state.machines.items():
-        yield from ((f"machines.{path}.{each.role}.{each.id}", each.host) for each in machines)
-    yield from ((f"environment.{name}", value) for name, value in _environment_parts(state.environment))
+        for role in dict.fromkeys(each.role for each in machines):
+            hosts = [each.host for each in sorted(machines, key=lambda each: each.number) if each.role == role]
+            parts |= {f"machines.{path}.{role}[{number}]": host for number, host in enumerate(hosts)}
+    others = {path: value for path, value in _own(state).items() if not path.startswith(("components.", "machines."))}
+    return {**others, **parts}
+
+
+def _linked(state: State) -> dict[str, str]:
+    """Return the ID of the instance behind each component, or an empty text."""
+    components = msgspec.json.decode(state.view.detail.components)
+    return {component["name"]: component.get("instanceId", "") for component in components}

@@ -16,12 +16,15 @@ LEFT JOIN jobs ON jobs.id = history.job_id AND jobs.instance_id = %(instance_id)
 ORDER BY history.id DESC;
 
 -- name: get_present
--- What the other statements compare with, and from when on changes are kept: older partitions may be gone.
+-- What the other statements compare with, and from when on changes are kept: older partitions may be gone. Children are
+-- the instances of its submodules, with application and version.
 SELECT launchbay_machines(state) AS machines, greatest(recorded_since, (
     SELECT began_at FROM number_blocks JOIN partitions USING (sequence)
     WHERE parent = 'instance_history' AND block = first_block AND number > 0
       AND number = (SELECT min(number) FROM partitions WHERE parent = 'instance_history')
-)) AS recorded_since
+)) AS recorded_since,
+coalesce((SELECT json_object_agg(child.id, json_build_array(child.application_id, child.version))
+          FROM instances AS child WHERE child.parent_id = instances.id)::text, '{}') AS children
 FROM instances WHERE id = %(instance_id)s;
 
 -- name: list_jobs_at

@@ -1,5 +1,6 @@
 """The past of instances: changes in order, and differences between states."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,7 @@ import msgspec
 from launchbay.clock import from_ms, to_ms
 from launchbay.model.manifest_difference import ManifestDifference
 from launchbay.usecases import history, manifest_differences
-from launchbay.usecases.history import Change, State
+from launchbay.usecases.history import Change, Difference, State
 from launchbay.web.requests import Request
 from launchbay.web.responses import JSONResponse, MomentMs, Pages, Response, next_link
 from launchbay.web.routing import Returns, Routes
@@ -117,11 +118,17 @@ class DifferentValue(msgspec.Struct, rename={"from_": "from"}, kw_only=True):
 
 
 class InstanceDiff(msgspec.Struct, rename={"from_": "from"}, kw_only=True):
-    """What differs between two states."""
+    """What differs between two states.
+
+    `own` is what two instances differ in however they were launched: names, ends, hosts of machines, instances of
+    submodules, results and errors, and the versions if their manifests mean the same. Of two times of one instance, it
+    is empty.
+    """
 
     from_: ComparedState
     to: ComparedState
     differences: list[DifferentValue]
+    own: list[DifferentValue]
     manifest: Annotated[
         ManifestDifference | None,
         msgspec.Meta(
@@ -142,15 +149,19 @@ async def diff_instance(request: Request[None, DiffQuery]) -> InstanceDiff:
     query, instance_id = request.query, request.path["id"]
     one = await history.read_state(request.ctx, instance_id, moment(query.from_))
     other = await history.read_state(request.ctx, query.otherId or instance_id, moment(query.to))
+    manifest = await manifest_differences.compare_states(request.ctx, one, other)
+    found = history.differences(one, other, is_same_manifest=manifest is not None and not manifest)
     return InstanceDiff(
         from_=_compared(one, query.from_),
         to=_compared(other, query.to),
-        differences=[
-            DifferentValue(path=each.path, change=each.change, from_=each.before, to=each.after)
-            for each in history.differences(one, other)
-        ],
-        manifest=await manifest_differences.compare_states(request.ctx, one, other),
+        differences=_different_values(found.values),
+        own=_different_values(found.own),
+        manifest=manifest,
     )
+
+
+def _different_values(found: Sequence[Difference]) -> list[DifferentValue]:
+    return [DifferentValue(path=each.path, change=each.change, from_=each.before, to=each.after) for each in found]
 
 
 def moment(at_ms: int | None) -> datetime | None:
