@@ -1,8 +1,8 @@
 """What `features/<name>/feature.py` registers, and how `app/features.py` composes it to a process."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from launchbay.auth.secret_key import SecretKey
 from launchbay.console.request import PageRoute
@@ -11,6 +11,7 @@ from launchbay.engine.worker import PeriodicTask
 from launchbay.processes.run import Programs
 from launchbay.runtime.contract import Notifier
 from launchbay.store.database import Database
+from launchbay.store.statements import Value
 from launchbay.usecases.context import AppContext
 from launchbay.web.routing import Endpoint
 
@@ -39,6 +40,7 @@ class Feature:
     name: str  # of the package
     routes: tuple[Iterable[Endpoint], ...] = ()
     pages: tuple[Iterable[PageRoute], ...] = ()
+    locks: Mapping[str, Value[str]] = field(default_factory=dict)  # by the first segment of an API path, for If-Match
     start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
     tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
@@ -57,6 +59,7 @@ class Features:
         _once("feature", (each.name for each in self.all))
         _once("notifier of", ("notifications" for each in self.all if each.notifier is not None))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
+        _once("lock of", (root for each in self.all for root in each.locks))
         _once("page", (f"{each.method} {each.path}" for each in self.pages()))
 
     def endpoints(self, order: Sequence[Iterable[Endpoint] | str]) -> tuple[Endpoint, ...]:
@@ -75,6 +78,9 @@ class Features:
 
     def pages(self) -> tuple[PageRoute, ...]:
         return tuple(page for each in self.all for pages in each.pages for page in pages)
+
+    def locks(self) -> dict[str, Value[str]]:
+        return {root: lock for each in self.all for root, lock in each.locks.items()}
 
     async def start(self, database: Database, secret: SecretKey) -> None:
         for each in self.all:

@@ -25,8 +25,9 @@ OF_ORGANIZATION = {
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
     *("bulk_id", "source_id", "change_set_id", "change_set_ids", "rollout_id", "environment_ids"),
 }
-# Files whose `id` names something in an organization.
+# Files whose `id` names something in an organization, and those where it does where an object is found or locked.
 BY_ID = {"lookups", "services", "fleet"}
+FOUND = re.compile(r"(?:bulk|recurring|change_sets|git_sources|rollouts|webhooks)\.(?:lock_)?\w+")
 
 ACCOUNTS = "accounts and their credentials, which belong to no organization: of the directory"
 SERVERS = "the servers and workers of one cell"
@@ -134,7 +135,8 @@ def reaching() -> set[str]:
         file = statements.load(noun)
         for name in file.names():
             given = set(re.findall(r"%\((\w+)\)s", file.text(name).decode()))
-            if not given & (OF_ORGANIZATION | ({"id"} if noun in BY_ID else set())):
+            is_found = given <= {"id", "caller_id", "refresh_token_id"} and FOUND.fullmatch(f"{noun}.{name}")
+            if not given & (OF_ORGANIZATION | ({"id"} if noun in BY_ID or is_found else set())):
                 found.add(f"{noun}.{name}")
     return {name for name in found if name.partition(".")[0] not in WHOLE_FILES}
 

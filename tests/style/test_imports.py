@@ -258,3 +258,30 @@ def test_an_exception_outside_of_the_tree_is_found() -> None:
         "B": "A",
         "C": "LaunchbayError",
     }
+
+
+def finders(modules: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Yield the modules that find an object with its `LookupQuery` themselves, and so without the gate."""
+    queries = {
+        target.id
+        for tree in modules.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "LookupQuery"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for name, tree in modules.items():
+        called = [ast.unparse(node.func).split(".") for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        if any(len(parts) > 1 and parts[-1] == "find" and parts[-2] in queries for parts in called):
+            yield name
+
+
+def test_only_the_lookup_finds_objects(modules: Mapping[str, ast.Module]) -> None:
+    assert list(finders(modules)) == []
+
+
+def test_a_module_that_finds_an_object_itself_is_found() -> None:
+    tree = {"a": ast.parse("rollout = LookupQuery(s, Rollout)"), "b": ast.parse("rows.rollout.find(connection, id=1)")}
+    assert list(finders(tree)) == ["b"]

@@ -68,6 +68,7 @@ from launchbay.store import fleet
 from launchbay.store.database import ROOM_S, Database
 from launchbay.store.events import EventFeed
 from launchbay.store.keys import list_session_keys
+from launchbay.store.lookups import lock_of
 from launchbay.store.schema import INDEXES_S, change_indexes, upgrade
 from launchbay.telemetry.metrics import REGISTRY, NamedJobs, exposition, sample
 from launchbay.telemetry.tracing import tracing
@@ -405,6 +406,7 @@ def _assemble(
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
+        locks={**lock_of, **features.locks()},
         quotas=Quotas(default_quotas(settings), clock, counts, tenants),
         turns=RequestTurns(),
         organization_creators=settings.creators(),

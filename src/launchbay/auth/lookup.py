@@ -32,16 +32,11 @@ from launchbay.ids import canonical_id, is_id
 from launchbay.limits import GRANTS_CACHED
 from launchbay.store import lookups, users
 from launchbay.store.applications import Application, Revision
-from launchbay.store.bulk import BulkRun
-from launchbay.store.change_sets import ChangeSet
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
-from launchbay.store.git_sources import GitSource
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.lookups import LaunchSettings, LookupQuery, LookupRow
 from launchbay.store.organizations import Organization
-from launchbay.store.recurring import RecurringSchedule
-from launchbay.store.rollouts import Rollout
 from launchbay.store.services import Service
 from launchbay.store.users import HeldRole, Role, RoleKind, User
 
@@ -57,7 +52,13 @@ class _HasId(Protocol):
     def id(self) -> str: ...
 
 
+class _Owned(Protocol):
+    @property
+    def organization_id(self) -> str: ...
+
+
 Identified = TypeVar("Identified", bound=_HasId)
+OwnedT = TypeVar("OwnedT", bound=_Owned)
 
 
 class _CachedGrants(NamedTuple):
@@ -213,10 +214,7 @@ class Lookup:
 
     async def default_environment(self, organization_id: str) -> Environment:
         """Return the default environment of an organization that the caller belongs to."""
-        found, stamp = await self._find(lookups.default_environment, organization_id)
-        if not (await self._grants_in(found.organization_id, stamp)).member:
-            raise _foreign()
-        return found
+        return await self.of_member(lookups.default_environment, organization_id)
 
     async def service(self, service_id: str, permission: Permission, *touching: Resource) -> Service:
         found, stamp = await self._find(lookups.service, service_id)
@@ -224,39 +222,23 @@ class Lookup:
         self._check(grants, permission, (permissions.service(found.id), *touching))
         return found
 
-    async def bulk(self, bulk_id: str) -> BulkRun:
-        """Return a bulk run of an organization that the caller belongs to."""
-        found, stamp = await self._find(lookups.bulk, bulk_id)
+    async def of_member(self, query: LookupQuery[OwnedT], object_id: str) -> OwnedT:
+        """Return what `query` finds, of an organization that the caller belongs to.
+
+        That is for objects that only members know, and whose use is decided by what they act on.
+        """
+        found, stamp = await self._find(query, object_id)
         if not (await self._grants_in(found.organization_id, stamp)).member:
             raise _foreign()
         return found
 
-    async def recurring_schedule(self, schedule_id: str) -> RecurringSchedule:
-        """Return a recurring schedule of an organization that the caller belongs to."""
-        found, stamp = await self._find(lookups.recurring_schedule, schedule_id)
-        if not (await self._grants_in(found.organization_id, stamp)).member:
-            raise _foreign()
-        return found
-
-    async def change_set(self, change_set_id: str) -> ChangeSet:
-        """Return a change set of an organization that the caller belongs to."""
-        found, stamp = await self._find(lookups.change_set, change_set_id)
-        if not (await self._grants_in(found.organization_id, stamp)).member:
-            raise _foreign()
-        return found
-
-    async def git_source(self, source_id: str, permission: Permission) -> GitSource:
-        """Return a source in Git; the permission is for its service account."""
-        found, stamp = await self._find(lookups.git_source, source_id)
+    async def of(
+        self, query: LookupQuery[OwnedT], object_id: str, permission: Permission, path: Callable[[OwnedT], Resource]
+    ) -> OwnedT:
+        """Return what `query` finds; the permission is for the resource that `path` gives for it."""
+        found, stamp = await self._find(query, object_id)
         grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (permissions.user(found.account_id),))
-        return found
-
-    async def rollout(self, rollout_id: str) -> Rollout:
-        """Return a roll-out of an organization that the caller belongs to."""
-        found, stamp = await self._find(lookups.rollout, rollout_id)
-        if not (await self._grants_in(found.organization_id, stamp)).member:
-            raise _foreign()
+        self._check(grants, permission, (path(found),))
         return found
 
     async def role(self, role_id: str, permission: Permission) -> Role:
@@ -365,7 +347,7 @@ class Lookup:
 
     async def _find(self, query: LookupQuery[T], object_id: str, **more: str | int | None) -> tuple[T, int]:
         # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
-        row = await query(self._connection, **self._caller, id=_id(object_id), **more)
+        row = await query.find(self._connection, **self._caller, id=_id(object_id), **more)
         row = self._checked(row)
         if row.found is None:
             raise NotFound(f"There is no {query.noun} {object_id[:80]!r}.", f"List the {query.noun}s to find the ID.")

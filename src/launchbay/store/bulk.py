@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
 _sql = load("bulk")
@@ -129,3 +130,5 @@ forget_put_offs = _sql.change("forget_put_offs")
 has_users_left = _sql.value("has_users_left", bool)
 finish = _sql.change("finish")
 get_last_job = _sql.row("get_last_job", LastJobRow)
+bulk = LookupQuery(_sql.query("bulk"), BulkRun, noun="bulk run")
+lock_bulk = _sql.value("lock_bulk", str)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
 _sql = load("change_sets")
@@ -171,3 +172,5 @@ supersede = _sql.column("supersede", str)
 list_usual_durations = _sql.rows("list_usual_durations", UsualRow)
 list_policies = _sql.rows("list_policies", PolicyRow)
 set_policy = _sql.change("set_policy")
+change_set = LookupQuery(_sql.query("change_set"), ChangeSet, noun="change set")
+lock_change_set = _sql.value("lock_change_set", str)

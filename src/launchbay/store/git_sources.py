@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
 _sql = load("git_sources")
@@ -207,3 +208,5 @@ retry_previews = _sql.change("retry_previews")
 renew_preview = _sql.change("renew_preview")
 hold_preview = _sql.value("hold_preview", str)
 finish_preview = _sql.change("finish_preview")
+git_source = LookupQuery(_sql.query("git_source"), GitSource, noun="Git source")
+lock_git_source = _sql.value("lock_git_source", str)

@@ -1,23 +1,19 @@
 """One statement per kind of object: the object, with what the caller's credentials and grants depend on.
 
-Only `auth/lookup.py` uses these, so code that has an object has passed the gate.
+Features have such statements too. Only `auth/lookup.py` uses them, so code that has an object has passed the gate.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from launchbay.store.applications import Application, Revision
-from launchbay.store.bulk import BulkRun
-from launchbay.store.change_sets import ChangeSet
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
-from launchbay.store.git_sources import GitSource
 from launchbay.store.instances import InstanceDetail, InstanceRecord
 from launchbay.store.organizations import Organization
-from launchbay.store.recurring import RecurringSchedule
-from launchbay.store.rollouts import Rollout
 from launchbay.store.services import Service
-from launchbay.store.statements import columns, first_row, load
+from launchbay.store.statements import Query, Value, columns, first_row, load
 from launchbay.store.users import Role, User
 
 _sql = load("lookups")
@@ -37,17 +33,17 @@ class LookupRow(NamedTuple, Generic[T]):
 
 
 class LookupQuery(Generic[T]):
-    """A statement of `lookups.sql`, bound to the class of its object."""
+    """A statement that finds an object for a caller, bound to the class of the object (`lookups.sql`)."""
 
     __slots__ = ("_compared", "_kind", "_statement", "noun")
 
-    def __init__(self, name: str, kind: type[T], noun: str = "") -> None:
-        self.noun = noun or name
+    def __init__(self, statement: Query, kind: type[T], noun: str = "") -> None:
+        self.noun = noun or statement.name
         self._kind = kind
-        self._statement = _sql.query(name)
+        self._statement = statement
         self._compared = False
 
-    async def __call__(self, connection: Connection, /, **parameters: Any) -> LookupRow[T] | None:
+    async def find(self, connection: Connection, /, **parameters: Any) -> LookupRow[T] | None:
         """Return the row, or None if the caller was deleted.
 
         It doesn't begin the connection's transaction.
@@ -103,23 +99,18 @@ class LaunchTarget(NamedTuple):
         return Environment(self.environment_id, self.organization_id, *self[7:13])
 
 
-caller = LookupQuery("caller", User)
-organization = LookupQuery("organization", Organization)
-application = LookupQuery("application", Application)
-launch_target = LookupQuery("launch_target", LaunchTarget, noun="application")
-revision = LookupQuery("revision", Revision)
-environment = LookupQuery("environment", Environment)
-default_environment = LookupQuery("default_environment", Environment, noun="default environment")
-service = LookupQuery("service", Service)
-bulk = LookupQuery("bulk", BulkRun, noun="bulk run")
-recurring_schedule = LookupQuery("recurring_schedule", RecurringSchedule, noun="recurring schedule")
-change_set = LookupQuery("change_set", ChangeSet, noun="change set")
-git_source = LookupQuery("git_source", GitSource, noun="Git source")
-rollout = LookupQuery("rollout", Rollout, noun="roll-out")
-role = LookupQuery("role", Role)
-member = LookupQuery("member", User)
-instance = LookupQuery("instance", InstanceRecord)
-instance_detail = LookupQuery("instance_detail", InstanceDetail, noun="instance")
+caller = LookupQuery(_sql.query("caller"), User)
+organization = LookupQuery(_sql.query("organization"), Organization)
+application = LookupQuery(_sql.query("application"), Application)
+launch_target = LookupQuery(_sql.query("launch_target"), LaunchTarget, noun="application")
+revision = LookupQuery(_sql.query("revision"), Revision)
+environment = LookupQuery(_sql.query("environment"), Environment)
+default_environment = LookupQuery(_sql.query("default_environment"), Environment, noun="default environment")
+service = LookupQuery(_sql.query("service"), Service)
+role = LookupQuery(_sql.query("role"), Role)
+member = LookupQuery(_sql.query("member"), User)
+instance = LookupQuery(_sql.query("instance"), InstanceRecord)
+instance_detail = LookupQuery(_sql.query("instance_detail"), InstanceDetail, noun="instance")
 
 # By the first segment of a resource path. Users can belong to several organizations.
 organization_of = {
@@ -130,8 +121,8 @@ organization_of = {
 }
 instance_environment = _sql.value("instance_environment", str)
 shared_organizations = _sql.value("shared_organizations", list)
-# By the first segment of an API path.
-lock_of = {
+# By the first segment of an API path. Features add theirs.
+lock_of: Mapping[str, Value[str]] = {
     "organizations": _sql.value("lock_organization", str),
     "users": _sql.value("lock_user", str),
     "applications": _sql.value("lock_application", str),
@@ -140,11 +131,5 @@ lock_of = {
     "services": _sql.value("lock_service", str),
     "roles": _sql.value("lock_role", str),
     "instances": _sql.value("lock_instance", str),
-    "webhooks": _sql.value("lock_webhook", str),
     "approvals": _sql.value("lock_approval", str),
-    "bulk": _sql.value("lock_bulk", str),
-    "recurring-schedules": _sql.value("lock_recurring_schedule", str),
-    "change-sets": _sql.value("lock_change_set", str),
-    "rollouts": _sql.value("lock_rollout", str),
-    "git-sources": _sql.value("lock_git_source", str),
 }

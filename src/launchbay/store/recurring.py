@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
 _sql = load("recurring")
@@ -91,3 +92,5 @@ take = _sql.row("take", DueRow)
 note_firing = _sql.change("note_firing")
 postpone = _sql.change("postpone")
 list_job_statuses = _sql.rows("list_job_statuses", JobStatusRow)
+recurring_schedule = LookupQuery(_sql.query("recurring_schedule"), RecurringSchedule, noun="recurring schedule")
+lock_recurring_schedule = _sql.value("lock_recurring_schedule", str)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
 _sql = load("rollouts")
@@ -161,3 +162,5 @@ skip_waiting = _sql.change("skip_waiting")
 end_wave = _sql.change("end_wave")
 begin_wave = _sql.change("begin_wave")
 finish = _sql.change("finish")
+rollout = LookupQuery(_sql.query("rollout"), Rollout, noun="roll-out")
+lock_rollout = _sql.value("lock_rollout", str)

@@ -181,3 +181,6 @@ def signature(secret: bytes, timestamp_s: int, body: bytes) -> str:
     """
     digest = hmac.new(secret, b"%d.%b" % (timestamp_s, body), hashlib.sha256).hexdigest()
     return f"t={timestamp_s},v1={digest}"
+
+
+lock_webhook = _sql.value("lock_webhook", str)

@@ -285,7 +285,7 @@ async def read_bulk(ctx: Context, bulk_id: str) -> BulkRun:
 
 async def _visible_bulk(work: Work, bulk_id: str) -> BulkRun:
     """Return a bulk run that the caller may see. Raises NotAllowed."""
-    found = await work.lookup.bulk(bulk_id)
+    found = await work.lookup.of_member(store.bulk, bulk_id)
     return require_visible(await visible_runs(work, found.organization_id, [found], store.keep_seen), "bulk run")
 
 
@@ -295,7 +295,7 @@ async def read_open_parameters(ctx: Context, bulk_id: str) -> dict[str, Any]:
     Who may not control it gets none.
     """
     async with ctx.read() as work:
-        run = await work.lookup.bulk(bulk_id)
+        run = await work.lookup.of_member(store.bulk, bulk_id)
         sealed = await store.get_sealed_act(work.connection, bulk_id=run.id)
         if sealed is None or not may_control(work.lookup.grants(run.organization_id), work.actor, run):
             return {}
@@ -321,7 +321,7 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
     have begun it. Raises Conflict if it has ended.
     """
     async with ctx.begin() as work:
-        run = await work.lookup.bulk(bulk_id)
+        run = await work.lookup.of_member(store.bulk, bulk_id)
         require_control(work, run, "the bulk run")
         before = await store.lock_status(work.connection, bulk_id=run.id)
         if before in {CANCELLED, STOPPED, "Finished", None}:

@@ -353,7 +353,7 @@ async def _concerns(work: Work, found: ChangeSet, touched: Sequence[store.Touche
 
 async def _visible_one(work: Work, change_set_id: str) -> ChangeSet:
     """Return a change set that the caller may see. Raises NotAllowed."""
-    found = await work.lookup.change_set(change_set_id)
+    found = await work.lookup.of_member(store.change_set, change_set_id)
     return require_visible(await _visible(work, found.organization_id, [found]), "change set")
 
 
@@ -518,7 +518,7 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
     Raises NotAllowed for who may not do what the change set does.
     """
     async with ctx.begin() as work:
-        found = await work.lookup.change_set(change_set_id)
+        found = await work.lookup.of_member(store.change_set, change_set_id)
         sealed = await store.get_act(work.connection, change_set_id=found.id)
         if sealed is None or found.status not in {"Pending", "Ready"}:
             return []
@@ -542,7 +542,7 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
     if len(comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
     async with ctx.begin() as work:
-        found = await work.lookup.change_set(change_set_id)
+        found = await work.lookup.of_member(store.change_set, change_set_id)
         rows = await store.list_instances(work.connection, change_set_id=found.id)
         await _require_answerer(work, found, rows)
         await require_own_password(work.connection, ctx.actor.user_id)
@@ -642,7 +642,7 @@ async def _apply(ctx: Context, change_set_id: str) -> list[str]:
     """
     async with ctx.begin() as work:
         instances.announce_new.later(work.connection)  # submodules may be new
-        found = await work.lookup.change_set(change_set_id)
+        found = await work.lookup.of_member(store.change_set, change_set_id)
         if found.git_source_id is not None:  # before the change set, as a look at the branch does
             await git_sources.lock(work.connection, source_id=found.git_source_id)
         locked = await store.lock(work.connection, change_set_id=found.id)
@@ -757,7 +757,7 @@ async def supersede_change_sets(work: Work, organization_id: str, commit: GitCom
 async def delete_change_set(ctx: Context, change_set_id: str) -> None:
     """Delete a change set that isn't being applied. Raises Conflict, NotAllowed."""
     async with ctx.begin() as work:
-        found = await work.lookup.change_set(change_set_id)
+        found = await work.lookup.of_member(store.change_set, change_set_id)
         require_control(work, found, "the change set")
         locked = await store.lock(work.connection, change_set_id=found.id)
         if locked is not None and locked.status == "Applying":

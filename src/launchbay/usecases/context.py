@@ -32,7 +32,6 @@ from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
 from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.store import lookups
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, Database
 from launchbay.store.environments import Environment
@@ -40,6 +39,7 @@ from launchbay.store.events import EventFeed
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.organizations import Organization
 from launchbay.store.services import Service
+from launchbay.store.statements import Value
 from launchbay.store.users import Role
 from launchbay.usecases.waits import Ends
 
@@ -55,6 +55,7 @@ class AppContext:
 
     database: Database
     lookups: Lookups
+    locks: Mapping[str, Value[str]]  # by the first segment of an API path
     quotas: Quotas
     turns: RequestTurns
     organization_creators: frozenset[str]
@@ -245,7 +246,7 @@ class Context:
         """
         async with self.app.database.transaction() as connection:
             with self.app.database.joined(connection):
-                await lookups.lock_of[kind](connection, id=object_id)
+                await self.app.locks[kind](connection, id=object_id)
                 yield
 
     def read(self) -> "_Loan":

@@ -49,6 +49,7 @@ from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.git_sources import (
     GitSettings,
     account_of,
+    find_source,
     open_parameters,
     read_changes,
     read_settings,
@@ -145,7 +146,7 @@ async def _put_preview(connection: Connection, source_id: str, event: PullReques
 async def list_git_previews(ctx: Context, source_id: str, *, before: int | None, count: int) -> list[PreviewRow]:
     """Return previews of pull requests with numbers below `before`, the newest first."""
     async with ctx.read() as work:
-        found = await work.lookup.git_source(source_id, Permission.READ)
+        found = await find_source(work, source_id, Permission.READ)
         return await store.list_previews(work.connection, source_id=found.id, before=before, count=count)
 
 

@@ -130,6 +130,13 @@ async def seal_parameters(database: Database, key: SecretKey) -> None:
             await store.seal(connection, source_id=row.id, **columns)
 
 
+async def find_source(work: Work, source_id: str, permission: Permission) -> GitSource:
+    """Return a source that the caller may reach; the permission is for its service account."""
+    return await work.lookup.of(
+        store.git_source, source_id, permission, lambda source: permissions.user(source.account_id)
+    )
+
+
 class ChangeNote(msgspec.Struct, frozen=True):
     """A change of a plan: `+`, `~` or `-`, and of what."""
 
@@ -200,7 +207,7 @@ async def create_git_source(
             )
         after = _audited(work, name, request)
         await work.audit("create_git_source", organization, after=after, at=_at(organization.id, source_id))
-        return _shown_source(ctx.app, await work.lookup.git_source(source_id, Permission.MANAGE_ROLES))
+        return _shown_source(ctx.app, await find_source(work, source_id, Permission.MANAGE_ROLES))
 
 
 def _columns(app: AppContext, source_id: str, name: str, request: GitSourceRequest) -> dict[str, Any]:
@@ -343,7 +350,7 @@ async def list_git_sources(ctx: Context, organization_id: str, *, application_id
 
 async def read_git_source(ctx: Context, source_id: str) -> GitSource:
     async with ctx.read() as work:
-        return _shown_source(ctx.app, await work.lookup.git_source(source_id, Permission.READ))
+        return _shown_source(ctx.app, await find_source(work, source_id, Permission.READ))
 
 
 async def update_git_source(
@@ -419,7 +426,7 @@ async def apply_git_source(ctx: Context, source_id: str, commit: str) -> None:
 async def list_git_syncs(ctx: Context, source_id: str, *, after: str | None, count: int) -> list[SyncRow]:
     """Return what came of the last looks at a source, the newest first."""
     async with ctx.read() as work:
-        found = await work.lookup.git_source(source_id, Permission.READ)
+        found = await find_source(work, source_id, Permission.READ)
         return await store.list_syncs(work.connection, source_id=found.id, after=after, count=count)
 
 
@@ -428,7 +435,7 @@ async def _controlled(work: Work, source_id: str) -> GitSource:
 
     Who may make tokens for its account could act as the account anyway.
     """
-    found = await work.lookup.git_source(source_id, Permission.MANAGE_ROLES)
+    found = await find_source(work, source_id, Permission.MANAGE_ROLES)
     await require_service_account(work, found.organization_id, found.account_id)
     return found
 

@@ -51,7 +51,15 @@ from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.directory import StoredOrganization, in_thread
 from launchbay.usecases.directory_plans import directory_contents
 from launchbay.usecases.fleet import InstanceFilter
-from launchbay.usecases.git_sources import ChangeNote, GitSettings, account_of, read_changes, read_settings, remote_of
+from launchbay.usecases.git_sources import (
+    ChangeNote,
+    GitSettings,
+    account_of,
+    find_source,
+    read_changes,
+    read_settings,
+    remote_of,
+)
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -78,7 +86,7 @@ async def read_git_drift(ctx: Context, source_id: str) -> Drift:
     Raises Conflict before the first commit was applied.
     """
     async with ctx.read() as work:
-        found = await work.lookup.git_source(source_id, Permission.READ)
+        found = await find_source(work, source_id, Permission.READ)
         files = await store.get_files(work.connection, source_id=found.id)
     if files is None or found.applied is None:
         raise Conflict("No commit of the source was applied yet.", code="NotApplied")

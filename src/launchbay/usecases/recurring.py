@@ -219,7 +219,7 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
         )
         after = {"name": name, "kind": request.kind, "cron": request.timing.cron, "zone": request.timing.zone}
         await work.audit("create_recurring_schedule", organization, after=after, at=_at(organization.id, schedule_id))
-        return (await _views(work, [await work.lookup.recurring_schedule(schedule_id)]))[0]
+        return (await _views(work, [await work.lookup.of_member(store.recurring_schedule, schedule_id)]))[0]
 
 
 async def preview_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> TimingPreview:
@@ -354,7 +354,7 @@ async def controlled(ctx: Context, organization_id: str, schedules: Iterable[Rec
 
 
 async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
-    found = await work.lookup.recurring_schedule(schedule_id)
+    found = await work.lookup.of_member(store.recurring_schedule, schedule_id)
     if not await _is_visible(work, found):  # the sentence of the gate would name what it runs
         raise NotAllowed("You need the permission Read for what the schedule runs or launches.")
     return found

@@ -266,7 +266,7 @@ async def read_rollout(ctx: Context, rollout_id: str) -> Rollout:
 
 async def _visible_rollout(work: Work, rollout_id: str) -> Rollout:
     """Return a roll-out that the caller may see. Raises NotAllowed."""
-    found = await work.lookup.rollout(rollout_id)
+    found = await work.lookup.of_member(store.rollout, rollout_id)
     return require_visible(await visible_runs(work, found.organization_id, [found], store.keep_seen), "roll-out")
 
 
@@ -322,7 +322,7 @@ async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "
     Raises Conflict if it is in a state from which that makes no sense.
     """
     async with ctx.begin() as work:
-        rollout = await work.lookup.rollout(rollout_id)
+        rollout = await work.lookup.of_member(store.rollout, rollout_id)
         require_control(work, rollout, "the roll-out")
         before = await store.lock_status(work.connection, rollout_id=rollout.id)
         if before == {"stop": STOPPED, "continue": RUNNING, "take-back": RETURNING}[verb]:

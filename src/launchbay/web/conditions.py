@@ -13,7 +13,6 @@ import msgspec
 
 from launchbay import __version__
 from launchbay.errors import BadRequest, NotFound, PreconditionFailed
-from launchbay.store import lookups
 from launchbay.store.database import Connection
 from launchbay.web import responses
 from launchbay.web.requests import JSON, Request
@@ -181,7 +180,7 @@ async def _lock(connection: Connection, call: Request[Any, Any]) -> None:
     _, _, _, root, object_id, *_ = (*call.target.partition("?")[0].split("/"), "", "")
     if root in {"users", "tokens"}:
         root, object_id = "users", call.actor.user_id  # only paths of the caller's own account begin with these
-    await lookups.lock_of[root](connection, id=object_id)
+    await call.ctx.app.locks[root](connection, id=object_id)
 
 
 async def _present_tag(call: Request[Any, Any], change: Endpoint, shown_by: Endpoint) -> str:

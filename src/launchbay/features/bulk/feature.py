@@ -15,6 +15,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="bulk",
     routes=(api.routes,),
+    locks={"bulk": rows.lock_bulk},
     pages=(pages.routes,),
     start=seal_acts,
     tasks=_tasks,

@@ -15,6 +15,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="change_sets",
     routes=(api.routes,),
+    locks={"change-sets": rows.lock_change_set},
     pages=(pages.routes,),
     tasks=_tasks,
 )

@@ -27,6 +27,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="git_sources",
     routes=(api.routes,),
+    locks={"git-sources": rows.lock_git_source},
     pages=(pages.routes,),
     start=seal_parameters,
     tasks=_tasks,

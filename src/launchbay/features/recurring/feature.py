@@ -15,6 +15,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="recurring",
     routes=(api.routes,),
+    locks={"recurring-schedules": rows.lock_recurring_schedule},
     pages=(pages.routes,),
     tasks=_tasks,
 )

@@ -18,6 +18,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="webhooks",
     routes=(api.routes,),
+    locks={"webhooks": rows.lock_webhook},
     pages=(pages.routes,),
     start=seal_webhook_urls,
     tasks=_tasks,

@@ -1,3 +1,14 @@
+-- name: bulk
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       b.id, b.organization_id, b.owner_id, b.token_id, b.act, b.status, b.max_parallel, b.stop_after_failures, b.created_at, b.finished_at, (
+    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
+    FROM (SELECT CASE WHEN status = 'Waiting' AND put_off_at IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+          FROM bulk_instances WHERE bulk_id = b.id GROUP BY 1) AS each
+)::text AS counts
+FROM users u
+LEFT JOIN (bulk_runs b JOIN organizations o ON o.id = b.organization_id) ON b.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: count_open
 SELECT count(*) FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_at IS NULL;
 
@@ -157,3 +168,6 @@ WHERE id = %(bulk_id)s;
 
 -- name: get_last_job
 SELECT id, status FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: lock_bulk
+SELECT id FROM bulk_runs WHERE id = %(id)s FOR UPDATE;

@@ -1,3 +1,13 @@
+-- name: change_set
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       c.id, c.organization_id, c.owner_id, c.owner_email, c.token_id, c.kind, c.comment, c.on_failure, c.needed, c.role_ids, c.confirm,
+       CASE WHEN c.status IN ('Pending', 'Ready') AND c.expires_at <= now() THEN 'Expired' ELSE c.status END AS status,
+       c.created_at, c.expires_at, c.applied_by, c.applied_at, c.finished_at, c.environment_ids, c.application_ids, c.differences,
+       c.git_source_id, c.git_commit, (SELECT count(*) FROM change_set_instances WHERE change_set_id = c.id) AS instances
+FROM users u
+LEFT JOIN (change_sets c JOIN organizations o ON o.id = c.organization_id) ON c.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: count_open
 SELECT count(*) FROM change_sets
 WHERE organization_id = %(organization_id)s AND (status = 'Applying' OR status IN ('Pending', 'Ready') AND expires_at > now());
@@ -189,3 +199,6 @@ SELECT id, change_policy FROM environments WHERE id = ANY (%(environment_ids)s::
 
 -- name: set_policy
 UPDATE environments SET change_policy = %(policy)s WHERE id = %(environment_id)s;
+
+-- name: lock_change_set
+SELECT id FROM change_sets WHERE id = %(id)s FOR UPDATE;

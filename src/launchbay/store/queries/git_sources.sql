@@ -1,3 +1,11 @@
+-- name: git_source
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       g.id, g.organization_id, g.name, g.account_id, g.application_id, g.settings, g.sealed_parameters, g.is_paused, g.due_at, g.seen,
+       g.applied, g.planned, g.approved, g.problem, g.looked_at, g.failures, g.lease_until > now() AS is_running, g.created_at
+FROM users u
+LEFT JOIN (git_sources g JOIN organizations o ON o.id = g.organization_id) ON g.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: count
 SELECT count(*) FROM git_sources WHERE organization_id = %(organization_id)s;
 
@@ -229,3 +237,6 @@ SET lease_until = NULL, application_id = %(application_id)s, instance_id = %(ins
     due_at = CASE WHEN due_at > %(taken_due_at)s THEN due_at
                   WHEN %(pause_s)s::float8 IS NOT NULL THEN now() + %(pause_s)s::float8 * interval '1 second' END
 WHERE source_id = %(source_id)s AND number = %(number)s AND fence = %(fence)s;
+
+-- name: lock_git_source
+SELECT id FROM git_sources WHERE id = %(id)s FOR UPDATE;

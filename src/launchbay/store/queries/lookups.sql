@@ -72,55 +72,6 @@ FROM users u
 LEFT JOIN (services s JOIN organizations o ON o.id = s.organization_id) ON s.id = %(id)s
 WHERE u.id = %(caller_id)s;
 
--- name: bulk
-SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       b.id, b.organization_id, b.owner_id, b.token_id, b.act, b.status, b.max_parallel, b.stop_after_failures, b.created_at, b.finished_at, (
-    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT CASE WHEN status = 'Waiting' AND put_off_at IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
-          FROM bulk_instances WHERE bulk_id = b.id GROUP BY 1) AS each
-)::text AS counts
-FROM users u
-LEFT JOIN (bulk_runs b JOIN organizations o ON o.id = b.organization_id) ON b.id = %(id)s
-WHERE u.id = %(caller_id)s;
-
--- name: recurring_schedule
-SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       r.id, r.organization_id, r.name, r.owner_id, r.owner_email, r.token_id, r.kind, r.application_id, r.instance_id, r.act, r.cron, r.zone,
-       r.starts_at, r.ends_at, r.is_paused, r.when_busy, r.jitter_ms, r.due_at, r.fires_at, r.firings, r.fired, r.created_at
-FROM users u
-LEFT JOIN (recurring_schedules r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
-WHERE u.id = %(caller_id)s;
-
--- name: change_set
-SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       c.id, c.organization_id, c.owner_id, c.owner_email, c.token_id, c.kind, c.comment, c.on_failure, c.needed, c.role_ids, c.confirm,
-       CASE WHEN c.status IN ('Pending', 'Ready') AND c.expires_at <= now() THEN 'Expired' ELSE c.status END AS status,
-       c.created_at, c.expires_at, c.applied_by, c.applied_at, c.finished_at, c.environment_ids, c.application_ids, c.differences,
-       c.git_source_id, c.git_commit, (SELECT count(*) FROM change_set_instances WHERE change_set_id = c.id) AS instances
-FROM users u
-LEFT JOIN (change_sets c JOIN organizations o ON o.id = c.organization_id) ON c.id = %(id)s
-WHERE u.id = %(caller_id)s;
-
--- name: git_source
-SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       g.id, g.organization_id, g.name, g.account_id, g.application_id, g.settings, g.sealed_parameters, g.is_paused, g.due_at, g.seen,
-       g.applied, g.planned, g.approved, g.problem, g.looked_at, g.failures, g.lease_until > now() AS is_running, g.created_at
-FROM users u
-LEFT JOIN (git_sources g JOIN organizations o ON o.id = g.organization_id) ON g.id = %(id)s
-WHERE u.id = %(caller_id)s;
-
--- name: rollout
-SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
-       r.id, r.organization_id, r.application_id, r.version, r.owner_id, r.token_id, r.comment, r.waves, r.wave, r.wave_done_at, r.pause_ms,
-       r.health_workflow, r.max_parallel, r.stop_after_failures, r.on_failure, r.status, r.created_at, r.finished_at, (
-    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT CASE WHEN status = 'Waiting' AND message IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
-          FROM rollout_instances WHERE rollout_id = r.id GROUP BY 1) AS each
-)::text AS counts
-FROM users u
-LEFT JOIN (rollouts r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
-WHERE u.id = %(caller_id)s;
-
 -- name: role
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.organization_id, r.name, r.permissions, r.kind, r.created_at
@@ -222,23 +173,5 @@ SELECT id FROM roles WHERE id = %(id)s FOR UPDATE;
 -- name: lock_instance
 SELECT id FROM instances WHERE id = %(id)s FOR UPDATE;
 
--- name: lock_webhook
-SELECT id FROM webhooks WHERE id = %(id)s FOR UPDATE;
-
 -- name: lock_approval
 SELECT id FROM approvals WHERE id = %(id)s FOR UPDATE;
-
--- name: lock_bulk
-SELECT id FROM bulk_runs WHERE id = %(id)s FOR UPDATE;
-
--- name: lock_recurring_schedule
-SELECT id FROM recurring_schedules WHERE id = %(id)s FOR UPDATE;
-
--- name: lock_change_set
-SELECT id FROM change_sets WHERE id = %(id)s FOR UPDATE;
-
--- name: lock_rollout
-SELECT id FROM rollouts WHERE id = %(id)s FOR UPDATE;
-
--- name: lock_git_source
-SELECT id FROM git_sources WHERE id = %(id)s FOR UPDATE;

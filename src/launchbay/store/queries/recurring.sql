@@ -1,3 +1,11 @@
+-- name: recurring_schedule
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       r.id, r.organization_id, r.name, r.owner_id, r.owner_email, r.token_id, r.kind, r.application_id, r.instance_id, r.act, r.cron, r.zone,
+       r.starts_at, r.ends_at, r.is_paused, r.when_busy, r.jitter_ms, r.due_at, r.fires_at, r.firings, r.fired, r.created_at
+FROM users u
+LEFT JOIN (recurring_schedules r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: count
 SELECT count(*) FROM recurring_schedules WHERE organization_id = %(organization_id)s;
 
@@ -54,3 +62,6 @@ UPDATE recurring_schedules SET fires_at = %(fires_at)s WHERE id = %(schedule_id)
 
 -- name: list_job_statuses
 SELECT id, status FROM jobs WHERE id = ANY(%(ids)s::text[]) AND organization_id = %(organization_id)s;
+
+-- name: lock_recurring_schedule
+SELECT id FROM recurring_schedules WHERE id = %(id)s FOR UPDATE;

@@ -1,3 +1,15 @@
+-- name: rollout
+SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
+       r.id, r.organization_id, r.application_id, r.version, r.owner_id, r.token_id, r.comment, r.waves, r.wave, r.wave_done_at, r.pause_ms,
+       r.health_workflow, r.max_parallel, r.stop_after_failures, r.on_failure, r.status, r.created_at, r.finished_at, (
+    SELECT coalesce(json_object_agg(each.status, each.count), '{}')
+    FROM (SELECT CASE WHEN status = 'Waiting' AND message IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+          FROM rollout_instances WHERE rollout_id = r.id GROUP BY 1) AS each
+)::text AS counts
+FROM users u
+LEFT JOIN (rollouts r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
+WHERE u.id = %(caller_id)s;
+
 -- name: count_open
 SELECT count(*) FROM rollouts WHERE organization_id = %(organization_id)s AND status IN ('Running', 'Waiting', 'Returning');
 
@@ -186,3 +198,6 @@ UPDATE rollouts SET wave = wave + 1, wave_done_at = NULL WHERE id = %(rollout_id
 
 -- name: finish
 UPDATE rollouts SET status = %(status)s, finished_at = now() WHERE id = %(rollout_id)s;
+
+-- name: lock_rollout
+SELECT id FROM rollouts WHERE id = %(id)s FOR UPDATE;

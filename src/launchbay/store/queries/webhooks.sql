@@ -220,3 +220,6 @@ DELETE FROM webhook_deliveries WHERE id IN (
     SELECT id FROM webhook_deliveries
     WHERE status <> 'pending' AND finished_at < now() - %(days)s * interval '1 day' LIMIT %(count)s FOR UPDATE SKIP LOCKED
 );
+
+-- name: lock_webhook
+SELECT id FROM webhooks WHERE id = %(id)s FOR UPDATE;
