@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from launchbay.auth.secret_key import read_secret_key
-from launchbay.engine.chat_messages import message
+from launchbay.engine.chat_messages import counted, message
 from launchbay.engine.retention import Cleaner
 from launchbay.usecases.sealing import seal_webhook_url
 from tests.support.databases import Databases
@@ -601,6 +601,23 @@ async def chat(api: Api, receiver: LoopbackServer, form: str = "slack") -> str:
 def messages(receiver: LoopbackServer) -> list[list[str]]:
     """Return the lines of what a chat was sent."""
     return [json.loads(each.body)["text"].splitlines() for each in receiver.received if each.target == "/chat"]
+
+
+def failure(kind: str, instance: str, name: str, job: str, at: int) -> dict[str, Any]:
+    """Return the event of a failure."""
+    about = {"id": job, "name": "launch", "status": "Failed", "errorMessage": "It broke."}
+    event = {"event": kind, "at": at, "instance": instance, "instanceName": name, "job": about, "link": "/o"}
+    return event if kind == "job" else {**event, "status": "Failed"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("status", "2 more instances failed"), ("job", "3 more jobs 'launch' failed")]
+)
+def test_a_message_counts_instances_and_jobs_and_not_events_or_names(kind: str, words: str) -> None:
+    events = [failure(kind, "1", "web", "a", 0), failure(kind, "1", "web", "b", 1), failure(kind, "2", "web", "c", 2)]
+    events.append(events[0])  # it came twice
+    [said, _, _] = message("slack", counted(events[0], events[1:]))["text"].split("\n")
+    assert said == f"{words} in the same way, at 00:00:00 UTC: 'web', 'web'."
 
 
 async def end_of_hold(api: Api, webhook: str) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from launchbay.ids import is_id
-from launchbay.model.failures import failure_id, group_failures, read_reason, shared_reason
+from launchbay.model.failures import Affected, failure_id, group_failures, read_reason, shared_reason
 
 STEP = "Component 'web': workflow 'launch': step '{}' failed: {}"
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -44,12 +44,16 @@ def test_what_was_wrong_counts(one: str, other: str) -> None:
 
 
 def test_names_of_the_objects_do_not_count() -> None:
-    one = shared_reason("Volume of quay (Harbour shop) is full", ["quay", "Harbour shop"])
-    assert one == shared_reason("Volume of pier (Shop) is full", ["pier", "Shop"])
+    one = shared_reason("Volume of quay (Harbour shop) is full", Affected("quay", "Harbour shop"))
+    assert one == shared_reason("Volume of pier (Shop) is full", Affected("pier", "Shop"))
     assert one.text == "Volume of … (…) is full"
-    assert shared_reason("shopping failed", ["shop"]).text == "shopping failed", "a part of a word isn't the name"
-    assert shared_reason("x", ["", "x"]).text == "…"
-    assert shared_reason("shop-web failed", ["shop", "shop-web"]).text == "… failed", "a name may begin with another"
+    assert shared_reason("shopping failed", Affected("shop")).text == "shopping failed", (
+        "a part of a word isn't the name"
+    )
+    assert shared_reason("x", Affected("", "x")).text == "…"
+    assert shared_reason("shop-web failed", Affected("shop", "shop-web")).text == "… failed", (
+        "a name may begin with another"
+    )
 
 
 def test_the_step_counts_and_the_workflow_does_not() -> None:
@@ -81,7 +85,7 @@ def test_groups_have_their_first_and_last_failure_and_the_latest_comes_first() -
         Failed("d", "no answer within 32 s", NOW - timedelta(hours=2)),
         Failed("e", "never began", None),
     ]
-    found = group_failures(rows, lambda row: row.message, lambda row: row.at)
+    found = group_failures(rows, lambda row: row.message, lambda row: row.at, lambda _: Affected())
     assert [[row.name for row in group.items] for group in found] == [["c", "d", "a"], ["b"], ["e"]]
     assert (found[0].first, found[0].last, found[0].count) == (NOW - timedelta(hours=3), NOW, 3)
     assert (found[0].example, found[0].reason.text) == ("no answer within 31 s", "no answer within #")
@@ -94,6 +98,8 @@ def test_a_message_without_end_takes_no_time() -> None:
 
 def test_long_messages_are_equal_whatever_the_lengths_of_their_names() -> None:
     texts = [STEP.format("go", f"{name} stopped. " + "x " * 2_000 + "the end") for name in ("a", "a-much-longer-name")]
-    first, second = (shared_reason(text, [name]) for text, name in zip(texts, ("a", "a-much-longer-name"), strict=True))
+    first, second = (
+        shared_reason(text, Affected(name)) for text, name in zip(texts, ("a", "a-much-longer-name"), strict=True)
+    )
     assert first == second
     assert len(first.text) <= 2_000

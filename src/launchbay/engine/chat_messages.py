@@ -9,7 +9,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.clock import from_ms
-from launchbay.model.failures import Reason, failure_id, shared_reason
+from launchbay.model.failures import Affected, Reason, failure_id, shared_reason
 
 _SLACK_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _LINK_TEXT = "Open in the console"
@@ -28,7 +28,7 @@ def message(form: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
     return event
 
 
-def failure_of(event: Mapping[str, Any]) -> str | None:
+def failure_key(event: Mapping[str, Any]) -> str | None:
     """Return the ID that an event shares with equal failures.
 
     None if it is about no failed job or instance.
@@ -36,22 +36,25 @@ def failure_of(event: Mapping[str, Any]) -> str | None:
     kind, job = event["event"], event.get("job") or {}
     if kind not in ("job", "status") or (job if kind == "job" else event).get("status") != "Failed":
         return None
-    reason = shared_reason(job.get("errorMessage") or "", [event.get("instanceName") or ""])
+    reason = shared_reason(job.get("errorMessage") or "", Affected(event.get("instanceName") or ""))
     return failure_id(Reason(f"{kind} {job.get('name')} {reason.place}", reason.text))
 
 
 def counted(event: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return an event with the facts of its equal failures.
 
-    They are `failures`: the count, the first and last time, and the names of some instances.
+    They are `failures`: the number of jobs or instances, the first and last time, and the names of some instances. An
+    instance that failed twice is one, and two of one name are two.
     """
     events = [event, *others]
     times = [each["at"] for each in events]
-    names = list(dict.fromkeys(each["instanceName"] for each in events))
+    instances = {each["instance"]: each["instanceName"] for each in events}
+    jobs = {each["job"]["id"] for each in events} if event["event"] == "job" else set()
+    names = list(instances.values())
     return {
         **event,
         "failures": {
-            "count": len(events),
+            "count": len(jobs or instances),
             "first": min(times),
             "last": max(times),
             "instances": names[: limits.CHAT_INSTANCES_NAMED],
@@ -67,10 +70,12 @@ def _failure_lines(event: Mapping[str, Any]) -> list[str]:
     when = f"at {first}" if first == last else f"first at {first}, last at {last}"
     names = ", ".join(f"'{name}'" for name in failures["instances"])
     unnamed = f" and {failures['unnamed']} more" if failures["unnamed"] else ""
-    what = "instances failed" if event["event"] == "status" else f"jobs '{job.get('name')}' failed"
+    what = "instance" if event["event"] == "status" else "job"
+    several = "" if failures["count"] == 1 else "s"
+    which = "" if event["event"] == "status" else f" '{job.get('name')}'"
     error = job.get("errorMessage")
     return [
-        f"{failures['count']} more {what} in the same way, {when} UTC: {names}{unnamed}.",
+        f"{failures['count']} more {what}{several}{which} failed in the same way, {when} UTC: {names}{unnamed}.",
         *([error] if error else []),
     ]
 

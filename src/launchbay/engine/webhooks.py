@@ -21,7 +21,7 @@ from launchbay.clock import Backoff
 from launchbay.concurrency import computed
 from launchbay.egress.http import EgressClient, redacted_url
 from launchbay.engine.audit import EngineAudit
-from launchbay.engine.chat_messages import counted, failure_of, message
+from launchbay.engine.chat_messages import counted, failure_key, message
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import EgressFailed, Unavailable
 from launchbay.model.redaction import Redactor
@@ -193,7 +193,7 @@ async def _grouped(
     becomes the message that counts them all. A message counts what it counted at its first attempt.
     """
     sent: list[tuple[ClaimedRow, dict[str, Any]]] = []
-    failures = {row.id: failure_of(bodies[row.id]) for row in claimed if row.format != "json"}
+    failures = {row.id: failure_key(bodies[row.id]) for row in claimed if row.format != "json"}
     # In one order, so that two processes never wait for each other.
     for row in sorted(claimed, key=lambda row: (row.webhook_id, failures.get(row.id) or "", row.created_at, row.id)):
         body, failure = bodies[row.id], failures.get(row.id)

@@ -1,7 +1,7 @@
 """Which failures are equal: one step with one message, but for names and numbers."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -34,14 +34,22 @@ def read_reason(message: str) -> Reason:
     return Reason("", message) if found is None else Reason(" · ".join(filter(None, (found[1], found[2]))), found[3])
 
 
-def shared_reason(message: str, names: Iterable[str] = ()) -> Reason:
+class Affected(NamedTuple):
+    """The names that equal failures don't share, as far as they are known."""
+
+    instance: str = ""
+    application: str = ""
+    environment: str = ""
+
+
+def shared_reason(message: str, affected: Affected = Affected()) -> Reason:  # noqa: B008  # it can't change
     """Return what equal failures have in common.
 
-    `…` stands for names and IDs, `#` for numbers. `names` are those of the objects of this failure, such as its
-    instance. A number that says what was wrong stays, such as the status of an answer.
+    `…` stands for names and IDs, `#` for numbers. A number that says what was wrong stays, such as the status of an
+    answer.
     """
     place, text = read_reason(message)
-    for name in sorted((name for name in names if name and name in text), key=len, reverse=True):
+    for name in sorted((name for name in affected if name and name in text), key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
     text = _ID.sub("…", text)
     text = _NUMBER.sub(lambda found: found["kept"] or "#", text)
@@ -74,12 +82,12 @@ def group_failures(
     items: Iterable[T],
     message: Callable[[T], str],
     at: Callable[[T], datetime | None],
-    names: Callable[[T], Sequence[str]] = lambda _: (),
+    affected: Callable[[T], Affected],
 ) -> list[FailureGroup[T]]:
     """Return items in groups of equal failures, the latest first, then the largest."""
     found: dict[str, FailureGroup[T]] = {}
     for item in sorted(items, key=lambda each: _order(at(each)), reverse=True):
-        reason, when = shared_reason(message(item), names(item)), at(item)
+        reason, when = shared_reason(message(item), affected(item)), at(item)
         group = found.setdefault(key := failure_id(reason), FailureGroup(key, reason, message(item), when, when, []))
         group.items.append(item)
         group.first = when or group.first

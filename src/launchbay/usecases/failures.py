@@ -11,7 +11,7 @@ from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import computed
 from launchbay.errors import NotFound
 from launchbay.limits import BULK_INSTANCES
-from launchbay.model.failures import FailureGroup, group_failures
+from launchbay.model.failures import Affected, FailureGroup, group_failures
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.fleet import FleetJobRow, FleetRow
@@ -80,7 +80,11 @@ async def list_failures(
     groups = await computed(
         sum(len(failure_message(row)) for row in found),
         partial(
-            group_failures, found, failure_message, failed_at, lambda row: (row.name, row.application, row.environment)
+            group_failures,
+            found,
+            failure_message,
+            failed_at,
+            lambda row: Affected(row.name, row.application, row.environment),
         ),
     )
     groups.sort(key=is_degraded)
@@ -113,7 +117,7 @@ async def list_job_failures(ctx: Context, organization_id: str, wanted: JobFilte
             page.rows,
             lambda row: row.error or "",
             lambda row: None if row.finished_at_ms is None else from_ms(row.finished_at_ms),
-            lambda row: (row.instance, row.application, row.environment),
+            lambda row: Affected(row.instance, row.application, row.environment),
         ),
     )
     return JobFailures(groups, page.next_after is None)

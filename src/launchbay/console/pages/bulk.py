@@ -18,7 +18,7 @@ from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, TooManyRequests
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.model.failures import group_failures
+from launchbay.model.failures import Affected, group_failures
 from launchbay.store.bulk import BulkRun
 from launchbay.usecases import bulk
 from launchbay.usecases.applications import list_applications
@@ -127,7 +127,7 @@ async def form_page(
             [each for each in chosen or () if each.refusal is not None],
             lambda each: each.refusal or "",
             lambda _: None,
-            lambda each: (each.row.name,),
+            lambda each: Affected(each.row.name, each.row.application, each.row.environment),
         )[:_SHOWN_REASONS],
         fields=await _resume_fields(request, given, chosen or ()) if act == "resume" else [],
         refusals=sum(each.refusal is not None for each in chosen or ()),
@@ -198,7 +198,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
             [row for row in failed if row.message],
             lambda row: row.message or "",
             lambda row: row.finished_at,
-            lambda row: (row.instance_name,),
+            lambda row: Affected(row.instance_name),
         )[:_SHOWN_REASONS],
         can_control=run.finished_at is None and permissions.control(run, request.actor),
         owner=(await list_member_names(ctx, organization_id, also=[run.owner_id])).get(run.owner_id, "a deleted user"),
