@@ -11,6 +11,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader
 from playwright.sync_api import Page
 
 from launchbay.console.assets import Glyph
+from launchbay.console.forms import Forms
 from launchbay.console.rendering import HEADERS, templates
 from launchbay.console.shell import Appearance
 from tests.support.browser import AXE, RUN_AXE
@@ -30,7 +31,7 @@ def inventory(appearance: Appearance) -> str:
         "organization": None,
         "appearance": appearance,
         "flash": None,
-        "problems": (),
+        "forms": Forms(),
         "now": datetime.now(UTC),
     }
     return overlay.get_template("inventory.html").render(values)

@@ -7,7 +7,7 @@ import pytest
 
 from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
-from tests.support.page_world import address, one_of_everything
+from tests.support.page_world import GETS, address, one_of_everything, pages_of
 from tests.support.pages import browser
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
@@ -118,11 +118,6 @@ _NO_OCCASION = {
     "/console/organizations/{id}/users/{user}/unblock",
 }
 POSTS = [page for page in PAGES if page.method == "POST" and not _PERSONAL.match(page.path)]
-GETS = [
-    page
-    for page in PAGES
-    if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation", "jump", "{token}"))
-]
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +136,7 @@ def _fields(page: PageRoute, world: dict[str, str]) -> dict[str, str]:
 async def _offered(client: httpx.AsyncClient, world: dict[str, str]) -> set[str]:
     """Return the actions of all forms on all pages that the person can open."""
     found: set[str] = set()
-    paths = [address(page, world) for page in GETS] + [world["resume"]]
-    paths.append(f"/console/organizations/{world['organizations']}/services?type=builtin:workflow_service")
-    paths.append(f"/console/organizations/{world['organizations']}/bulk/new?act=label&id={world['{instance}']}")
-    paths.append(f"/console/organizations/{world['organizations']}/changes/{world['answer']}")
-    paths.append(f"/console/organizations/{world['organizations']}/schedules?view=list")
-    paths.append(f"/console/organizations/{world['organizations']}/recurring/new?instance={world['{instance}']}")
-    for path in [*paths, *(world[kind].partition("/jobs")[0] for kind in ("cancel", "resume"))]:
+    for path in pages_of(world):
         answer = await client.get(path)
         assert answer.status_code in {200, 303, 403}, (path, answer.text)
         if answer.status_code != 200:

@@ -21,6 +21,8 @@ class _Control:
     kind: str  # a type of input, "textarea" or "select"
     values: list[str] = field(default_factory=list)
     is_sent: bool = True
+    attributes: dict[str, str] = field(default_factory=dict)
+    options: list[str] = field(default_factory=list)
 
     def typed(self, text: str) -> str:
         """Return what the control holds of a text: one of a single line has no line ends."""
@@ -33,6 +35,7 @@ class SentForm:
 
     action: str
     controls: list[_Control] = field(default_factory=list)
+    buttons: list[tuple[str, str]] = field(default_factory=list)
 
     def fill(self, name: str, text: str, place: int = 0) -> "SentForm":
         """Type a text into the control with this name, or the one in its `place` among several."""
@@ -72,7 +75,10 @@ class _Reader(HTMLParser):
         if tag == "form":
             self._open = SentForm(given.get("action", ""))
             self.forms.append(self._open)
+        if tag == "button" and self._open is not None and given.get("name"):
+            self._open.buttons.append((given["name"], given.get("value", "")))
         if tag == "option" and self._select is not None:
+            self._select.options += [] if "disabled" in given else [given["value"]]
             if "selected" in given:
                 self._select.values = [given["value"]]
             elif self._first_option is None:
@@ -83,7 +89,7 @@ class _Reader(HTMLParser):
         if kind in _UNSENT:
             return
         is_choice = kind in {"checkbox", "radio"}
-        control = _Control(given["name"], kind)
+        control = _Control(given["name"], kind, attributes=given)
         control.is_sent = "disabled" not in given and (not is_choice or "checked" in given)
         if tag == "input":
             control.values = [control.typed(given.get("value", "on" if is_choice else ""))]

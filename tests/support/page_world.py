@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
 from tests.support.service import Api, accepted, fresh_name, person
 
@@ -12,6 +13,11 @@ linger: {steps: [{rest: {action: wait, parameters: {delay: 600}}}]}
 ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
 fall: {steps: [{fall: {action: serialize, parameters: {input: 1, format: NOTHING}}}]}
 """
+GETS = [
+    page
+    for page in PAGES
+    if page.method == "GET" and not page.public and not page.path.endswith(("events", "explanation", "jump", "{token}"))
+]
 
 
 async def one_of_everything(api: Api) -> dict[str, str]:
@@ -105,3 +111,14 @@ def address(page: PageRoute, world: dict[str, str]) -> str:
     kind = (page.path.split("/") + [""] * 3)[2]
     path = page.path.replace("{id}", world.get(kind, ""))
     return re.sub(r"\{\w+\}", lambda found: world[found[0]], path)
+
+
+def pages_of(world: dict[str, str]) -> list[str]:
+    """Return the addresses of the pages about the objects."""
+    paths = [address(page, world) for page in GETS] + [world["resume"]]
+    paths.append(f"/console/organizations/{world['organizations']}/services?type=builtin:workflow_service")
+    paths.append(f"/console/organizations/{world['organizations']}/bulk/new?act=label&id={world['{instance}']}")
+    paths.append(f"/console/organizations/{world['organizations']}/changes/{world['answer']}")
+    paths.append(f"/console/organizations/{world['organizations']}/schedules?view=list")
+    paths.append(f"/console/organizations/{world['organizations']}/recurring/new?instance={world['{instance}']}")
+    return [*paths, *(world[kind].partition("/jobs")[0] for kind in ("cancel", "resume"))]

@@ -1,16 +1,16 @@
 """What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged.
 
-A form that is refused comes back with a mark at the field that is wrong.
+A form that is refused comes back as it was typed, with a mark at the field that is wrong: templates ask `Forms`.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from html import unescape
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from markupsafe import escape
+from markupsafe import Markup
 from starlette.requests import Request
 
 from launchbay.console.rendering import redact
@@ -70,174 +70,129 @@ async def read_form(request: Request) -> Form:
 
 
 FIX_FIELDS = "Fix the highlighted fields."
-_FORM = re.compile(r'<form\b[^>]*\saction="([^"?]*)[^"]*"[^>]*>.*?</form>', re.DOTALL)
-_CONTROL = re.compile(r"<(?:input|select|textarea)\b[^>]*>")
-_HOLDER = re.compile(r"<(/?)(details|dialog)\b[^>]*>")
-_ATTRIBUTE = re.compile(r'\s([\w-]+)="([^"]*)"')
-_NOT_SHOWN = re.compile(r'<span class="(?:req|sr)">.*?</span>|<[^>]+>', re.DOTALL)
-_UNSENT = {"formToken", "seen"}  # each page has its own
-# Fields of the API that a form has under another name.
-_NAMES = {
-    "name": ("tokenName",),
-    "password": ("newPassword",),
-    "permissions": ("scope",),
-    "destroyInterval": ("lifetime",),
-    "interval": ("minutes",),
-    "events": ("event",),
-    "roles": ("role",),
-    "startsAt": ("starts",),
-    "endsAt": ("ends",),
-    "previews.environmentId": ("preview_environment",),
-}
 
 
-class _Control(NamedTuple):
-    """A control, with its place in the page and that of its form."""
+@dataclass(frozen=True, slots=True)
+class FieldState:
+    """What a field of a form shows, and what is wrong with it."""
 
-    page: str
-    form: tuple[int, int]
-    start: int
-    end: int
-    attributes: dict[str, str]
+    name: str
+    id: str
+    label: str
+    problem: str = ""  # nothing is wrong
+    sent: list[str] | None = None  # what the refused form had for it; None if this isn't its page
+
+    def value(self, default: Any = "") -> Any:
+        """Return the text as it was typed, or else the default."""
+        return self.sent[-1] if self.sent else default
+
+
+@dataclass(frozen=True, slots=True)
+class FormState:
+    """A form on a page. `problem` is why it was refused, or None."""
+
+    forms: "Forms"
+    sent: Form
+    problem: LaunchbayError | None = None
 
     @property
-    def id(self) -> str:
-        return self.attributes.get("id") or f"wrong-{self.attributes['name']}"
+    def is_refused(self) -> bool:
+        return self.problem is not None
 
-    @property
-    def is_choice(self) -> bool:
-        return self.attributes.get("type") in {"checkbox", "radio"}
+    def field(self, name: str, label: str, *, element_id: str = "", of: str = "") -> FieldState:
+        """Return the state of a field.
 
-    @property
-    def label(self) -> str:
-        """The name of the control as a person reads it.
-
-        It is looked for only when it is needed: a form may have a thousand controls.
+        `of` are the fields of the API that it stands for, separated by spaces, if their names differ from its own.
         """
-        page, (first, end) = self.page, self.form
-        legend = page.rfind("<legend", first, self.start) if self.is_choice else -1
-        if legend >= 0:
-            text = page[legend : page.find("</legend>", legend)]
-        elif (own := page.find(f'<label for="{self.attributes.get("id")}"', first, end)) >= 0:
-            text = page[own : page.find("</label>", own)]
-        elif (around := page.rfind("<label", first, self.start)) >= 0:
-            text = page[around : self.start]
-        else:
-            text = self.attributes.get("name", "")
-        return unescape(_NOT_SHOWN.sub("", text)).strip()
+        found = FieldState(name, element_id or name, label, sent=self.sent.all(name) if self.is_refused else None)
+        problem = self._problem(found, {name, *of.split()})
+        return self.wrong(found, problem) if problem else found
+
+    def row(self, name: str, label: str, number: int, *, is_only: bool) -> FieldState:
+        """Return the state of a field in one of several rows, without a text.
+
+        The page fills in rows by itself. Nobody knows which row a problem is about, if there are others.
+        """
+        element_id = f"{name}-{number}"
+        if not is_only:
+            return FieldState(name, element_id, label)
+        return replace(self.field(name, label, element_id=element_id), sent=None)
+
+    def has(self, name: str, value: str, default: Any) -> bool:
+        """Return whether a box with this value is ticked."""
+        return value in self.sent.all(name) if self.is_refused else bool(default)
+
+    def chosen(self, name: str, value: str, default: Any) -> bool:
+        """Return whether one of several radio buttons is chosen."""
+        return self.has(name, value, default) if self.sent.has(name) else bool(default)
+
+    def wrong(self, found: FieldState, problem: str) -> FieldState:
+        """Return the field with a problem, and link the summary to it."""
+        self.forms.wrong.append(replace(found, problem=problem))
+        return self.forms.wrong[-1]
+
+    def parameter(self, name: str, label: str, problem: str) -> FieldState:
+        """Return the state of the field of a parameter with its own problem."""
+        return self.wrong(FieldState(name, name, label), problem) if problem else self.field(name, label)
+
+    def _problem(self, found: FieldState, names: set[str]) -> str:
+        """Return what is wrong with a field.
+
+        The error has its name, or the message begins with it or with its label.
+        """
+        if self.problem is None or not self.problem.messages:
+            return ""
+        first, *others = self.problem.messages
+        before, colon, after = first.partition(": ")
+        is_named = bool(colon) and (before.casefold() == found.label.casefold() or bool(_spellings(before) & names))
+        if not is_named and not _spellings(self.problem.field) & names:
+            return ""
+        return " ".join((after[:1].upper() + after[1:] if is_named else first, *others))
 
 
-def mark_problem(page: str, path: str, sent: Form, problem: LaunchbayError) -> str:
-    """Return the page of a refused form with its wrong control marked.
+class Forms:
+    """The forms of one page, and the fields that are wrong, in their order.
 
-    The summary at the top links to it. Templates write their controls as HTML, so the finished page is where one place
-    can mark all of them. A page whose form doesn't have the field stays as it is.
+    `path` is the address that a refused form was sent to.
     """
-    first = problem.messages[0] if problem.messages else ""
-    summary = f"<p>{escape(first)}</p>"
-    if first == FIX_FIELDS:
-        wrong = [each for each in _controls(page, 0, len(page)) if each.attributes.get("aria-invalid") == "true"]
-        links = ", ".join(_link(each) for each in wrong)
-        count = "highlighted field" if len(wrong) == 1 else f"{len(wrong)} highlighted fields"
-        return page.replace(summary, f"<p>Fix the {count}: {links}.</p>", 1) if links else page
-    before, colon, after = first.partition(": ")
-    named = before if colon else ""
-    found = _wrong_control(page, path, sent, problem.field, named)
-    if found is None:
-        return page
-    is_named = bool(named) and (named in _names(problem.field or named) or _is_label(named, found.label))
-    text = after[:1].upper() + after[1:] if is_named else first
-    page = _marked(page, found, " ".join((text, *problem.messages[1:])), sent)
-    return page.replace(summary, f"<p>{_link(found)}: {escape(text)}</p>", 1)
+
+    def __init__(self, path: str = "", sent: Form | None = None, problem: LaunchbayError | None = None) -> None:
+        self._path, self._sent, self._problem = path, sent or Form(), problem
+        self.wrong: list[FieldState] = []
+        self._is_found = False
+
+    def at(self, action: str, **row: str) -> FormState:
+        """Return the first form that is sent to an address.
+
+        `row` are its hidden fields, if other rows have the same form.
+        """
+        is_same_row = all(value in self._sent.all(name) for name, value in row.items() if self._sent.has(name))
+        is_sent = action.partition("?")[0] == self._path and is_same_row and not self._is_found
+        self._is_found |= is_sent
+        return FormState(self, self._sent, self._problem if is_sent else None)
+
+    def summary(self) -> list[str]:
+        """Return what is wrong, with links to the fields: when the fields are rendered."""
+        if self._problem is None:
+            return []
+        first, *others = self._problem.messages or ("",)
+        if not self.wrong:
+            return [*self._problem.messages]
+        if first != FIX_FIELDS:
+            text = self.wrong[0].problem.removesuffix(f" {' '.join(others)}" if others else "")
+            return [Markup("{}: {}").format(_link(self.wrong[0]), text), *others]
+        count = "highlighted field" if len(self.wrong) == 1 else f"{len(self.wrong)} highlighted fields"
+        return [Markup("Fix the {}: {}.").format(count, Markup(", ").join(map(_link, self.wrong))), *others]
 
 
-def _wrong_control(page: str, path: str, sent: Form, field: str, named: str) -> _Control | None:
-    """Return the sent form's control for a field or the name in a message.
-
-    None without exactly one.
-    """
-    for form in _FORM.finditer(page):
-        if unescape(form[1]) != path:
-            continue
-        controls = list(_controls(page, form.start(), form.end()))
-        hidden = [each.attributes for each in controls if each.attributes.get("type") == "hidden"]
-        sent_too = [each for each in hidden if each["name"] not in _UNSENT and sent.has(each["name"])]
-        if not all(unescape(each.get("value", "")) in sent.all(each["name"]) for each in sent_too):
-            continue  # the same form of another row
-        shown = [each for each in controls if each.attributes.get("type") != "hidden" and "name" in each.attributes]
-        for name in (*_names(field), *_names(named)):
-            same = [each for each in shown if each.attributes["name"] == name]
-            if len(same) == 1 or (same and same[0].is_choice):
-                return same[0]
-        first_of_names = {each.attributes["name"]: each for each in reversed(shown)}.values()
-        labelled = [each for each in first_of_names if named and _is_label(named, each.label)]
-        if len(labelled) == 1:
-            return labelled[0]
-    return None
+def _spellings(field: str) -> set[str]:
+    """Return how a form may spell a field: `hostKeys`, `host_keys`; `roleId`, `role`."""
+    words = "".join(f"_{each.lower()}" if each.isupper() else each for each in field)
+    return {field, words, field.removesuffix("Id")} - {""}
 
 
-def _names(field: str) -> tuple[str, ...]:
-    """Return the names that a control for a field of the API may have."""
-    if not field:
-        return ()
-    words = re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", field)
-    return field, words, field.removesuffix("Id"), *_NAMES.get(field, ())
-
-
-def _is_label(named: str, label: str) -> bool:
-    return named.casefold() == label.casefold()
-
-
-def _controls(page: str, start: int, end: int) -> Iterator[_Control]:
-    for tag in _CONTROL.finditer(page, start, end):
-        yield _Control(page, (start, end), tag.start(), tag.end(), dict(_ATTRIBUTE.findall(tag[0])))
-
-
-def _link(control: _Control) -> str:
-    return f'<a href="#{control.id}">{escape(control.label or control.attributes.get("name", ""))}</a>'
-
-
-def _marked(page: str, control: _Control, text: str, sent: Form) -> str:
-    """Return the page with the message at the control, which keeps its text.
-
-    What it is folded into is open.
-    """
-    attributes = control.attributes
-    error = f"{control.id}-error"
-    described = f"{attributes.get('aria-describedby', '')} {error}".strip()
-    tag = re.sub(r'\s(?:id|aria-describedby)="[^"]*"|/?>$', "", page[control.start : control.end])
-    if attributes.get("type") in {"text", "number"}:
-        tag = re.sub(r'\svalue="[^"]*"', "", tag) + f' value="{escape(sent.raw(attributes["name"]))}"'
-    tag += f' id="{control.id}" aria-describedby="{described}" aria-invalid="true">'
-    message = f'<p class="field-error" id="{error}">{escape(text)}</p>'
-    after = _end_of_field(page, control)
-    page = page[: control.start] + tag + page[control.end : after] + message + page[after:]
-    open_tags: list[re.Match[str]] = []
-    for holder in _HOLDER.finditer(page, 0, control.start):
-        if holder[1]:
-            open_tags.pop()
-        else:
-            open_tags.append(holder)
-    for holder in reversed(open_tags):
-        if " open" not in holder[0]:
-            extra = " open data-modal" if holder[2] == "dialog" else " open"
-            page = page[: holder.end() - 1] + extra + page[holder.end() - 1 :]
-    return page
-
-
-def _end_of_field(page: str, control: _Control) -> int:
-    """Return the place behind a control and its label, or behind a group's legend."""
-    at = control.end
-    kind = page[control.start + 1 :].split(None, 1)[0]
-    if kind in {"select", "textarea"}:
-        at = page.index(f"</{kind}>", at) + len(f"</{kind}>")
-    legend, fieldset = page.rfind("</legend>", 0, at), page.rfind("</fieldset>", 0, at)
-    if control.is_choice and legend > fieldset:
-        return legend + len("</legend>")
-    if page.rfind("<label", 0, control.start) > page.rfind("</label>", 0, control.start):
-        return page.index("</label>", at) + len("</label>")
-    is_editor = page.rfind("<div", 0, control.start) == page.rfind('<div class="editor"', 0, control.start)
-    return page.index("</div>", at) + len("</div>") if kind == "textarea" and is_editor else at
+def _link(field: FieldState) -> Markup:
+    return Markup('<a href="#{}">{}</a>').format(field.id, field.label)
 
 
 SEEN = "seen"

@@ -17,7 +17,7 @@ from launchbay.auth.cookies import form_token, sent_cookie, set_cookie
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.auth.second_factors import RelyingParty, relying_party
 from launchbay.auth.throttle import RateLimits
-from launchbay.console.forms import SEEN, Form, mark_problem, seen_tag
+from launchbay.console.forms import SEEN, Form, Forms, seen_tag
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, csv_line, live_event, redact_value, render
 from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
@@ -228,14 +228,13 @@ class PageRequest:
                 "shortcuts": SHORTCUTS,
                 "flash": flash,
                 "problems": () if problem is None else problem.messages,
+                "forms": Forms(self.http.url.path if self.http.method == "POST" else "", self.form, problem),
                 "appearance": read_appearance(cookies, secure=secure),
                 "now": self.now(),
                 "current_path": self.http.url.path,
                 **values,
             },
         )
-        if problem is not None and self.http.method == "POST":
-            text = mark_problem(text, self.http.url.path, self.form, problem)
         response = HTMLResponse(text, status, HEADERS)
         if current is not None and sent_cookie(cookies, ORGANIZATION_COOKIE, secure=secure) != current.id:
             cookie = set_cookie(ORGANIZATION_COOKIE, current.id, _ORGANIZATION_S, path=HOME, secure=secure)
@@ -336,7 +335,7 @@ class PageRequest:
         return HTMLResponse(self.render_fragment(template, **values), 200, HEADERS)
 
     def render_fragment(self, template: str, **values: Any) -> str:
-        return render(template, {"form_token": form_token(self.session), "now": self.now(), **values})
+        return render(template, {"form_token": form_token(self.session), "forms": Forms(), "now": self.now(), **values})
 
     def download(self, name: str, columns: Sequence[str], rows: AsyncIterator[Sequence[Any]]) -> Response:
         """Send rows as a file while they are read.

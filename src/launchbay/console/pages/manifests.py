@@ -128,6 +128,7 @@ async def set_source(request: PageRequest) -> Response:
     except LaunchbayError as error:
         application = await read_application(request.ctx, application_id)
         text = await manifests.read_manifest(request.ctx, application_id, None)
+        error.field = "url"  # the only one
         return await _editor(request, application, text, application.latest_version, error)
     message = f"Version {stored.version} loaded from the URL.{_warned(stored.warnings)}"
     return request.redirect(f"{HOME}/applications/{application_id}", message)

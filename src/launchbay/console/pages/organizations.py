@@ -184,13 +184,14 @@ def _best(rows: Iterable[NamedT], text: str) -> list[NamedT]:
 
 
 @routes.get("/console/organizations/{id}/usage")
-async def show_settings(request: PageRequest) -> Response:
+async def show_settings(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what an organization uses of its quotas, and its settings."""
     organization_id = request.path("id")
     return await request.page(
         "usage.html",
         section="usage",
         organization_id=organization_id,
+        problem=problem,
         rows=await organizations.read_usage(request.ctx, organization_id),
         origin=await organizations.read_origin(request.ctx, organization_id),
         environments=await list_environments(request.ctx, organization_id),
@@ -209,7 +210,7 @@ async def _read_policy(request: PageRequest) -> dict[str, bool]:
     return {"secondFactorRequired": await second_factors.read_requirement(request.ctx, request.path("id"))}
 
 
-@routes.post("/console/organizations/{id}/name")
+@routes.post("/console/organizations/{id}/name", again=show_settings)
 async def rename(request: PageRequest) -> Response:
     organization_id = request.path("id")
     async with request.unless_changed("organizations", organization_id, partial(_read_name, request)):
