@@ -1,4 +1,4 @@
-"""All features, and what a process has with them: the only module that names each."""
+"""All features. Only this module names each of them."""
 
 from launchbay.console.app import KERNEL_PAGES
 from launchbay.console.request import PageRoute

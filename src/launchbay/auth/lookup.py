@@ -235,7 +235,7 @@ class Lookup:
     async def of(
         self, query: LookupQuery[OwnedT], object_id: str, permission: Permission, path: Callable[[OwnedT], Resource]
     ) -> OwnedT:
-        """Return what `query` finds; the permission is for the resource that `path` gives for it."""
+        """Return what `query` finds. The permission is for the resource of `path`."""
         found, stamp = await self._find(query, object_id)
         grants = await self._grants_in(found.organization_id, stamp)
         self._check(grants, permission, (path(found),))

@@ -33,7 +33,7 @@ class LookupRow(NamedTuple, Generic[T]):
 
 
 class LookupQuery(Generic[T]):
-    """A statement that finds an object for a caller, bound to the class of the object (`lookups.sql`)."""
+    """A statement that finds an object for a caller (`lookups.sql`), bound to its class."""
 
     __slots__ = ("_compared", "_kind", "_statement", "noun")
 

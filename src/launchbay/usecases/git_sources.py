@@ -131,7 +131,7 @@ async def seal_parameters(database: Database, key: SecretKey) -> None:
 
 
 async def find_source(work: Work, source_id: str, permission: Permission) -> GitSource:
-    """Return a source that the caller may reach; the permission is for its service account."""
+    """Return a source. The permission is for its service account."""
     return await work.lookup.of(
         store.git_source, source_id, permission, lambda source: permissions.user(source.account_id)
     )
