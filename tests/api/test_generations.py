@@ -114,6 +114,8 @@ async def test_with_the_policy_a_failed_reconfiguration_rolls_back_by_itself(api
     document = await api.document(instance)
     assert (document["status"], document["parameters"]) == ("Running", {"input.size": 0})
     assert [each["number"] for each in await kept(api, instance)] == [1]
+    log = accepted(await api.get(f"organizations/{api.organization}/audit", actor="engine/rollback", object=instance))
+    assert [entry["operation"] for entry in log] == ["rollback_instance"]
 
 
 SLOWLY_PICKY = """

@@ -1,5 +1,6 @@
 """The page of an instance: required arguments, schedules of the manifest, origins of parameters, its users."""
 
+import asyncio
 import gzip
 import html
 import re
@@ -358,3 +359,36 @@ async def test_a_stream_brings_the_newest_lines_of_the_log_at_once_however_many_
             if found[-1:] == [1000]:
                 break
     assert found == list(range(401, 1001))
+
+
+FRAGILE = """
+application:
+  interfaces: {input: {size: bind(web#input.size)}}
+  configuration: {input.size: 0}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {input: {size: configuration(int)}}
+      configuration:
+        configuration.triggers: {input.size: update}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch: {steps: []}
+          update: {steps: [{stop: {action: wait, parameters: {delay: "{$.size}"}}}]}
+"""
+
+
+async def test_a_rollback_of_launchbay_itself_is_not_told_as_the_act_of_a_person(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    application = await api.application(FRAGILE)
+    accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+    instance = await api.launch(application)
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": -1}}))
+    async with asyncio.timeout(20):
+        while len((await api.settled(instance))["workflowHistory"]) < 3:
+            await asyncio.sleep(0.05)
+    said = words_of((await get(visitor, f"/console/instances/{instance}/activity")).answer.text)
+    assert "Launchbay rolled it back by itself, since the change had failed" in said
+    assert "Administrator rolled it back" not in said

@@ -90,6 +90,24 @@ async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_lis
     assert own not in (await get(visitor, shown)).answer.text
 
 
+async def test_the_calendar_has_all_recurring_schedules_with_the_names_of_their_instances(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    name, within = fresh_name("spring").replace(" ", "-"), f"organizations/{api.organization}"
+    instance = await api.running(MANIFEST, instanceName=name)
+    body = {"cron": "7 5 * * *", "instanceId": instance, "workflow": "actions.report"}
+    made = [
+        accepted(await api.post(f"{within}/recurring-schedules", {"name": f"{name} {number}", **body}))["id"]
+        for number in range(60)
+    ]
+    try:
+        listed = (await get(visitor, f"/console/{within}/schedules?view=list&q={name} 0")).answer.text
+        assert f"{name} 0 actions.report" in words_of(listed)
+    finally:
+        for each in made:
+            accepted(await api.delete(f"recurring-schedules/{each}"))
+
+
 async def test_what_repeats_is_counted_with_each_of_its_runs(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("flood").replace(" ", "-")
     instance = await api.running(MANIFEST, instanceName=name)

@@ -990,7 +990,8 @@ class ComponentDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`. `name` is that of the person,
     token or schedule; a schedule of one instance has that of its workflow. That of an expiry says whether the
-    lifetime or the idle time of the instance ended. `owner` is the person whose permissions the job has.
+    lifetime or the idle time of the instance ended. That of a job is its workflow, and where a job is read by itself
+    also the instance. `owner` is the person whose permissions the job has.
     """
 
     kind: str
@@ -1240,6 +1241,7 @@ class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
     error_message: str | None
     current_step: str | None
+    began_by: Beginning
 
 
 class SummaryPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

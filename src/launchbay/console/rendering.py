@@ -57,6 +57,7 @@ _TASKS = {
     "sleep": "Sleep window",
     "schedules": "Schedule",
     "cron": "Schedule of the manifest",
+    "rollback": "Launchbay",
     "triggers": "Trigger",
     "workflows": "Workflow",
 }

@@ -21,7 +21,7 @@ from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed, inter
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
-from launchbay.model.job import JobKind, JobStatus, Origin, Plan
+from launchbay.model.job import CANCELLED, JobKind, JobStatus, Origin, Plan
 from launchbay.model.schedule import next_due
 from launchbay.model.values import size_of
 from launchbay.planning.acceptance import Dispatch, accept
@@ -151,6 +151,13 @@ async def pushed_signals(snapshot: InstanceSnapshot) -> dict[str, str]:
     return pushed
 
 
+def _how(error: str | None) -> str:
+    """Return how a job ended, for its log."""
+    if error is None:
+        return "succeeded"
+    return "was cancelled" if error.startswith(CANCELLED) else "failed"
+
+
 def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[PendingRun]:
     found: list[PendingRun] = []
     for path in components:
@@ -203,7 +210,7 @@ class JobCompletion:
                 outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
                 self.journal.log(None, "error", outcome.error or "")
             self.journal.interrupt_open_steps()
-            how = "succeeded" if outcome.error is None else "failed"
+            how = _how(outcome.error)
             last = f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {_TOOK}."
             text = await self.journal.secrets.sealed_json(state.to_text())
             await self._end(outcome, text, await self.journal.drain(last), self._shown(outcome))

@@ -98,7 +98,7 @@ class Health(StrEnum):
 
 
 def health_of(status: InstanceStatus, last_job: str | None, *, is_incomplete: bool) -> Health:
-    """Return how an instance is, from its status and that of the job that ended last.
+    """Return how an instance is, from its status and that of its last job.
 
     `is_incomplete`: a component isn't launched, or a submodule has failed (`launchbay_incomplete` in the database).
     """

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.model.job import OriginKind
 from launchbay.store.statements import load
 
 _sql = load("fleet")
@@ -86,8 +87,11 @@ class FleetJobRow(NamedTuple):
     owner_id: str
     owner: str | None
     parent_job_id: str | None
-    origin_kind: str | None
+    plan_kind: str | None
+    origin_kind: OriginKind | None
+    origin_id: str
     origin_name: str | None
+    parent_workflow: str | None
     current_step: str | None
     is_asking: bool | None
     created_at_ms: int

@@ -264,4 +264,4 @@ class RollbackRunner:
         if turn.email is None or turn.name is None:
             raise NotAllowed("The account that asked for the reconfiguration was deleted.")
         token = await acting_token(self._app, turn.token_id)
-        return Actor(turn.owner_id, turn.email, turn.name, "", Method.ENGINE, token=token)
+        return Actor(turn.owner_id, "engine/rollback", turn.name, "", Method.ENGINE, token=token)

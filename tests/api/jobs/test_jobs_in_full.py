@@ -71,6 +71,12 @@ async def test_the_jobs_of_an_instance_are_numbered_from_1(api: Api) -> None:
     assert [job["number"] for job in accepted(await api.get(f"instances/{instance}/jobs"))] == [3, 2, 1]
 
 
+async def began_in_list(api: Api, job: str) -> Any:
+    """Return what began a job, as the list of the organization says it."""
+    [found] = accepted(await api.get(f"organizations/{api.organization}/jobs", idPart=job))
+    return found["beganBy"]
+
+
 async def test_a_job_says_who_began_it_how_long_it_took_and_what_it_returned(api: Api) -> None:
     instance = await api.running(NESTED)
     job = await api.ran(instance, "manage.grow", size="3")
@@ -84,6 +90,7 @@ async def test_a_job_says_who_began_it_how_long_it_took_and_what_it_returned(api
         "name": "Administrator",
         "owner": "Administrator",
     }
+    assert await began_in_list(api, job["id"]) == job["beganBy"]
     assert job["queuedAt"] <= job["startedAt"] <= job["finishedAt"]
     assert job["durationMs"] == job["finishedAt"] - job["startedAt"]
     assert (job["percent"], job["attempt"], job["parent"], job["children"]) == (100, 1, None, [])
@@ -100,6 +107,7 @@ async def test_a_scheduled_run_and_an_expiry_say_so(api: Api) -> None:
     job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
     shown = {"kind": "schedule", "id": schedule, "name": job["workflow"], "owner": "Administrator"}
     assert job["beganBy"] == shown
+    assert await began_in_list(api, job["id"]) == shown
     expired = await api.launch(await api.application(NESTED), destroyInterval="1")
     await api.until(expired, "Destroyed")
     jobs = accepted(await api.get(f"instances/{expired}/jobs"))
@@ -153,6 +161,7 @@ async def test_jobs_on_other_instances_are_linked_both_ways(api: Api) -> None:
     child = accepted(await api.get(f"jobs/{link['id']}"))
     assert (child["instanceId"], child["parent"]["id"]) == (link["instanceId"], launch)
     assert (child["beganBy"]["kind"], child["beganBy"]["id"]) == ("job", launch)
+    assert await began_in_list(api, link["id"]) == {**child["beganBy"], "name": "launch"}
 
 
 async def waits(api: Api, job: str, kind: str) -> Any:

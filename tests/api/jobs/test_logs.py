@@ -223,7 +223,7 @@ async def test_a_followed_log_brings_lines_as_they_are_written(api: Api, port: i
         accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
         rest = await reader.readuntil(b"event: end")
     assert b"Cancelled by" in rest
-    assert b"Job 2, 'manage.rest', failed after" in rest
+    assert b"Job 2, 'manage.rest', was cancelled after" in rest
     writer.close()
 
 

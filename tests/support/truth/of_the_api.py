@@ -137,7 +137,20 @@ def _fleet_job(oracle: Oracle, job: Row) -> dict[str, Any]:
         "finishedAt": ms(job["finished_at"]),
         "errorMessage": job["error_message"],
         "currentStep": oracle.current_step(job["id"]) if job["status"] == "Executing" else None,
+        "beganBy": _beginning(oracle, job),
     }
+
+
+def _beginning(oracle: Oracle, job: Row) -> dict[str, Any]:
+    owner = oracle.users[job["owner_id"]]["name"]
+    if job["parent_job_id"] is not None:
+        name = oracle.jobs[job["parent_job_id"]]["name"]
+        return {"kind": "job", "id": job["parent_job_id"], "name": name, "owner": owner}
+    origin = job["plan"].get("origin")
+    if origin is None:
+        return {"kind": "person", "id": job["owner_id"], "name": owner, "owner": owner}
+    name = origin.get("name") or (job["name"] if origin["kind"] == "schedule" else owner)
+    return {"kind": origin["kind"], "id": origin.get("id", ""), "name": name, "owner": owner}
 
 
 @covers(operations=["list_organization_jobs"])

@@ -20,7 +20,7 @@ TABLES = {
     "users": "id, email, name",
     "instances": "*",
     "jobs": "id, instance_id, organization_id, number, name, owner_id, status, error_message, created_at, started_at,"
-    " finished_at, parent_job_id",
+    " finished_at, parent_job_id, plan::json AS plan",
     "steps": "job_id, path, name, status, error_message, started_at, finished_at",
     "approvals": "*",
     "schedules": "id, instance_id, kind, workflow, owner_id, due_at, component, cancelled_at",

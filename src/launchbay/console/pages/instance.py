@@ -313,7 +313,7 @@ async def show_activity(request: PageRequest) -> Response:
         rows=[
             (
                 told(record.organization_id, row, names),
-                _VERBS.get(row.operation, ""),
+                _VERBS.get(row.actor_email) or _VERBS.get(row.operation, ""),
                 row.object.partition("/workflows/")[2],
             )
             for row in shown
@@ -360,6 +360,7 @@ _VERBS: Mapping[str, str] = {
     "launch_application": "launched it",
     "reconfigure_instance": "changed its configuration",
     "rollback_instance": "rolled it back",
+    "engine/rollback": "rolled it back by itself, since the change had failed",
     "run_workflow": "ran",
     "cancel_job": "cancelled a run of",
     "resume_job": "resumed",

@@ -231,12 +231,12 @@ async def shown_rows(request: PageRequest, organization_id: str, views: Sequence
     permissions = await request.permissions(organization_id)
     ids = list(dict.fromkeys(view.schedule.instance_id for view in views if view.schedule.instance_id))
     names: dict[str, str] = {}
-    if ids:
-        wanted = InstanceFilter(ids=ids)
+    for first in range(0, len(ids), CONSOLE_PAGE_ROWS):
+        wanted = InstanceFilter(ids=ids[first : first + CONSOLE_PAGE_ROWS])
         page = await fleet.list_instances(
-            request.ctx, organization_id, wanted, sort="name", after=None, count=CONSOLE_PAGE_ROWS + 1
+            request.ctx, organization_id, wanted, sort="name", after=None, count=CONSOLE_PAGE_ROWS
         )
-        names = {row.id: row.name for row in page.rows if row.id is not None}
+        names |= {row.id: row.name for row in page.rows if row.id is not None}
     found: list[Row] = []
     for view in views:
         schedule = view.schedule

@@ -31,7 +31,6 @@ _LISTED = timedelta(days=366)
 _NAMED = 3  # in a day of the month
 _DAY = timedelta(days=1)
 _EXPIRES = "expires"
-_RECURRING = 50  # the newest ones
 _UTC = ZoneInfo("UTC")
 _TICK = timedelta.resolution
 
@@ -197,7 +196,7 @@ async def _read_due(request: PageRequest, organization_id: str, since: datetime,
     scheduled = await fleet.list_schedules(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     expiring = await fleet.list_expiries(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     recurring = await list_recurring_schedules(
-        ctx, organization_id, instance_id=None, application_id=None, after=None, count=_RECURRING
+        ctx, organization_id, instance_id=None, application_id=None, after=None, count=PAGE_ROWS_MAX
     )
     rows = await shown_rows(request, organization_id, recurring)
     return Due(scheduled, expiring, rows, await fleet.read_crons(ctx, scheduled))

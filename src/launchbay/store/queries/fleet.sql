@@ -161,7 +161,9 @@ WITH found AS NOT MATERIALIZED (
 SELECT counted.total, page.created_at::text AS place, page.job_id AS id, jobs.number, page.name, page.status, page.instance_id,
        instances.name AS instance, page.application_id, applications.name AS application, page.environment_id,
        environments.name AS environment, page.owner_id, users.name AS owner, jobs.parent_job_id,
-       jobs.plan::json -> 'origin' ->> 'kind' AS origin_kind, jobs.plan::json -> 'origin' ->> 'name' AS origin_name, (
+       jobs.plan::json ->> 'kind' AS plan_kind, jobs.plan::json -> 'origin' ->> 'kind' AS origin_kind,
+       coalesce(jobs.plan::json -> 'origin' ->> 'id', '') AS origin_id, jobs.plan::json -> 'origin' ->> 'name' AS origin_name,
+       outer_job.name AS parent_workflow, (
     SELECT path FROM steps
     WHERE steps.job_id = page.job_id AND page.status = 'Executing' AND steps.status = 'Executing' AND strpos(path, '/') > 0
     ORDER BY started_at DESC NULLS LAST, path LIMIT 1
@@ -176,6 +178,7 @@ SELECT counted.total, page.created_at::text AS place, page.job_id AS id, jobs.nu
 FROM (SELECT CASE WHEN %(counts)s::boolean THEN (SELECT count(*) FROM (SELECT FROM found LIMIT %(most)s) AS bounded) END AS total) AS counted
 LEFT JOIN page ON true
 LEFT JOIN jobs ON jobs.id = page.job_id
+LEFT JOIN jobs AS outer_job ON outer_job.id = jobs.parent_job_id
 LEFT JOIN instances ON instances.id = page.instance_id
 LEFT JOIN applications ON applications.id = page.application_id
 LEFT JOIN environments ON environments.id = page.environment_id

@@ -11,11 +11,12 @@ from launchbay.ids import is_id
 from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
 from launchbay.model import component_state
 from launchbay.model.instance import InstanceStatus, health_of
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobStatus, Origin
 from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet
 from launchbay.usecases.fleet import InstanceFilter, JobFilter, JobSort, SavedView, Sort
+from launchbay.web.api.jobs import Beginning, beginning
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Headers, JSONResponse, MomentMs, Response, next_link, optional_ms
 from launchbay.web.routing import Returns, Routes
@@ -311,6 +312,7 @@ class FleetJob(msgspec.Struct, kw_only=True):
     finishedAt: int | None
     errorMessage: str | None
     currentStep: str | None
+    beganBy: Beginning
 
 
 @routes.get(
@@ -355,7 +357,16 @@ def _fleet_job(row: FleetJobRow) -> FleetJob:
         finishedAt=row.finished_at_ms,
         errorMessage=row.error,
         currentStep=row.current_step,
+        beganBy=_beginning(row),
     )
+
+
+def _beginning(row: FleetJobRow) -> Beginning:
+    owner = row.owner or ""
+    if row.parent_job_id is not None:
+        return Beginning("job", row.parent_job_id, row.parent_workflow or "", owner)
+    origin = None if row.origin_kind is None else Origin(row.origin_kind, row.origin_id, row.origin_name or "")
+    return beginning(origin, row.plan_kind, row.name, row.owner_id, owner)
 
 
 class SummaryPart(msgspec.Struct, kw_only=True):

@@ -10,6 +10,7 @@ from launchbay.clock import to_ms
 from launchbay.limits import LIST_LIMIT_MAX, LONGEST_WAIT_S
 from launchbay.model.job import (
     JobStatus,
+    Origin,
     StepStatus,
     failure_code,
     is_own_step,
@@ -105,7 +106,8 @@ class Beginning(msgspec.Struct):
     """What began a job: `person`, `token`, `schedule`, `trigger`, `expiry` or `job`.
 
     `name` is that of the person, token or schedule; a schedule of one instance has that of its workflow. That of an
-    expiry says whether the lifetime or the idle time of the instance ended. `owner` is the person whose permissions the
+    expiry says whether the lifetime or the idle time of the instance ended. That of a job is its workflow, and where a
+    job is read by itself also the instance. `owner` is the person whose permissions the
     job has.
     """
 
@@ -241,12 +243,20 @@ def _beginning(job: JobDetails, parent: JobReference | None) -> Beginning:
     owner = view.owner or ""
     if parent is not None:
         return Beginning("job", parent.id, f"{parent.workflow} of {parent.instanceName}", owner)
-    if plan.origin is None and plan.kind != "trigger":
-        return Beginning("person", view.owner_id, owner, owner)
-    if plan.origin is None:  # a job of an earlier version
+    return beginning(plan.origin, plan.kind, view.name, view.owner_id, owner)
+
+
+def beginning(origin: Origin | None, kind: str | None, workflow: str, owner_id: str, owner: str) -> Beginning:
+    """Return what began a job that no other one runs.
+
+    `kind` is that of its plan.
+    """
+    if origin is None and kind != "trigger":
+        return Beginning("person", owner_id, owner, owner)
+    if origin is None:  # a job of an earlier version
         return Beginning("trigger", "", owner, owner)
-    name = plan.origin.name or (view.name if plan.origin.kind == "schedule" else owner)
-    return Beginning(plan.origin.kind, plan.origin.id, name, owner)
+    name = origin.name or (workflow if origin.kind == "schedule" else owner)
+    return Beginning(origin.kind, origin.id, name, owner)
 
 
 def _between(began: int | None, ended: int | None) -> int | None:
