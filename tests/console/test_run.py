@@ -198,6 +198,15 @@ async def test_two_runs_show_which_inputs_and_parameters_differ(
     assert "Input format" in page.text
     assert page.answer.text.count("<del>XLS</del> <ins>ODS</ins>") == 2  # the parameter of the run and of its step
     assert "swordfish-9" not in page.answer.text
+    # Nobody can tell whether the passwords differ, and the page and the API say so.
+    assert "Can't be compared, since they are secret or cut: password." in words(page)
+    assert "1 step has values that can't be compared" in words(page)
+    assert re.search(r"Input [\w.]+: can't be compared", words(page))
+    ids = [path.rpartition("/")[2] for path in (older, newer)]
+    found = accepted(await api.get(f"jobs/{ids[0]}/compare/{ids[1]}"))
+    assert (found["uncertain"], found["stepsUncertain"]) == (["parameters.password"], 1)
+    [uncertain] = [each["uncertain"] for each in found["steps"] if each["uncertain"]]
+    assert all(name.startswith("inputs.") for name in uncertain)
 
 
 async def test_a_launch_shows_what_it_took_and_an_older_one_that_it_is_not_recorded(

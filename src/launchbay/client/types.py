@@ -1141,7 +1141,8 @@ class ValueDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 class StepDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A step in both jobs. `one` or `other` is null if the job has no such step. `differenceMs` is how much longer
-    the other one took, if both ended. Values are those that differ.
+    the other one took, if both ended. Values are those that differ. `uncertain` names those that may, such as
+    `inputs.password`: they are masked or cut, and what is shown of them is equal.
     """
 
     path: str
@@ -1150,11 +1151,14 @@ class StepDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     difference_ms: int | None
     inputs: list[ValueDifference]
     outputs: list[ValueDifference]
+    uncertain: list[str]
 
 
 class JobComparisonDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Two jobs side by side, secrets masked. `stepsInAll` counts the steps of both. `unrecorded` are the numbers of
-    jobs whose parameters an earlier version didn't keep, so they aren't compared.
+    jobs whose parameters an earlier version didn't keep, so they aren't compared. `uncertain` names parameters and
+    results that may differ, such as `parameters.password`: they are masked or cut, and what is shown of them is
+    equal. `stepsUncertain` counts the steps with such values.
     """
 
     one: ComparedJob
@@ -1162,8 +1166,10 @@ class JobComparisonDetail(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     parameters: list[ValueDifference]
     results: list[ValueDifference]
     unrecorded: list[int | None]
+    uncertain: list[str]
     steps: list[StepDifference]
     steps_in_all: int
+    steps_uncertain: int
 
 
 class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

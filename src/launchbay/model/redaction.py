@@ -387,7 +387,7 @@ def _has_no_form_of_a_secret(text: str) -> bool:
     return True
 
 
-_CUT = "…"
+CUT = "…"
 _MASKED_CHARS = 8_192  # of one text; what is kept is at its beginning
 _UNSURE_CHARS = 1_024  # at the end of a part: a secret that begins there isn't whole, so nothing may find it
 _LEAST_BYTES = 24  # of a value; with less left over it is left out
@@ -429,7 +429,7 @@ class _Bounded:
             kept[name] = {}
             self._entry(kept[name], name, values[name])
             unused -= share - self._left
-        rest = {} if len(names) == len(values) else {_CUT: f"{len(names)} of {len(values)}"}
+        rest = {} if len(names) == len(values) else {CUT: f"{len(names)} of {len(values)}"}
         return MaskedValues({key: value for name in names for key, value in kept[name].items()} | rest, is_cut=True)
 
     def _entry(self, kept: dict[str, Any], name: object, value: Any) -> None:
@@ -463,7 +463,7 @@ class _Bounded:
         for number, (name, item) in enumerate(value.items()):
             if self._left < _LEAST_BYTES:
                 self._is_cut = True
-                kept[_CUT] = f"{number} of {len(value)}"
+                kept[CUT] = f"{number} of {len(value)}"
                 break
             self._entry(kept, name, item)
         return kept
@@ -474,7 +474,7 @@ class _Bounded:
         for number, item in enumerate(value):
             if self._left < _LEAST_BYTES:
                 self._is_cut = True
-                kept.append(f"{_CUT} ({number} of {len(value)})")
+                kept.append(f"{CUT} ({number} of {len(value)})")
                 break
             kept.append(self._value(item))
             self._left -= 1
@@ -494,7 +494,7 @@ class _Bounded:
             self._left -= size
             return masked
         self._is_cut = True
-        kept = _whole_masks(masked, _chars_within(masked, self._left - 2 - len(_CUT.encode()))) + _CUT
+        kept = _whole_masks(masked, _chars_within(masked, self._left - 2 - len(CUT.encode()))) + CUT
         self._left -= len(msgspec.json.encode(kept))
         return kept
 

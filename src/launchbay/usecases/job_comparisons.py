@@ -1,27 +1,21 @@
 """Two runs side by side: one comparison for API, console and command."""
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from launchbay.model.component_state import Outcome, StepState, outcome, planned_state
 from launchbay.model.job import JobStatus, outer_paths
-from launchbay.model.scalars import same
+from launchbay.model.masked_comparison import ValueComparison, compare_masked
+from launchbay.model.redaction import CUT, MaskedValues
 from launchbay.usecases.context import Context
 from launchbay.usecases.jobs import JobDetails, find_job
 
 _NOTICED_MS = 100  # shorter differences of durations are chance
-
-
-class ValueDifference(NamedTuple):
-    """A value that differs. A missing one is None."""
-
-    name: str
-    one: Any
-    other: Any
+_NOTHING = ValueComparison([], [])
+_TOO_LARGE = ValueComparison([], [CUT])  # those of the whole run aren't read
 
 
 class ComparedStep(NamedTuple):
@@ -38,8 +32,19 @@ class StepComparison:
     path: str
     one: ComparedStep | None
     other: ComparedStep | None
-    inputs: list[ValueDifference]
-    outputs: list[ValueDifference]
+    inputs: ValueComparison
+    outputs: ValueComparison
+
+    @property
+    def uncertain(self) -> list[str]:
+        """Inputs and outputs that may differ.
+
+        They are masked or cut, and what is shown is equal.
+        """
+        return [
+            *(f"inputs.{name}" for name in self.inputs.uncertain),
+            *(f"outputs.{name}" for name in self.outputs.uncertain),
+        ]
 
     @property
     def difference_ms(self) -> int | None:
@@ -55,11 +60,12 @@ class StepComparison:
 
     @property
     def differs(self) -> bool:
-        """Whether status, inputs or outputs differ, or the duration by a tenth."""
+        """Whether status, inputs or outputs certainly differ, or the duration by a tenth."""
         if self.one is None or self.other is None or self.one.status is not self.other.status:
             return True
-        tenth = (self.one.duration_ms or 0) // 10
-        return bool(self.inputs or self.outputs) or abs(self.difference_ms or 0) > max(_NOTICED_MS, tenth)
+        if self.inputs.differences or self.outputs.differences:
+            return True
+        return abs(self.difference_ms or 0) > max(_NOTICED_MS, (self.one.duration_ms or 0) // 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,20 +73,27 @@ class JobComparison:
     """Two runs side by side, with secrets masked.
 
     Steps are in the order of the second run. `unrecorded` are the numbers of runs whose parameters an earlier version
-    didn't keep. `same_parameters` counts equal ones.
+    didn't keep.
     """
 
     one: JobDetails
     other: JobDetails
     steps: list[StepComparison]
-    parameters: list[ValueDifference]
-    same_parameters: int
-    results: list[ValueDifference]
+    parameters: ValueComparison
+    results: ValueComparison
     unrecorded: list[int | None]
 
     @property
     def differing(self) -> list[StepComparison]:
         return [step for step in self.steps if step.differs]
+
+    @property
+    def uncertain(self) -> list[str]:
+        """Parameters and results that may differ, as `StepComparison.uncertain`."""
+        return [
+            *(f"parameters.{name}" for name in self.parameters.uncertain),
+            *(f"results.{name}" for name in self.results.uncertain),
+        ]
 
 
 async def compare_jobs(ctx: Context, job_id: str, other_id: str) -> JobComparison:
@@ -96,17 +109,13 @@ def compare_details(one: JobDetails, other: JobDetails) -> JobComparison:
     """Return two runs side by side, without further reads."""
     first, second = _Steps(one), _Steps(other)
     taken = [job.parameters() for job in (one, other)]
-    known = [each.values for each in taken if each is not None]
-    is_known = len(known) == len(taken)
+    known = [each for each in taken if each is not None]
     return JobComparison(
         one=one,
         other=other,
         steps=[_step(path, first, second) for path in dict.fromkeys([*second.paths, *first.paths])],
-        parameters=different_values(known[0], known[1]) if is_known else [],
-        same_parameters=sum(name in known[1] and same(known[1][name], known[0][name]) for name in known[0])
-        if is_known
-        else 0,
-        results=different_values(one.results().values, other.results().values),
+        parameters=compare_masked(known[0], known[1]) if len(known) == len(taken) else _NOTHING,
+        results=compare_masked(one.results(), other.results()),
         unrecorded=[job.view.number for job, each in zip((one, other), taken, strict=True) if each is None],
     )
 
@@ -149,43 +158,32 @@ def _step(path: str, one: _Steps, other: _Steps) -> StepComparison:
         path=path,
         one=one.step(path),
         other=other.step(path),
-        inputs=_different_inputs(one, other, path),
-        outputs=_different_outputs(one, other, path),
+        inputs=_compared_inputs(one, other, path),
+        outputs=_compared_outputs(one, other, path),
     )
 
 
-def _different_inputs(one: _Steps, other: _Steps, path: str) -> list[ValueDifference]:
+def _compared_inputs(one: _Steps, other: _Steps, path: str) -> ValueComparison:
     first, second = one.recorded.get(path), other.recorded.get(path)
-    if first is None or second is None or first.inputs is None or second.inputs is None:
-        return []
-    sent, sent_later = one.job.redactor.value(first.inputs.values), other.job.redactor.value(second.inputs.values)
-    return different_values(sent, sent_later)
+    if first is None or second is None or not (first.has_inputs and second.has_inputs):
+        return _NOTHING
+    if first.inputs is None or second.inputs is None:
+        return _TOO_LARGE
+    return compare_masked(_masked(one, first.inputs), _masked(other, second.inputs))
 
 
-def _different_outputs(one: _Steps, other: _Steps, path: str) -> list[ValueDifference]:
-    """Return the outputs that differ. Steps that ended differently leave others anyway."""
+def _compared_outputs(one: _Steps, other: _Steps, path: str) -> ValueComparison:
+    """Return what differs in the outputs. Steps that ended differently leave others anyway."""
     first, second = one.recorded.get(path), other.recorded.get(path)
-    if first is None or second is None or first.status != second.status or first.outputs == second.outputs:
-        return []
-    left, left_later = (
-        {} if step.outputs is None else side.job.redactor.value(msgspec.json.decode(step.outputs))
-        for side, step in ((one, first), (other, second))
-    )
-    return different_values(left, left_later)
+    if first is None or second is None or first.status != second.status:
+        return _NOTHING
+    if first.outputs is not None and first.outputs == second.outputs:
+        return _NOTHING  # also where they are masked
+    if any(step.has_outputs and step.outputs is None for step in (first, second)):
+        return _TOO_LARGE
+    left = [MaskedValues({} if step.outputs is None else msgspec.json.decode(step.outputs)) for step in (first, second)]
+    return compare_masked(_masked(one, left[0]), _masked(other, left[1]))
 
 
-def different_values(one: Mapping[str, Any], other: Mapping[str, Any], outer: str = "") -> list[ValueDifference]:
-    """Return the values that differ, in the order of the first map.
-
-    Names in maps follow those of the maps.
-    """
-    found: list[ValueDifference] = []
-    for name in dict.fromkeys([*one, *other]):
-        old, new = one.get(name), other.get(name)
-        if same(old, new):
-            continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += different_values(old, new, f"{outer}{name}.")
-        else:
-            found.append(ValueDifference(f"{outer}{name}", old, new))
-    return found
+def _masked(side: _Steps, values: MaskedValues) -> MaskedValues:
+    return MaskedValues(side.job.redactor.value(values.values), values.is_cut)

@@ -608,7 +608,7 @@ async def show_comparison(request: PageRequest) -> Response:
         shows_all=shows_all,
         parameters=found.parameters,
         results=found.results,
-        same_parameters=found.same_parameters,
+        uncertain_steps=sum(bool(step.uncertain) for step in found.steps),
         unrecorded=found.unrecorded,
         versions=[job.plan.manifest_version for job in sides],
         address=_address(record.id, found.one.view.id) + f"/compare/{found.other.view.id}",

@@ -18,6 +18,7 @@ from launchbay.model.job import (
     owner_of,
     raise_percent,
 )
+from launchbay.model.masked_comparison import ValueComparison
 from launchbay.model.redaction import Redactor
 from launchbay.model.waits import Wait
 from launchbay.planning.plans import step_at
@@ -487,7 +488,8 @@ class StepDifference(msgspec.Struct):
     """A step in both jobs.
 
     `one` or `other` is null if the job has no such step. `differenceMs` is how much longer the other one took, if both
-    ended. Values are those that differ.
+    ended. Values are those that differ. `uncertain` names those that may, such as `inputs.password`: they are masked
+    or cut, and what is shown of them is equal.
     """
 
     path: str
@@ -496,13 +498,16 @@ class StepDifference(msgspec.Struct):
     differenceMs: int | None
     inputs: list[ValueDifference]
     outputs: list[ValueDifference]
+    uncertain: list[str]
 
 
 class JobComparisonDetail(msgspec.Struct):
     """Two jobs side by side, secrets masked.
 
     `stepsInAll` counts the steps of both. `unrecorded` are the numbers of jobs whose parameters an earlier version
-    didn't keep, so they aren't compared.
+    didn't keep, so they aren't compared. `uncertain` names parameters and results that may differ, such as
+    `parameters.password`: they are masked or cut, and what is shown of them is equal. `stepsUncertain` counts the steps
+    with such values.
     """
 
     one: ComparedJob
@@ -510,8 +515,10 @@ class JobComparisonDetail(msgspec.Struct):
     parameters: list[ValueDifference]
     results: list[ValueDifference]
     unrecorded: list[int | None]
+    uncertain: list[str]
     steps: list[StepDifference]
     stepsInAll: int
+    stepsUncertain: int
 
 
 class ComparisonQuery(msgspec.Struct, frozen=True):
@@ -539,6 +546,7 @@ async def compare_jobs(request: Request[None, ComparisonQuery]) -> JobComparison
         parameters=_differences(found.parameters),
         results=_differences(found.results),
         unrecorded=found.unrecorded,
+        uncertain=found.uncertain,
         steps=[
             StepDifference(
                 path=step.path,
@@ -547,10 +555,12 @@ async def compare_jobs(request: Request[None, ComparisonQuery]) -> JobComparison
                 differenceMs=step.difference_ms,
                 inputs=_differences(step.inputs),
                 outputs=_differences(step.outputs),
+                uncertain=step.uncertain,
             )
             for step in (found.steps if request.query.everyStep else found.differing)
         ],
         stepsInAll=len(found.steps),
+        stepsUncertain=sum(bool(step.uncertain) for step in found.steps),
     )
 
 
@@ -571,8 +581,8 @@ def _compared_step(step: job_comparisons.ComparedStep | None) -> ComparedStepDet
     return None if step is None else ComparedStepDetail(step.status.value, step.duration_ms)
 
 
-def _differences(found: Sequence[job_comparisons.ValueDifference]) -> list[ValueDifference]:
-    return [ValueDifference(each.name, each.one, each.other) for each in found]
+def _differences(found: ValueComparison) -> list[ValueDifference]:
+    return [ValueDifference(each.name, each.one, each.other) for each in found.differences]
 
 
 @routes.delete(
