@@ -147,6 +147,14 @@ def operations(document: Schema) -> list[Operation]:
     return list(found.values())
 
 
+def by_family(document: Schema) -> dict[str, list[Operation]]:
+    """Return the operations by their tags, both in the order of the document."""
+    families: dict[str, list[Operation]] = {}
+    for operation in operations(document):
+        families.setdefault(operation.tag, []).append(operation)
+    return families
+
+
 def operations_module(document: Schema) -> str:
     """Return the text of `client/operations.py`."""
     lines = [
@@ -172,9 +180,7 @@ def operations_module(document: Schema) -> str:
         "class Operations:",
         '    """The operations: on a client they make calls, on this class they are data (`operation.py`)."""',
     ]
-    families: dict[str, list[Operation]] = {}
-    for operation in operations(document):
-        families.setdefault(operation.tag, []).append(operation)
+    families = by_family(document)
     for tag, members in families.items():
         lines += ["", f"    # {tag}"]
         for member in members:

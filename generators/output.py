@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from generators.chart import chart_schema
+from generators.cli_commands import commands_module
 from generators.client_operations import operations_module
 from generators.client_types import types_module
 from generators.manifest_schema import manifest_schema
@@ -19,7 +20,11 @@ CLIENT = Path("src/launchbay/client")
 def outputs() -> dict[Path, str]:
     """Return path in the repository → text of every generated file."""
     document = described()
-    modules = {CLIENT / "types.py": types_module(document), CLIENT / "operations.py": operations_module(document)}
+    modules = {
+        CLIENT / "types.py": types_module(document),
+        CLIENT / "operations.py": operations_module(document),
+        Path("src/launchbay/cli/operation_commands.py"): commands_module(document),
+    }
     schema = {Path("docs/reference/manifest.schema.json"): manifest_schema()}
     return (
         {path: _formatted(path, text) for path, text in modules.items()}

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,9 +14,8 @@ from launchbay.app.features import ENDPOINTS
 from launchbay.cli.commands import ADDED
 from launchbay.cli.main import SECTIONS, main
 from launchbay.cli.names import LISTED, LISTING
-from launchbay.cli.verbs import noun_and_verb, nouns
-from launchbay.client.core import Call, OperationSpec
-from launchbay.client.operation import operation
+from launchbay.cli.operation_commands import COMMANDS
+from launchbay.cli.verbs import nouns
 from launchbay.ids import is_id
 from tests.support.documentation import DOCS, blocks
 from tests.support.shell import Shell
@@ -82,13 +83,24 @@ def test_completion_offers_commands_verbs_and_options() -> None:
     assert "--wait" in completed("launch", "--w")
 
 
-def test_what_no_table_names_gets_a_name_all_the_same() -> None:
-    @operation(OperationSpec("GET", "/x"))
-    def frobnicate_it(_: object) -> Call[str]:
-        return Call(str)
+def test_each_endpoint_has_a_command_of_its_own_which_follows_from_its_id_unless_it_says_another() -> None:
+    commands = {each.operation_id: each.command or each.rule_command for each in ENDPOINTS}
+    assert commands == dict(COMMANDS)
+    twice = [command for command, number in Counter(commands.values()).items() if number > 1]
+    assert not twice, f"give one of the endpoints another command=: {twice}"
+    by_id = {each.operation_id: each for each in ENDPOINTS}
+    assert by_id["list_roles"].rule_command == "role list"
+    assert by_id["read_policies"].rule_command == "policy show"
+    assert by_id["replace_group_roles"].rule_command == "group-role set"
+    assert by_id["begin_sign_in"].rule_command == "page begin-sign-in"
 
-    assert noun_and_verb("frobnicate_it", frobnicate_it) == ("server", "frobnicate-it")
-    assert noun_and_verb("archive_application", frobnicate_it) == ("application", "archive")
+
+def test_an_endpoint_does_not_say_the_command_that_follows_from_its_id() -> None:
+    found = next(each for each in ENDPOINTS if each.operation_id == "list_roles")
+    with pytest.raises(AssertionError, match="its command follows from its id"):
+        replace(found, command="role list")
+    with pytest.raises(AssertionError, match="not a noun and a verb"):
+        replace(found, command="roles")
 
 
 def test_a_check_of_a_role_tells_in_sentences_who_gains_and_loses_what(cli: Shell) -> None:

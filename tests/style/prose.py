@@ -153,7 +153,11 @@ RULES = [
 ]
 
 # Made from the table of endpoints: their docstrings begin with what a handler says, and go on with its permission.
-GENERATED = {"src/launchbay/client/operations.py", "src/launchbay/client/types.py"}
+GENERATED = {
+    "src/launchbay/cli/operation_commands.py",
+    "src/launchbay/client/operations.py",
+    "src/launchbay/client/types.py",
+}
 
 # Measure → the figure that every file may have. More is allowed only up to what the record holds for the file.
 LIMITS = {

@@ -1,4 +1,4 @@
-"""What forms send: fields, numbers, intervals, JSON objects, and masked secrets that come back unchanged.
+"""What forms send: fields, numbers, intervals, JSON objects, and masked secrets.
 
 A form that is refused comes back as it was typed, with a mark at the field that is wrong: templates ask `Forms`.
 """

@@ -396,13 +396,23 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
         return msgspec.json.encode({**described_now(), "servers": [{"url": root}]})
 
     @routes.get(
-        "/api/1/openapi.json", public=True, returns=Returns("The document.", type=dict[str, Any]), extension=True
+        "/api/1/openapi.json",
+        command="server openapi",
+        public=True,
+        returns=Returns("The document.", type=dict[str, Any]),
+        extension=True,
     )
     async def openapi(request: Request[None, None]) -> Response:
         """Show the OpenAPI 3.1 document of this API."""
         return RawJSONResponse(encoded(path_prefix(request.deps.base_url) or "/"))
 
-    @routes.get("/docs", public=True, returns=Returns("The page.", media_type=HTML, type=str), extension=True)
+    @routes.get(
+        "/docs",
+        command="page docs",
+        public=True,
+        returns=Returns("The page.", media_type=HTML, type=str),
+        extension=True,
+    )
     async def browse_api(_: Request[None, None]) -> Response:
         """Show this API as a page: calls by resource, parameters, responses, and commands to try."""
         # The console answers this address (console/pages/documentation.py); the row describes it.

@@ -21,6 +21,8 @@ Method = Literal["GET", "POST", "PUT", "DELETE"]
 Handler = Callable[[Request[Any, Any]], Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 _OPERATION_ID = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_COMMAND = re.compile(r"[a-z]+(-[a-z]+)* [a-z]+(-[a-z]+)*")
+_VERBS = {"read": "show", "change": "update", "replace": "set", "put": "set"}
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+|/\{[a-zA-Z]+\})+")
 # `all_statuses` adds 200, 500, 503 and what follows from the endpoint.
 _OWN_STATUSES = {400, 401, 403, 404, 409, 413, 429}
@@ -51,10 +53,11 @@ class Endpoint:
 
     method: Method
     path: str  # with parameters in braces; those named `id` or `…Id` are IDs, and malformed ones are 404
-    operation_id: str  # snake_case: the method of the client, and with hyphens the command of the CLI
+    operation_id: str  # snake_case: the method of the client
     handler: Handler
     summary: str
     tags: tuple[str, ...]
+    command: str = ""  # noun and verb of the CLI, if `rule_command` names it badly
     permission: str = ""  # for the documentation; the use case decides. "None…" is no permission, else 403 is possible
     public: bool = False  # no authentication
     query: type[msgspec.Struct] | None = None
@@ -82,11 +85,22 @@ class Endpoint:
         assert self._derived_statuses().isdisjoint(self.statuses), (
             f"{self.operation_id}: leave out of {self.statuses} what follows from the rest"
         )
+        assert not self.command or _COMMAND.fullmatch(self.command), f"{self.command}: not a noun and a verb"
+        assert self.command != self.rule_command, f"{self.operation_id}: its command follows from its id"
         # Fails here, and not with the first request, for a type that msgspec can't read.
         msgspec.inspect.multi_type_info(self.types())
 
     def parameters(self) -> tuple[str, ...]:
         return tuple(_PARAMETER_NAME.findall(self.path))
+
+    @property
+    def rule_command(self) -> str:
+        """The command of the CLI that follows from the id: `list_roles` is `role list`."""
+        if self.returns.media_type.startswith("text/html"):
+            return f"page {self.operation_id.replace('_', '-')}"
+        word, _, rest = self.operation_id.partition("_")
+        noun = f"{rest[:-3]}y" if rest.endswith("ies") else rest.removesuffix("s")
+        return f"{noun.replace('_', '-')} {_VERBS.get(word, word)}"
 
     @property
     def refuses_unknown_parameters(self) -> bool:
@@ -138,6 +152,7 @@ class Options(TypedDict, total=False):
     """The options of an endpoint; see `Endpoint`."""
 
     tags: tuple[str, ...]
+    command: str
     permission: str
     public: bool
     body: JsonBody | YamlBody | FormBody
@@ -162,9 +177,9 @@ class Routes:
     async def rename_application(request: Request[NameBody, None]) -> None:
         \"""Rename an application.\"""
 
-    The operation ID is the function's name, the summary the first paragraph of its docstring. The types of body, query
-    and response come from its annotations. Iterating yields the endpoints in the order of declaration. `extension`
-    holds for all of them.
+    The operation ID is the function's name, the summary the first paragraph of its docstring. The types of body,
+    query and response come from its annotations. Iterating yields the endpoints in the order of declaration.
+    `extension` holds for all of them.
     """
 
     def __init__(self, *tags: str, prefix: str = "/api/1", extension: bool = False) -> None:

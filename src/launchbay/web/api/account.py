@@ -71,6 +71,7 @@ class SessionToken(msgspec.Struct):
 
 @routes.put(
     "/api/1/users/me/password",
+    command="account change-password",
     permission="None: your own account",
     body=JsonBody(example={"currentPassword": "old and good", "newPassword": "new and better"}),
     extension=True,
@@ -80,7 +81,12 @@ async def change_password(request: Request[PasswordBody, None]) -> None:
     await account.change_password(request.ctx, request.body.currentPassword, request.body.newPassword)
 
 
-@routes.delete("/api/1/users/me/sessions", permission="None: your own account", extension=True)
+@routes.delete(
+    "/api/1/users/me/sessions",
+    command="account sign-out-everywhere",
+    permission="None: your own account",
+    extension=True,
+)
 async def sign_out_everywhere(request: Request[None, None]) -> None:
     """End all your sessions and revoke all your refresh tokens."""
     await account.sign_out_everywhere(request.ctx)
@@ -145,6 +151,7 @@ async def list_invitations(request: Request[None, Paging]) -> Response:
 
 @routes.post(
     "/api/1/users/me/invitations",
+    command="invitation accept",
     permission="None: your own account",
     body=JsonBody(example={"invitation": "https://launchbay.example/console/invitations/…"}),
     returns=Returns("The organization that you joined.", {"id": EXAMPLE_ID}),
@@ -156,7 +163,12 @@ async def accept_membership(request: Request[AcceptedInvitation, None]) -> Joine
     return JoinedOrganization(await users.accept_membership(request.ctx, request.body.invitation))
 
 
-@routes.delete("/api/1/users/me/invitations/{id}", permission="None: your own account", extension=True)
+@routes.delete(
+    "/api/1/users/me/invitations/{id}",
+    command="invitation decline",
+    permission="None: your own account",
+    extension=True,
+)
 async def decline_membership(request: Request[None, None]) -> None:
     """Decline an invitation to an organization."""
     await users.decline_membership(request.ctx, request.path["id"])

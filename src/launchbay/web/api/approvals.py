@@ -92,6 +92,7 @@ async def list_approvals(request: Request[None, ApprovalsQuery]) -> Response:
 
 @routes.get(
     "/instances/{id}/approvals",
+    command="instance approvals",
     permission="Read",
     returns=Returns("The approvals, oldest first.", type=list[Approval]),
 )
@@ -110,6 +111,7 @@ async def read_approval(request: Request[None, None]) -> Approval:
 
 @routes.post(
     "/approvals/{approvalId}/approve",
+    command="approval approve",
     permission=_PERMISSION,
     body=JsonBody(media_optional=True, example={"comment": "Seen in staging."}),
     returns=Returns("The updated approval. With enough approvals the step continues.", type=Approval),
@@ -123,6 +125,7 @@ async def approve(request: Request[AnswerBody, None]) -> Response:
 
 @routes.post(
     "/approvals/{approvalId}/reject",
+    command="approval reject",
     permission=_PERMISSION,
     body=JsonBody(media_optional=True, example={"comment": "Not on a Friday."}),
     returns=Returns("The rejected approval.", type=Approval),

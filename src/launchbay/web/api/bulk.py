@@ -163,6 +163,7 @@ async def read_bulk(request: Request[None, None]) -> BulkDocument:
 
 @routes.get(
     "/bulk/{bulkId}/instances",
+    command="bulk instances",
     permission="Read on each instance returned",
     returns=Returns("The instances in their order, with their outcomes.", type=list[BulkInstance]),
 )

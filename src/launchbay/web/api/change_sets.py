@@ -284,6 +284,7 @@ async def delete_change_set(request: Request[None, None]) -> None:
 
 @routes.get(
     "/environments/{envId}/changePolicy",
+    command="environment change-policy",
     tags=("Environments",),
     permission="Read",
     returns=Returns("The policy.", {"approvals": 2, "roleId": None}),
@@ -296,6 +297,7 @@ async def read_change_policy(request: Request[None, None]) -> ChangePolicyBody:
 
 @routes.put(
     "/environments/{envId}/changePolicy",
+    command="environment set-change-policy",
     tags=("Environments",),
     permission="EditEnvironment",
     body=JsonBody(example={"approvals": 2, "roleId": None}),

@@ -66,6 +66,7 @@ class ConcurrencyGroup(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/applications/{appId}/concurrency",
+    command="application concurrency",
     tags=("Applications",),
     permission="Read",
     returns=Returns("The limits.", _EXAMPLE),
@@ -77,6 +78,7 @@ async def read_application_concurrency(request: Request[None, None]) -> Concurre
 
 @routes.put(
     "/applications/{appId}/concurrency",
+    command="application set-concurrency",
     tags=("Applications",),
     permission="EditApplication",
     body=JsonBody(example=_EXAMPLE),
@@ -88,6 +90,7 @@ async def replace_application_concurrency(request: Request[ConcurrencyBody, None
 
 @routes.get(
     "/environments/{envId}/concurrency",
+    command="environment concurrency",
     tags=("Environments",),
     permission="Read",
     returns=Returns("The limits.", _EXAMPLE),
@@ -99,6 +102,7 @@ async def read_environment_concurrency(request: Request[None, None]) -> Concurre
 
 @routes.put(
     "/environments/{envId}/concurrency",
+    command="environment set-concurrency",
     tags=("Environments",),
     permission="EditEnvironment",
     body=JsonBody(example=_EXAMPLE),
@@ -110,6 +114,7 @@ async def replace_environment_concurrency(request: Request[ConcurrencyBody, None
 
 @routes.get(
     "/organizations/{orgId}/concurrency",
+    command="organization concurrency",
     tags=("Organizations",),
     permission="membership; Read on the instances",
     returns=Returns("The groups.", type=list[ConcurrencyGroup]),

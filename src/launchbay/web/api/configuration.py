@@ -87,6 +87,7 @@ async def reconfigure_instance(request: Request[ConfigurationBody, IncludeQuery]
 
 @routes.post(
     "/instances/{id}/configuration/preview",
+    command="instance preview",
     tags=("Instances",),
     permission="EditInstance; CreateInstance on applications of new submodules",
     body=JsonBody(required=False, example=_EXAMPLE, keeps_texts=TYPED),
@@ -107,6 +108,7 @@ class PreviewedVersion(msgspec.Struct, frozen=True):
 
 @routes.get(
     "/instances/{id}/configuration/preview",
+    command="instance preview-version",
     tags=("Instances",),
     permission="EditInstance; Read on the application if no version is named",
     returns=Returns("What would happen.", _PREVIEW),
@@ -119,6 +121,7 @@ async def preview_version(request: Request[None, PreviewedVersion]) -> Preview:
 
 @routes.post(
     "/instances/{id}/destroy/preview",
+    command="instance preview-destroy",
     tags=("Instances",),
     permission="EditInstance",
     returns=Returns(
@@ -139,6 +142,7 @@ async def preview_destroy(request: Request[None, ForcedDestroyQuery]) -> Preview
 
 @routes.post(
     "/applications/{appId}/launch/preview",
+    command="application preview",
     tags=("Applications",),
     permission="CreateInstance on the application, its submodules and the environment",
     body=JsonBody(required=False, example={"parameters": {"input.size": 3}}, keeps_texts=TYPED),

@@ -68,6 +68,7 @@ _ACCOUNT = "description: Deploys from the build server\nroles:\n- Guest\n"
 
 @routes.get(
     "/organizations/{orgId}/directory",
+    command="organization objects",
     permission="Read on each object returned",
     returns=Returns(
         "The objects.",
@@ -108,6 +109,7 @@ def _shown(each: directory_objects.DirectoryObject) -> tuple[Noun, str, str, str
 
 @routes.put(
     "/organizations/{orgId}/directory",
+    command="organization put-object",
     permission="Those to create or to change such an object",
     body=JsonBody(required=True, example={"kind": "service-account", "name": "Deployment", "content": _ACCOUNT}),
     returns=Returns("The ID of the object.", {"id": EXAMPLE_ID}, type=PutObject),

@@ -100,6 +100,7 @@ async def create_environment(request: Request[NameBody, None]) -> Created:
 
 @routes.put(
     "/organizations/{orgId}/defaultEnvironment",
+    command="environment set-default",
     permission="EditEnvironment on the new default environment",
     body=JsonBody(example={"environmentId": EXAMPLE_ID}),
     statuses=(409,),
@@ -111,13 +112,23 @@ async def set_default_environment(request: Request[DefaultEnvironment, None]) ->
     await environments.set_default_environment(request.ctx, request.path["orgId"], request.body.environmentId)
 
 
-@routes.put("/environments/{id}", permission="EditEnvironment", body=YamlBody(example=_POLICIES))
+@routes.put(
+    "/environments/{id}",
+    command="environment set-policies",
+    permission="EditEnvironment",
+    body=YamlBody(example=_POLICIES),
+)
 async def replace_policies(request: Request[str, None]) -> None:
     """Import policies, replacing all policies of an environment."""
     await environments.replace_policies(request.ctx, request.path["id"], request.body)
 
 
-@routes.get("/environments/{id}", permission="Read", returns=Returns("The policies.", _POLICIES, YAML, type=str))
+@routes.get(
+    "/environments/{id}",
+    command="environment show-policies",
+    permission="Read",
+    returns=Returns("The policies.", _POLICIES, YAML, type=str),
+)
 async def read_policies(request: Request[None, None]) -> Response:
     """Export the policies of an environment as a YAML document to import."""
     return YAMLResponse(await environments.read_policies_document(request.ctx, request.path["id"]))
@@ -150,34 +161,52 @@ async def rename_environment(request: Request[NameBody, None]) -> None:
     await environments.rename_environment(request.ctx, request.path["id"], request.body.name)
 
 
-@routes.get("/environments/{id}/name", permission="Read", extension=True)
+@routes.get("/environments/{id}/name", command="environment show-name", permission="Read", extension=True)
 async def read_environment_name(request: Request[None, None]) -> Named:
     """Show the name of an environment."""
     environment = await environments.read_environment(request.ctx, request.path["id"])
     return Named(environment.id, environment.name)
 
 
-@routes.put("/environments/{id}/markers", permission="EditEnvironment", body=JsonBody(example=_MARKERS))
+@routes.put(
+    "/environments/{id}/markers",
+    command="environment set-markers",
+    permission="EditEnvironment",
+    body=JsonBody(example=_MARKERS),
+)
 async def replace_markers(request: Request[Markers, None]) -> None:
     """Replace the markers of an environment."""
     await environments.replace_markers(request.ctx, request.path["id"], request.body.markers)
 
 
-@routes.get("/environments/{id}/markers", permission="Read", returns=Returns("The markers.", _MARKERS))
+@routes.get(
+    "/environments/{id}/markers",
+    command="environment show-markers",
+    permission="Read",
+    returns=Returns("The markers.", _MARKERS),
+)
 async def read_markers(request: Request[None, None]) -> Markers:
     """List the markers of an environment."""
     return Markers(await environments.read_markers(request.ctx, request.path["id"]))
 
 
 @routes.put(
-    "/environments/{id}/properties", permission="EditEnvironment", body=JsonBody(example=_PROPERTIES, keeps_texts=TYPED)
+    "/environments/{id}/properties",
+    command="environment set-properties",
+    permission="EditEnvironment",
+    body=JsonBody(example=_PROPERTIES, keeps_texts=TYPED),
 )
 async def replace_properties(request: Request[Properties, None]) -> None:
     """Replace the properties of an environment. Each has a name, a type such as `list<string>`, and a value."""
     await environments.replace_properties(request.ctx, request.path["id"], request.body.properties)
 
 
-@routes.get("/environments/{id}/properties", permission="Read", returns=Returns("The properties.", _PROPERTIES))
+@routes.get(
+    "/environments/{id}/properties",
+    command="environment show-properties",
+    permission="Read",
+    returns=Returns("The properties.", _PROPERTIES),
+)
 async def read_properties(request: Request[None, None]) -> Properties:
     """List the properties of an environment."""
     return Properties(await environments.read_properties(request.ctx, request.path["id"]))
@@ -185,6 +214,7 @@ async def read_properties(request: Request[None, None]) -> Properties:
 
 @routes.put(
     "/environments/{id}/services",
+    command="environment set-services",
     permission="EditEnvironment on the environment and on each service added or removed",
     body=JsonBody(example={"services": [EXAMPLE_ID]}),
     extension=True,
@@ -196,6 +226,7 @@ async def replace_environment_services(request: Request[ServiceIds, None]) -> No
 
 @routes.get(
     "/environments/{id}/services",
+    command="environment show-services",
     permission="Read",
     returns=Returns(
         "The services, by name.",
@@ -229,6 +260,7 @@ class OfferedInstance(msgspec.Struct):
 
 @offers_routes.get(
     "/environments/{id}/offers",
+    command="environment offers",
     tags=("Environments",),
     permission="Read",
     returns=Returns("The instances, oldest first.", type=list[OfferedInstance]),
@@ -241,6 +273,7 @@ async def list_environment_offers(request: Request[None, Paging]) -> Response:
 
 @offers_routes.get(
     "/instances/{id}/environments",
+    command="instance show-environments",
     tags=("Instances",),
     permission="Read",
     returns=Returns("The environments, by ID.", _EXAMPLE),
@@ -252,6 +285,7 @@ async def read_instance_environments(request: Request[None, None]) -> OfferedIn:
 
 @offers_routes.put(
     "/instances/{id}/environments",
+    command="instance offer",
     tags=("Instances",),
     permission="EditInstance; EditEnvironment on the instance and on each environment added or removed",
     body=JsonBody(example=_EXAMPLE),

@@ -101,6 +101,7 @@ class EventsQuery(msgspec.Struct, frozen=True):
 
 @routes.get(
     "/instances/{id}/log",
+    command="instance log",
     permission="Read",
     returns=Returns(
         "The lines, oldest first, in the form that the header Accept asks for. Server-sent events continue until the"
@@ -159,6 +160,7 @@ def _last_event_id(request: Request[Any, Any], otherwise: int | None) -> int | N
 
 @routes.get(
     "/instances/{id}/events",
+    command="instance events",
     permission="Read",
     returns=Returns(
         "The events, until the instance is deleted. The stream starts after Last-Event-ID, or with the current"

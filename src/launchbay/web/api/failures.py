@@ -101,6 +101,7 @@ class Failure(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/organizations/{orgId}/failures",
+    command="organization failures",
     permission="Read on each instance returned",
     returns=Returns("The failures: those of failed instances first, then the latest.", type=list[Failure]),
 )
@@ -121,6 +122,7 @@ _CUT = f"Only the latest {BULK_INSTANCES:,} failed and {BULK_INSTANCES:,} degrad
 
 @routes.post(
     "/organizations/{orgId}/failures/{failureId}/resume",
+    command="organization resume-failure",
     permission="What resuming needs on each instance",
     returns=Returns("The bulk run."),
 )

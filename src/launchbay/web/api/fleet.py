@@ -209,6 +209,7 @@ def _last_job(row: FleetRow, job_id: str) -> LastJob:
 
 @routes.get(
     "/organizations/{orgId}/instances",
+    command="organization instances",
     permission="Read on each instance returned",
     returns=Returns("The instances.", type=list[FleetInstance]),
 )
@@ -317,6 +318,7 @@ class FleetJob(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/organizations/{orgId}/jobs",
+    command="organization jobs",
     permission="Read on the instance of each job",
     returns=Returns("The jobs.", type=list[FleetJob]),
 )
@@ -395,6 +397,7 @@ class FleetSummary(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/organizations/{orgId}/summary",
+    command="organization summary",
     permission="Read on each instance counted",
     returns=Returns("The summary."),
 )
@@ -461,6 +464,7 @@ class FleetSchedule(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/organizations/{orgId}/schedules",
+    command="organization schedules",
     permission="Read on each instance returned",
     returns=Returns("The schedules, next one first.", type=list[FleetSchedule]),
 )
@@ -503,6 +507,7 @@ _VIEWS = {"views": [{"name": "Failed of team Quay", "query": "status:failed labe
 
 @routes.get(
     "/organizations/{orgId}/views",
+    command="organization views",
     permission="None: every member",
     returns=Returns("Your views.", _VIEWS),
     statuses=(403,),
@@ -514,6 +519,7 @@ async def read_views(request: Request[None, None]) -> SavedViews:
 
 @routes.put(
     "/organizations/{orgId}/views",
+    command="organization set-views",
     permission="None: every member",
     body=JsonBody(required=True, example=_VIEWS),
     statuses=(403,),
@@ -527,37 +533,41 @@ _LABELS = JsonBody(required=True, example={"team": "web", "tier": "db"})
 _SHOWN = Returns("The labels.", {"team": "web"}, type=dict[str, str])
 
 
-@labels_routes.get("/instances/{id}/labels", permission="Read", returns=_SHOWN)
+@labels_routes.get("/instances/{id}/labels", command="instance labels", permission="Read", returns=_SHOWN)
 async def read_instance_labels(request: Request[None, None]) -> Response:
     """Show the labels of an instance."""
     return JSONResponse(await fleet.read_object_labels(request.ctx, "instance", request.path["id"]))
 
 
-@labels_routes.put("/instances/{id}/labels", permission="EditInstance", body=_LABELS)
+@labels_routes.put("/instances/{id}/labels", command="instance set-labels", permission="EditInstance", body=_LABELS)
 async def put_instance_labels(request: Request[dict[str, Any], None]) -> None:
     """Replace the labels of an instance."""
     await fleet.put_labels(request.ctx, "instance", request.path["id"], request.body)
 
 
-@labels_routes.get("/applications/{appId}/labels", permission="Read", returns=_SHOWN)
+@labels_routes.get("/applications/{appId}/labels", command="application labels", permission="Read", returns=_SHOWN)
 async def read_application_labels(request: Request[None, None]) -> Response:
     """Show the labels of an application."""
     return JSONResponse(await fleet.read_object_labels(request.ctx, "application", request.path["appId"]))
 
 
-@labels_routes.put("/applications/{appId}/labels", permission="EditApplication", body=_LABELS)
+@labels_routes.put(
+    "/applications/{appId}/labels", command="application set-labels", permission="EditApplication", body=_LABELS
+)
 async def put_application_labels(request: Request[dict[str, Any], None]) -> None:
     """Replace the labels of an application."""
     await fleet.put_labels(request.ctx, "application", request.path["appId"], request.body)
 
 
-@labels_routes.get("/environments/{envId}/labels", permission="Read", returns=_SHOWN)
+@labels_routes.get("/environments/{envId}/labels", command="environment labels", permission="Read", returns=_SHOWN)
 async def read_environment_labels(request: Request[None, None]) -> Response:
     """Show the labels of an environment."""
     return JSONResponse(await fleet.read_object_labels(request.ctx, "environment", request.path["envId"]))
 
 
-@labels_routes.put("/environments/{envId}/labels", permission="EditEnvironment", body=_LABELS)
+@labels_routes.put(
+    "/environments/{envId}/labels", command="environment set-labels", permission="EditEnvironment", body=_LABELS
+)
 async def put_environment_labels(request: Request[dict[str, Any], None]) -> None:
     """Replace the labels of an environment."""
     await fleet.put_labels(request.ctx, "environment", request.path["envId"], request.body)

@@ -90,6 +90,7 @@ class FailurePolicyBody(msgspec.Struct, forbid_unknown_fields=True):
 
 @routes.get(
     "/instances/{id}/generations",
+    command="instance generations",
     tags=("Instances",),
     permission="Read",
     returns=Returns("The generations, newest first.", type=list[GenerationItem]),
@@ -106,6 +107,7 @@ async def list_generations(request: Request[None, Pages]) -> Response:
 
 @routes.get(
     "/instances/{id}/generations/{number}",
+    command="instance generation",
     tags=("Instances",),
     permission="Read",
     returns=Returns("The generation."),
@@ -159,6 +161,7 @@ async def rollback_instance(request: Request[RollbackBody, None]) -> Response:
 
 @routes.get(
     "/applications/{appId}/failurePolicy",
+    command="application failure-policy",
     tags=("Applications",),
     permission="Read",
     returns=Returns("The policy.", {"onFailure": "rollback"}),
@@ -170,6 +173,7 @@ async def read_failure_policy(request: Request[None, None]) -> FailurePolicyBody
 
 @routes.put(
     "/applications/{appId}/failurePolicy",
+    command="application set-failure-policy",
     tags=("Applications",),
     permission="EditApplication",
     body=JsonBody(example={"onFailure": "rollback"}),

@@ -315,6 +315,7 @@ async def apply_git_source(request: Request[CommitBody, None]) -> None:
 
 @routes.get(
     "/git-sources/{sourceId}/syncs",
+    command="git-source syncs",
     permission=_READ,
     returns=Returns("The outcomes, newest first.", type=list[GitSyncDocument]),
 )
@@ -329,6 +330,7 @@ async def list_git_syncs(request: Request[None, Pages]) -> Response:
 
 @routes.get(
     "/git-sources/{sourceId}/drift",
+    command="git-source drift",
     permission=_READ,
     returns=Returns("The differences."),
     statuses=(409,),
@@ -342,6 +344,7 @@ async def read_git_drift(request: Request[None, None]) -> GitDriftDocument:
 
 @routes.get(
     "/git-sources/{sourceId}/previews",
+    command="git-source previews",
     permission=_READ,
     returns=Returns("The previews, newest first.", type=list[GitPreviewDocument]),
 )
@@ -371,6 +374,7 @@ def _preview(row: PreviewRow) -> GitPreviewDocument:
 
 @routes.post(
     "/git-sources/{sourceId}/events",
+    command="git-source receive-event",
     public=True,
     body=JsonBody(bytes_max=limits.GIT_EVENT_BYTES, example={"ref": "refs/heads/main"}),
     statuses=(401,),

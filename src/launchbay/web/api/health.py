@@ -30,7 +30,13 @@ class Health(msgspec.Struct):
     ] = UNSET
 
 
-@routes.get("/health/live", public=True, unlimited=True, returns=Returns("The process is running.", {"status": "live"}))
+@routes.get(
+    "/health/live",
+    command="server live",
+    public=True,
+    unlimited=True,
+    returns=Returns("The process is running.", {"status": "live"}),
+)
 async def health_live(_: Request[None, None]) -> Health:
     """Report that the process is running."""
     return Health("live")
@@ -38,6 +44,7 @@ async def health_live(_: Request[None, None]) -> Health:
 
 @routes.get(
     "/health/ready",
+    command="server ready",
     public=True,
     unlimited=True,
     returns=Returns("The process can answer requests.", {"status": "ready"}),
@@ -65,6 +72,7 @@ def _retrieve_exception(asked: "asyncio.Future[None]") -> None:
 
 @metrics_routes.get(
     "/metrics",
+    command="server metrics",
     public=True,
     unlimited=True,
     statuses=(401,),

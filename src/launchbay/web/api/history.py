@@ -47,6 +47,7 @@ class TimelineEntry(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/instances/{id}/timeline",
+    command="instance timeline",
     permission="Read",
     returns=Returns("The changes, newest first.", type=list[TimelineEntry]),
 )

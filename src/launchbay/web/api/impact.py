@@ -96,7 +96,9 @@ class ImpactDocument(msgspec.Struct, kw_only=True):
 _SHOWN = Returns("The impact, the largest groups first.", type=ImpactDocument)
 
 
-@routes.get("/applications/{appId}/impact", permission="Read", returns=_SHOWN, computes=True)
+@routes.get(
+    "/applications/{appId}/impact", command="application impact", permission="Read", returns=_SHOWN, computes=True
+)
 async def read_impact(request: Request[None, ImpactQuery]) -> ImpactDocument:
     """Show what a version would do to live instances."""
     return _document(await impact.impact_of_version(request.ctx, request.path["appId"], request.query.version))
@@ -104,6 +106,7 @@ async def read_impact(request: Request[None, ImpactQuery]) -> ImpactDocument:
 
 @routes.post(
     "/applications/{appId}/impact",
+    command="application preview-impact",
     permission="EditApplication; Read",
     body=YamlBody(example="launch:\n  steps: []\n"),
     returns=_SHOWN,
@@ -120,7 +123,13 @@ class ServiceParametersBody(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, Any]
 
 
-@routes.get("/revisions/{revId}/impact", permission="Read on its application", returns=_SHOWN, computes=True)
+@routes.get(
+    "/revisions/{revId}/impact",
+    command="revision impact",
+    permission="Read on its application",
+    returns=_SHOWN,
+    computes=True,
+)
 async def read_revision_impact(request: Request[None, None]) -> ImpactDocument:
     """Show what a revision would do to its instances."""
     return _document(await impact.impact_of_revision(request.ctx, request.path["revId"]))
@@ -128,6 +137,7 @@ async def read_revision_impact(request: Request[None, None]) -> ImpactDocument:
 
 @routes.post(
     "/revisions/{revId}/impact",
+    command="revision preview-impact",
     permission="EditApplication and Read on its application; Read on the instance or environment named",
     body=JsonBody(required=True, example={"version": 2}),
     returns=_SHOWN,
@@ -138,7 +148,7 @@ async def preview_revision_impact(request: Request[RevisionRequest, None]) -> Im
     return _document(await impact.impact_of_revision(request.ctx, request.path["revId"], request.body))
 
 
-@routes.get("/environments/{id}/impact", permission="Read", returns=_SHOWN, computes=True)
+@routes.get("/environments/{id}/impact", command="environment impact", permission="Read", returns=_SHOWN, computes=True)
 async def read_environment_impact(request: Request[None, None]) -> ImpactDocument:
     """Show what the next reconfigurations take from an environment."""
     return _document(await impact.impact_of_environment(request.ctx, request.path["id"]))
@@ -146,6 +156,7 @@ async def read_environment_impact(request: Request[None, None]) -> ImpactDocumen
 
 @routes.post(
     "/environments/{id}/impact",
+    command="environment preview-impact",
     permission="EditEnvironment and Read; EditEnvironment on each service added or removed",
     body=JsonBody(
         required=True,
@@ -162,7 +173,9 @@ async def preview_environment_impact(request: Request[EnvironmentChange, None]) 
     return _document(await impact.impact_of_environment(request.ctx, request.path["id"], request.body))
 
 
-@routes.get("/services/{id}/parameters/impact", permission="Read", returns=_SHOWN, computes=True)
+@routes.get(
+    "/services/{id}/parameters/impact", command="service impact", permission="Read", returns=_SHOWN, computes=True
+)
 async def read_service_impact(request: Request[None, None]) -> ImpactDocument:
     """Show what the next reconfigurations take from a service."""
     return _document(await impact.impact_of_service(request.ctx, request.path["id"]))
@@ -170,6 +183,7 @@ async def read_service_impact(request: Request[None, None]) -> ImpactDocument:
 
 @routes.post(
     "/services/{id}/parameters/impact",
+    command="service preview-impact",
     permission="EditService and Read",
     body=JsonBody(required=True, example={"parameters": {"configuration.resources": ["blue"]}}),
     returns=_SHOWN,

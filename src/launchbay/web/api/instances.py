@@ -46,7 +46,10 @@ class DestroyAt(msgspec.Struct):
 
 
 @expiry_routes.put(
-    "/instances/{id}/destroyAt", permission="EditInstance", body=JsonBody(example={"destroyAt": 1_798_761_600_000})
+    "/instances/{id}/destroyAt",
+    command="instance set-destroy-at",
+    permission="EditInstance",
+    body=JsonBody(example={"destroyAt": 1_798_761_600_000}),
 )
 async def set_destroy_at(request: Request[DestroyAt, None]) -> None:
     """Set when an instance is destroyed automatically."""
@@ -71,7 +74,9 @@ class ComponentDetail(msgspec.Struct):
     declared: bool
 
 
-@expiry_routes.get("/instances/{id}/components", permission="Read", returns=Returns("The components."))
+@expiry_routes.get(
+    "/instances/{id}/components", command="instance components", permission="Read", returns=Returns("The components.")
+)
 async def list_components(request: Request[None, None]) -> list[ComponentDetail]:
     """Show what each component of an instance does, in launch order."""
     return [
@@ -305,19 +310,19 @@ class ForceQuery(msgspec.Struct, frozen=True):
     ] = 0
 
 
-@routes.get("/environments/{envId}/instances", permission="Read", returns=_LISTED)
+@routes.get("/environments/{envId}/instances", command="environment instances", permission="Read", returns=_LISTED)
 async def list_environment_instances(request: Request[None, InstanceQuery]) -> Response:
     """List the instances of an environment."""
     return await _list(request, "environments", request.path["envId"])
 
 
-@routes.get("/applications/{appId}/instances", permission="Read", returns=_LISTED)
+@routes.get("/applications/{appId}/instances", command="application instances", permission="Read", returns=_LISTED)
 async def list_application_instances(request: Request[None, InstanceQuery]) -> Response:
     """List the instances of an application."""
     return await _list(request, "applications", request.path["appId"])
 
 
-@routes.get("/revisions/{revId}/instances", permission="Read", returns=_LISTED)
+@routes.get("/revisions/{revId}/instances", command="revision instances", permission="Read", returns=_LISTED)
 async def list_revision_instances(request: Request[None, InstanceQuery]) -> Response:
     """List the instances of a revision."""
     return await _list(request, "revisions", request.path["revId"])
@@ -365,6 +370,7 @@ async def _make_document(view: InstanceView, sources: tuple[InstanceDetail, obje
 
 @routes.put(
     "/instances/{id}/userData",
+    command="instance set-user-data",
     permission="EditInstance",
     body=JsonBody(required=True, example={"ticket": "OPS-17", "tags": ["blue"]}),
 )

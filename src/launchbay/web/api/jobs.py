@@ -421,6 +421,7 @@ class StepsQuery(msgspec.Struct, frozen=True):
 
 @routes.get(
     "/instances/{id}/jobs/{jobId}/steps",
+    command="job steps",
     permission="Read",
     returns=Returns("The steps of one level, in order.", type=list[StepDetail]),
     computes=True,

@@ -99,6 +99,7 @@ class UndoneDocument(msgspec.Struct, kw_only=True):
 
 @routes.get(
     "/applications/{appId}/lifetime",
+    command="application lifetime",
     tags=("Applications",),
     permission="Read",
     returns=Returns("The rules.", _EXAMPLE),
@@ -110,6 +111,7 @@ async def read_application_lifetime(request: Request[None, None]) -> LifetimeBod
 
 @routes.put(
     "/applications/{appId}/lifetime",
+    command="application set-lifetime",
     tags=("Applications",),
     permission="EditApplication",
     body=JsonBody(example=_EXAMPLE),
@@ -121,6 +123,7 @@ async def replace_application_lifetime(request: Request[LifetimeBody, None]) -> 
 
 @routes.get(
     "/environments/{envId}/lifetime",
+    command="environment lifetime",
     tags=("Environments",),
     permission="Read",
     returns=Returns("The rules.", _EXAMPLE),
@@ -132,6 +135,7 @@ async def read_environment_lifetime(request: Request[None, None]) -> LifetimeBod
 
 @routes.put(
     "/environments/{envId}/lifetime",
+    command="environment set-lifetime",
     tags=("Environments",),
     permission="EditEnvironment",
     body=JsonBody(example=_EXAMPLE),
@@ -143,6 +147,7 @@ async def replace_environment_lifetime(request: Request[LifetimeBody, None]) -> 
 
 @routes.get(
     "/instances/{id}/lifetime",
+    command="instance lifetime",
     tags=("Instances",),
     permission="Read",
     returns=Returns("The lifetime."),
@@ -186,6 +191,7 @@ async def extend_instance(request: Request[ExtendBody, None]) -> ExtendedDocumen
 
 @routes.post(
     "/instances/{id}/lifetime/undo-destroy",
+    command="instance undo-destroy",
     tags=("Instances",),
     permission="EditInstance",
     returns=Returns("What starts the instance again.", {"scheduleId": EXAMPLE_ID}),

@@ -86,6 +86,7 @@ def _shapes(findings: Iterable[Finding]) -> list[FindingShape]:
 
 @routes.put(
     "/applications/{appId}/manifest",
+    command="manifest upload",
     permission="EditApplication",
     body=YamlBody(example=_EXAMPLE),
     returns=Returns("The new version's number.", {"version": 2}, type=ManifestVersion),
@@ -140,6 +141,7 @@ async def list_manifests(request: Request[None, None]) -> list[VersionItem]:
 
 @routes.put(
     "/applications/{appId}/manifestSource",
+    command="manifest set-source",
     permission="EditApplication",
     body=JsonBody(example={"url": "https://manifests.example/petclinic.yaml"}),
     returns=Returns("The new version's number.", {"version": 2}),
@@ -238,6 +240,7 @@ async def compare_manifests(request: Request[None, TwoVersions]) -> VersionDiffe
 
 @routes.post(
     "/applications/{appId}/manifests/difference",
+    command="manifest compare-text",
     permission="Read",
     body=YamlBody(example=_EXAMPLE),
     returns=Returns("The difference."),
@@ -254,6 +257,7 @@ async def compare_manifest_text(request: Request[str, AgainstQuery]) -> VersionD
 
 @routes.get(
     "/applications/{appId}/manifests/used",
+    command="manifest used",
     permission="Read",
     returns=Returns("The versions."),
     extension=True,

@@ -89,6 +89,7 @@ class Usage(msgspec.Struct):
 
 @usage_routes.get(
     "/organizations/{orgId}/usage",
+    command="organization usage",
     permission="None: every member",
     returns=Returns(
         "The quotas. The server that answers counts `eventStreams` and `requestsPerSecond` for itself.",
@@ -197,6 +198,7 @@ _EXAMPLE = {
 
 @audit_routes.get(
     "/organizations/{orgId}/audit",
+    command="audit list",
     permission="ViewAudit",
     returns=Returns("The entries, oldest first unless sorted.", [_EXAMPLE], type=list[AuditEntryShape]),
 )
@@ -260,6 +262,7 @@ class HostKey(msgspec.Struct):
 
 @host_keys_routes.get(
     "/organizations/{orgId}/hostKeys",
+    command="organization host-keys",
     permission=_PERMISSION,
     returns=Returns("The pinned keys, by host.", type=list[HostKey]),
 )
@@ -269,7 +272,9 @@ async def list_host_keys(request: Request[None, WordPaging]) -> Response:
     return list_response(request, [_host_key(row) for row in rows])
 
 
-@host_keys_routes.delete("/organizations/{orgId}/hostKeys/{host}", permission=_PERMISSION)
+@host_keys_routes.delete(
+    "/organizations/{orgId}/hostKeys/{host}", command="organization forget-host-key", permission=_PERMISSION
+)
 async def forget_host_key(request: Request[None, None]) -> None:
     """Forget the pinned key of a host, such as 10.0.0.5:22. The next key it presents is pinned."""
     await organizations.forget_host_key(request.ctx, request.path["orgId"], request.path["host"])

@@ -185,6 +185,7 @@ _GROUPS = [{"group": "platform-team", "roles": ["Guest"]}]
 
 @routes.get(
     "/organizations/{orgId}/groupRoles",
+    command="organization group-roles",
     permission="ManageRoles",
     returns=Returns("The groups, by name.", _GROUPS, type=list[GroupItem]),
     extension=True,
@@ -197,6 +198,7 @@ async def list_group_roles(request: Request[None, None]) -> Response:
 
 @routes.put(
     "/organizations/{orgId}/groupRoles",
+    command="organization set-group-roles",
     permission="ManageRoles for all users",
     body=JsonBody(example=_GROUPS),
     extension=True,

@@ -204,6 +204,7 @@ async def read_rollout(request: Request[None, None]) -> RolloutDocument:
 
 @routes.get(
     "/rollouts/{rolloutId}/instances",
+    command="rollout instances",
     permission="Read on each instance returned",
     returns=Returns("The instances in their order, with their outcomes.", type=list[RolloutInstance]),
 )
@@ -229,7 +230,7 @@ async def continue_rollout(request: Request[None, None]) -> None:
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "continue")
 
 
-@routes.post("/rollouts/{rolloutId}/take-back", permission=_CONTROL, statuses=(409,))
+@routes.post("/rollouts/{rolloutId}/take-back", command="rollout take-back", permission=_CONTROL, statuses=(409,))
 async def take_back_rollout(request: Request[None, None]) -> None:
     """Take the changes of a roll-out back."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "take-back")

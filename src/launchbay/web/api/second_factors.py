@@ -30,6 +30,7 @@ class SignInPolicy(msgspec.Struct):
 
 @own_routes.get(
     "/api/1/users/me/secondFactors",
+    command="account second-factors",
     permission="None: your own account",
     returns=Returns(
         "The factors, oldest first.",
@@ -52,6 +53,7 @@ async def list_second_factors(request: Request[None, Paging]) -> Response:
 
 @routes.delete(
     "/organizations/{orgId}/users/{userId}/secondFactors",
+    command="user reset-second-factors",
     permission="ManageUsers where the account was made",
 )
 async def reset_second_factors(request: Request[None, None]) -> None:
@@ -64,6 +66,7 @@ async def reset_second_factors(request: Request[None, None]) -> None:
 
 @routes.get(
     "/organizations/{orgId}/signInPolicy",
+    command="organization sign-in-policy",
     permission="None: every member",
     returns=Returns("The policy.", {"secondFactorRequired": False}),
     statuses=(403,),
@@ -75,6 +78,7 @@ async def read_sign_in_policy(request: Request[None, None]) -> SignInPolicy:
 
 @routes.put(
     "/organizations/{orgId}/signInPolicy",
+    command="organization set-sign-in-policy",
     permission="ManageUsers for all users",
     body=JsonBody(example={"secondFactorRequired": True}),
 )

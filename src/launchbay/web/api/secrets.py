@@ -45,7 +45,12 @@ class Revealed(msgspec.Struct, kw_only=True):
 _SHOWN = Returns("The value.", {"name": "credential", "value": "s3cr3t"}, type=Revealed)
 
 
-@routes.get("/services/{id}/secrets", permission="Read", returns=Returns("The names.", type=SecretNames))
+@routes.get(
+    "/services/{id}/secrets",
+    command="service secrets",
+    permission="Read",
+    returns=Returns("The names.", type=SecretNames),
+)
 async def list_service_secrets(request: Request[None, None]) -> SecretNames:
     """List the secret parameters of a service, without their values."""
     return _names(await secrets.list_service_secrets(request.ctx, request.path["id"]))
@@ -53,6 +58,7 @@ async def list_service_secrets(request: Request[None, None]) -> SecretNames:
 
 @routes.post(
     "/services/{id}/secrets/reveal",
+    command="service reveal",
     permission="RevealSecrets",
     body=JsonBody(required=True, example={"name": "credential", "reason": "The provider asks for it."}),
     returns=_SHOWN,
@@ -64,7 +70,12 @@ async def reveal_service_secret(request: Request[ServiceSecret, None]) -> Reveal
     return Revealed(name=body.name, value=value)
 
 
-@routes.get("/instances/{id}/secrets", permission="Read", returns=Returns("The names.", type=SecretNames))
+@routes.get(
+    "/instances/{id}/secrets",
+    command="instance secrets",
+    permission="Read",
+    returns=Returns("The names.", type=SecretNames),
+)
 async def list_instance_secrets(request: Request[None, None]) -> SecretNames:
     """List the parameters and return values of an instance that are masked."""
     return _names(await secrets.list_instance_secrets(request.ctx, request.path["id"]))
@@ -72,6 +83,7 @@ async def list_instance_secrets(request: Request[None, None]) -> SecretNames:
 
 @routes.post(
     "/instances/{id}/secrets/reveal",
+    command="instance reveal",
     permission="RevealSecrets",
     body=JsonBody(required=True, example={"name": "input.password", "reason": "To sign in after the launch."}),
     returns=_SHOWN,

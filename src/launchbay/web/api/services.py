@@ -147,6 +147,7 @@ async def create_service(request: Request[NewService, None]) -> Created:
 
 @routes.get(
     "/organizations/{orgId}/serviceTypes",
+    command="service types",
     permission="None: every member",
     returns=Returns("The types, by ID."),
     statuses=(403,),
@@ -199,6 +200,7 @@ async def delete_service(request: Request[None, None]) -> None:
 
 @routes.post(
     "/services/{id}/{commandname}",
+    command="service run",
     permission="RunServiceCommand",
     body=JsonBody(example={"arguments": {"holder": "build 17"}, "includeIntermediate": False}, keeps_texts=TYPED),
     returns=Returns("The results.", [{"id": "blue", "resource": {"ip": "10.0.0.1"}}]),

@@ -58,13 +58,15 @@ class PasswordForm(msgspec.Struct):
     repeated: str
 
 
-@routes.get("/refreshToken", public=True, returns=_PAGE)
+@routes.get("/refreshToken", command="page refresh-token", public=True, returns=_PAGE)
 async def refresh_token_page(request: Request[None, None]) -> Response:
     """Show the page to sign in and generate a refresh token."""
     return _sign_in_form(request)
 
 
-@routes.post("/signIn", public=True, body=FormBody(), statuses=(401, 403), extension=True)
+@routes.post(
+    "/signIn", command="page sign-in-with-form", public=True, body=FormBody(), statuses=(401, 403), extension=True
+)
 async def sign_in_with_form(request: Request[PasswordSignIn, None]) -> Response:
     """Sign in with email address and password; the session is in a cookie.
 
@@ -88,7 +90,9 @@ async def sign_in_with_form(request: Request[PasswordSignIn, None]) -> Response:
     return EmptyResponse(tuple(("Set-Cookie", cookie) for cookie in cookies))
 
 
-@routes.post("/refreshToken", public=True, body=FormBody(), returns=_PAGE, statuses=(401, 403))
+@routes.post(
+    "/refreshToken", command="token generate", public=True, body=FormBody(), returns=_PAGE, statuses=(401, 403)
+)
 async def generate_token(request: Request[SignInForm, None]) -> Response:
     """Sign in and show a new refresh token once."""
     form = request.body
@@ -111,6 +115,7 @@ async def generate_token(request: Request[SignInForm, None]) -> Response:
 
 @routes.post(
     "/refreshToken/secondFactor",
+    command="page second-factor",
     public=True,
     body=FormBody(),
     returns=_PAGE,
@@ -136,7 +141,9 @@ async def show_new_token(ctx: Context, label: str) -> Response:
     )
 
 
-@routes.get("/invitation/{token}", public=True, returns=_PAGE, statuses=(404,), extension=True)
+@routes.get(
+    "/invitation/{token}", command="page invitation", public=True, returns=_PAGE, statuses=(404,), extension=True
+)
 async def invitation_page(request: Request[None, None]) -> Response:
     """Show the page for an invited user to set the first password."""
     try:
@@ -146,7 +153,14 @@ async def invitation_page(request: Request[None, None]) -> Response:
     return page("invitation.html", email=user.email)
 
 
-@routes.post("/invitation/{token}", public=True, body=FormBody(), returns=_PAGE, statuses=(403, 404), extension=True)
+@routes.post(
+    "/invitation/{token}",
+    public=True,
+    body=FormBody(),
+    returns=_PAGE,
+    statuses=(403, 404),
+    extension=True,
+)
 async def accept_invitation(request: Request[PasswordForm, None]) -> Response:
     """Set the first password of an invited user. The link works once."""
     app, token, form = request.deps.app, request.path["token"], request.body
@@ -203,6 +217,7 @@ class CallbackQuery(msgspec.Struct, frozen=True):
 
 @openid_routes.get(
     START,
+    command="page sign-in",
     public=True,
     returns=Returns("Never returned: the response is a redirect (302) to the provider.", media_type=HTML, type=str),
     statuses=(404,),
@@ -259,7 +274,7 @@ class LogoutForm(msgspec.Struct):
     logout_token: str
 
 
-@openid_routes.post(f"{START}/logout", public=True, body=FormBody(), statuses=(404,))
+@openid_routes.post(f"{START}/logout", command="page provider-logout", public=True, body=FormBody(), statuses=(404,))
 async def end_provider_sessions(request: Request[LogoutForm, None]) -> None:
     """End console sessions after a logout at the OpenID Connect provider."""
     logout = await _configured(request).provider.read_logout(request.body.logout_token)

@@ -82,6 +82,7 @@ class KeepAwakeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @routes.get(
     "/applications/{appId}/sleep",
+    command="application sleep",
     tags=("Applications",),
     permission="Read",
     returns=Returns("The rules.", _EXAMPLE),
@@ -93,6 +94,7 @@ async def read_application_sleep(request: Request[None, None]) -> SleepBody:
 
 @routes.put(
     "/applications/{appId}/sleep",
+    command="application set-sleep",
     tags=("Applications",),
     permission="EditApplication; RunInstanceWorkflow for workflows that it names",
     body=JsonBody(example=_EXAMPLE),
@@ -104,6 +106,7 @@ async def replace_application_sleep(request: Request[SleepBody, None]) -> None:
 
 @routes.get(
     "/environments/{envId}/sleep",
+    command="environment sleep",
     tags=("Environments",),
     permission="Read",
     returns=Returns("The rules.", _EXAMPLE),
@@ -115,6 +118,7 @@ async def read_environment_sleep(request: Request[None, None]) -> SleepBody:
 
 @routes.put(
     "/environments/{envId}/sleep",
+    command="environment set-sleep",
     tags=("Environments",),
     permission="EditEnvironment; RunInstanceWorkflow for workflows that it names",
     body=JsonBody(example=_EXAMPLE),
@@ -126,6 +130,7 @@ async def replace_environment_sleep(request: Request[SleepBody, None]) -> None:
 
 @routes.get(
     "/instances/{id}/sleep",
+    command="instance sleep",
     tags=("Instances",),
     permission="Read",
     returns=Returns("Whether it sleeps."),
@@ -149,6 +154,7 @@ async def read_sleep(request: Request[None, None]) -> SleepDocument:
 
 @routes.put(
     "/instances/{id}/sleep/awake-until",
+    command="instance keep-awake",
     tags=("Instances",),
     permission="RunInstanceWorkflow for keep-awake",
     body=JsonBody(example={"awakeUntil": 1_798_761_600_000}),

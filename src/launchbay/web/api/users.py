@@ -143,6 +143,7 @@ async def create_user(request: Request[NewUser, None]) -> AddedUser:
 
 @routes.get(
     "/organizations/{orgId}/invitations",
+    command="user invited",
     permission="ManageUsers on each user returned",
     returns=Returns(
         "The people.",
@@ -206,6 +207,7 @@ async def remove_user(request: Request[None, None]) -> None:
 
 @routes.put(
     "/organizations/{orgId}/users/{userId}/roles",
+    command="user assign-roles",
     permission="ManageRoles on the user and on each role",
     body=JsonBody(example=["Guest"]),
 )
@@ -216,6 +218,7 @@ async def assign_roles(request: Request[list[str], None]) -> None:
 
 @routes.delete(
     "/organizations/{orgId}/users/{userId}/roles",
+    command="user revoke-roles",
     permission="ManageRoles on the user and on each role",
     body=JsonBody(example=["Guest"]),
 )
@@ -226,6 +229,7 @@ async def revoke_roles(request: Request[list[str], None]) -> None:
 
 @routes.get(
     "/organizations/{orgId}/signInBlocks",
+    command="user blocks",
     permission="ManageUsers on each user returned",
     returns=Returns(
         "The users whose sign-in is blocked.",
@@ -241,7 +245,10 @@ async def list_sign_in_blocks(request: Request[None, Paging]) -> Response:
 
 
 @routes.delete(
-    "/organizations/{orgId}/users/{userId}/signInBlock", permission="ManageUsers on the user", extension=True
+    "/organizations/{orgId}/users/{userId}/signInBlock",
+    command="user unblock",
+    permission="ManageUsers on the user",
+    extension=True,
 )
 async def lift_sign_in_block(request: Request[None, None]) -> None:
     """Let a blocked user sign in again."""

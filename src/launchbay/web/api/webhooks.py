@@ -163,6 +163,7 @@ async def delete_webhook(request: Request[None, None]) -> None:
 
 @routes.get(
     "/webhooks/{webhookId}/deliveries",
+    command="webhook deliveries",
     permission=_READS,
     returns=Returns("The deliveries of the last days, newest first.", type=list[Delivery]),
 )
@@ -175,6 +176,7 @@ async def list_deliveries(request: Request[None, LongPages]) -> Response:
 
 @routes.get(
     "/webhooks/{webhookId}/deliveries/{deliveryId}",
+    command="webhook delivery",
     permission=_READS,
     returns=Returns("The delivery."),
 )
@@ -197,6 +199,7 @@ async def test_webhook(request: Request[None, None]) -> SentTest:
 
 @routes.post(
     "/webhooks/{webhookId}/retry",
+    command="webhook retry",
     permission=_PERMISSION,
     returns=Returns("How many are sent again.", {"deliveries": 14}),
     statuses=(409,),

@@ -98,6 +98,7 @@ class RunQuery(ScheduleQuery, frozen=True):
 
 @routes.post(
     "/instances/{id}/{workflow}",
+    command="instance run",
     permission="RunInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(required=False, media_optional=True, example={"input.size": "3"}, keeps_texts=frozenset("*")),
     returns=Returns("The ID of the instance.", {"id": EXAMPLE_ID}, type=RunAnswer),
@@ -124,6 +125,7 @@ async def run_workflow(request: Request[dict[str, Any], RunQuery]) -> Response:
 
 @routes.post(
     "/instances/{id}/{workflow}/schedule",
+    command="instance schedule",
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(example={"interval": "60000", "parameters": {}}, keeps_texts=TYPED),
     returns=Returns(
@@ -150,6 +152,7 @@ async def schedule_workflow(request: Request[ScheduleBody, ScheduleQuery]) -> Re
 
 @routes.post(
     "/instances/{id}/{workflow}/reschedule",
+    command="instance reschedule",
     permission="ScheduleInstanceWorkflow; EditInstance for destroy",
     body=JsonBody(example={"interval": "0"}, keeps_texts=TYPED),
     returns=Returns("The ID of the schedule; an empty object if it was cancelled.", {"id": EXAMPLE_ID}, type=Scheduled),
@@ -167,6 +170,7 @@ async def reschedule_workflow(request: Request[ScheduleBody, IncludeQuery]) -> R
 
 @routes.get(
     "/instances/{id}/schedules",
+    command="instance schedules",
     permission="Read",
     returns=Returns(
         "The schedules, next one first. Cancelled ones of the manifest have `cancelledAt` and `cancelledBy`.",
