@@ -16,7 +16,14 @@ import click
 
 from launchbay.cli.connection import Connection
 from launchbay.cli.lazy import load
-from launchbay.cli.output import CommandFailed, ExitCode, advice_on_failure, printable, show_one_of_many
+from launchbay.cli.output import (
+    CommandFailed,
+    ExitCode,
+    advice_on_failure,
+    printable,
+    show_one_of_many,
+    with_local_times,
+)
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
 from launchbay.client.streams import watch_steps
@@ -202,7 +209,7 @@ class _Watcher(threading.Thread):
     def show_wait(self, text: str) -> None:
         """Show what the job waits for."""
         with self._lock:
-            self._progress.status(text)
+            self._progress.status(with_local_times(text))
 
     def note(self, text: str) -> None:
         with self._lock:

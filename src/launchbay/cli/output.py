@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
@@ -28,6 +29,7 @@ from launchbay.client import (
 from launchbay.clock import from_ms, iso_time_ms
 from launchbay.errors import LaunchbayError
 from launchbay.model.job import failure_code
+from launchbay.model.waits import ISO_TIME
 from launchbay.model.yaml_text import yaml_text
 
 
@@ -94,6 +96,11 @@ _FREE = {  # what users name or write
     ),
     *("results", "returnValues", "userData", "value", "values"),
 }
+
+
+def with_local_times(text: str) -> str:
+    """Return a sentence of what waits with its times as local time."""
+    return ISO_TIME.sub(lambda found: f"{datetime.fromisoformat(found[1]).astimezone():%Y-%m-%d %H:%M:%S}", text)
 
 
 def is_time(name: str, value: Any) -> bool:

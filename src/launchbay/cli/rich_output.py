@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from launchbay.cli.output import are_times, is_time, printable
+from launchbay.cli.output import are_times, is_time, printable, with_local_times
 from launchbay.model.code_change import CodeChange
 from launchbay.model.durations import duration_words
 from launchbay.model.expiry import NEVER
@@ -40,6 +40,7 @@ _MAPS = {"inputs"}  # that lists show nevertheless
 _NOTHING = "–"
 _KEPT = {"id", "name", "status"}  # in the narrowest terminal
 _LATE = {"last job", "nextAt", "errorMessage"}  # columns that others give way to
+_SENTENCES = {"waitingFor", "sleep"}  # may have times
 _UNBOUNDED = 2_000
 _WIDTH = 100  # of lists inside an object, if the output isn't a terminal
 COLOURS = {
@@ -342,7 +343,7 @@ def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, 
             times = times[:1]
         return Text(", ".join(format_time(each, in_list=in_list, zone=zone) for each in times))
     if isinstance(value, str):
-        text = printable(value)
+        text = printable(with_local_times(value) if name in _SENTENCES else value)
         return Text(text.replace("\n", " ") if in_list else text, style=COLOURS.get(value, ""))
     words = _in_words(name, value)
     if words is not None:

@@ -29,7 +29,7 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance, wait_for_job
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, RemoteCommand, show, with_iso_times
+from launchbay.cli.output import CommandFailed, RemoteCommand, show, with_iso_times, with_local_times
 from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.model.component_state import ComponentStatus, counted
@@ -83,7 +83,8 @@ def _status(instance: str, **given: Any) -> None:
         counts = counted(ComponentStatus(each["status"]) for each in document["componentStates"])
         brief["components"] = [counts.summary(), *map(_component, document["componentStates"][:_COMPONENTS_SHOWN])]
     if document["waits"]:
-        brief["waits"] = [{name: wait[name] for name in _WAIT_FIELDS} for wait in document["waits"]]
+        waits = [{**wait, "text": with_local_times(wait["text"])} for wait in document["waits"]]
+        brief["waits"] = [{name: wait[name] for name in _WAIT_FIELDS} for wait in waits]
     show(brief, connection.output)
     click.echo()
     show(document["jobs"], connection.output, JOB_COLUMNS)

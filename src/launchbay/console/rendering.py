@@ -40,6 +40,7 @@ from launchbay.model.failures import FailureGroup, read_reason
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import levels
+from launchbay.model.waits import ISO_TIME
 from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.users import SignInState
@@ -142,6 +143,14 @@ def short_time(value: datetime | int | None, now: datetime) -> Markup:
     return Markup('<time datetime="{0}" title="{1} UTC">{2}</time>').format(
         at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S"), words
     )
+
+
+def with_times(text: str, now: datetime) -> Markup:
+    """Return a sentence with its times as pages show them."""
+    found = Markup("")
+    for number, part in enumerate(ISO_TIME.split(text)):
+        found += short_time(datetime.fromisoformat(part), now) if number % 2 else Markup.escape(part)
+    return found
 
 
 def step_words(path: str) -> str:
@@ -465,6 +474,7 @@ def _environment() -> jinja2.Environment:
         marked,
         short_error,
         short_time,
+        with_times,
         step_words,
         run_status,
         instance_status,

@@ -4,6 +4,7 @@ The facts come from the database function `launchbay_awaited`. What roll-outs, b
 for is with them (`waiting_for` in their use cases).
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,8 @@ import msgspec
 
 from launchbay.model.job import Holders, StepWait, WaitKind, approver_message, owner_of
 
+# A time in the sentences of this module, for those who show it in another form.
+ISO_TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 TIME_IS_OVER = "The time is over."
 
 
