@@ -12,7 +12,9 @@ from launchbay.processes.run import Programs
 from launchbay.runtime.contract import Notifier
 from launchbay.store.database import Database
 from launchbay.store.statements import Value
+from launchbay.store.users import Traces
 from launchbay.usecases.context import AppContext
+from launchbay.usecases.sealing import Sealed
 from launchbay.web.routing import Endpoint
 
 
@@ -41,6 +43,8 @@ class Feature:
     routes: tuple[Iterable[Endpoint], ...] = ()
     pages: tuple[Iterable[PageRoute], ...] = ()
     locks: Mapping[str, Value[str]] = field(default_factory=dict)  # by the first segment of an API path, for If-Match
+    sealed: Sealed = field(default_factory=dict)  # for the rotation of the secret key
+    traces: tuple[Traces, ...] = ()  # what is left of a person who was removed
     start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
     tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
@@ -81,6 +85,12 @@ class Features:
 
     def locks(self) -> dict[str, Value[str]]:
         return {root: lock for each in self.all for root, lock in each.locks.items()}
+
+    def sealed(self) -> Sealed:
+        return {column: purpose for each in self.all for column, purpose in each.sealed.items()}
+
+    def traces(self) -> tuple[Traces, ...]:
+        return tuple(traces for each in self.all for traces in each.traces)
 
     async def start(self, database: Database, secret: SecretKey) -> None:
         for each in self.all:

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from launchbay.app.features import FEATURES
 from launchbay.cli.main import main
+from launchbay.store import users
 from tests.support.service import Api, Person, accepted, fresh_email, fresh_name, person
 
 ASKING = """
@@ -148,3 +151,30 @@ async def test_the_owner_of_an_unfinished_change_set_or_roll_out_gets_the_pseudo
     async with api.database.connection() as connection:
         rows = await connection.execute("SELECT owner_email FROM rollouts WHERE id = %s", (rollout,))
         assert await rows.fetchall() == [(f"erased-{kim.id[-8:]}",)]
+
+
+# Columns with the address or name of a person that an erasure needs not look at by itself.
+NOT_ERASED = {
+    ("users", "email"),  # goes with the account, which is removed before
+    *(("recurring_schedules", column) for column in ("owner_email", "owner_name")),  # the schedules go with it too
+    *(("audit_entries", column) for column in ("actor_email", "token_name")),  # `erase_entries`, last of all
+}
+
+
+async def test_every_column_with_the_address_of_a_person_is_erased(api: Api) -> None:
+    """A table that nobody registers would keep the address of a person who left, and nobody would notice."""
+    statement = """
+        SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND attnum > 0
+          AND (attname LIKE '%%email%%' OR attname IN ('owner_name', 'token_name'))
+    """
+    async with api.database.connection() as connection:
+        columns = {tuple(row) for row in await (await connection.execute(statement.encode())).fetchall()}
+    erasing = [traces.erase.text.decode() for traces in (*users.traces, *FEATURES.traces())]
+    erased = {
+        (table, column)
+        for text in erasing
+        for table, assigned in re.findall(r"UPDATE (\w+) SET (.*?)\nWHERE", text, re.DOTALL)
+        for column in re.findall(r"(\w+) = ", assigned)
+    }
+    assert columns - erased - NOT_ERASED == set()

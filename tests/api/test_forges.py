@@ -14,10 +14,9 @@ import pytest
 
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.clock import Backoff
-from launchbay.store import keys
+from launchbay.store.git_sources import parameters_purpose
 from launchbay.usecases import forges
 from launchbay.usecases.git_sources import seal_parameters
-from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git
 from tests.support.network import LoopbackServer, answer, loopback_server
@@ -190,7 +189,7 @@ async def kept_parameters(api: Api, source: str) -> Any:
     async with api.database.connection() as connection:
         cursor = await connection.execute("SELECT sealed_parameters FROM git_sources WHERE id = %s", [source])
         [(sealed,)] = await cursor.fetchall()
-    opened = read_secret_key(api.settings.key_file()).open(bytes(sealed), SEALED[keys.git_sources](source, ""))
+    opened = read_secret_key(api.settings.key_file()).open(bytes(sealed), parameters_purpose(source))
     return json.loads(opened)
 
 

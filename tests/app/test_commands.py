@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from launchbay import __version__
 from launchbay.actions import registry
 from launchbay.app.build import lifespan
+from launchbay.app.features import FEATURES
 from launchbay.auth.secret_key import FILE_NAME, KeyFile, SecretKey, read_secret_key
 from launchbay.cli.main import main
 from launchbay.errors import CannotStart
@@ -239,6 +240,7 @@ def test_a_server_gives_the_memory_of_sign_ins_back(database_url: str, tmp_path:
         server.end()
 
 
+ALL_SEALED = {**SEALED, **FEATURES.sealed()}
 # Columns of bytes that are no sealed secrets.
 HASHED = "token_hash"
 NOT_SEALED = {
@@ -284,10 +286,8 @@ async def sealed_marks(api: Api) -> set[bytes]:
     """Return what everything begins with that is sealed in the database."""
     nothing = b"nothing begins so"
     async with api.database.connection() as connection:
-        rows = [
-            row for column in SEALED for row in await column.rows(connection, id="", part="", mark=nothing, count=999)
-        ]
-    return {bytes(row.sealed[:5]) for row in rows}
+        read = [await each.rows(connection, id="", part="", mark=nothing, count=999) for each in ALL_SEALED]
+    return {bytes(row.sealed[:5]) for rows in read for row in rows}
 
 
 async def use_all(api: Api, instance: str) -> None:
@@ -444,24 +444,10 @@ async def test_every_sealed_column_is_among_those_that_are_sealed_anew(api: Api)
     statement = "SELECT table_name, column_name FROM information_schema.columns WHERE data_type = 'bytea'"
     async with api.database.connection() as connection:
         found = await (await connection.execute(f"{statement} AND table_schema = 'public'".encode())).fetchall()
-    sealed = {
-        ("service_secrets", "sealed"),
-        ("vault_entries", "sealed"),
-        ("webhooks", "secret"),
-        ("webhooks", "sealed_url"),
-        ("applications", "sealed_source"),
-        ("session_keys", "sealed"),
-        ("idempotency_keys", "answer"),
-        ("cloud_sign_ins", "sealed"),
-        ("kept_documents", "sealed"),
-        ("bulk_runs", "sealed_act"),
-        ("git_sources", "sealed_parameters"),
-        ("change_sets", "act"),
-        ("recurring_schedules", "act"),
-        ("second_factors", "secret"),
-    }
+    [*written] = (re.match(r"UPDATE (\w+) SET (\w+) =", column.put.text.decode()) for column in ALL_SEALED)
+    sealed = {(put[1], put[2]) for put in written if put is not None}
     assert {tuple(row) for row in found} - NOT_SEALED == sealed
-    assert len(SEALED) == len(sealed)
+    assert len(ALL_SEALED) == len(sealed)
     statement = "SELECT tgname FROM pg_trigger WHERE tgfoid = 'launchbay_check_key'::regproc"
     async with api.database.connection() as connection:
         checked = await (await connection.execute(statement.encode())).fetchall()

@@ -21,6 +21,7 @@ import uvloop
 
 from launchbay import __version__
 from launchbay.app.build import App, lifespan, prepared
+from launchbay.app.features import FEATURES
 from launchbay.app.supervisor import Channel, Supervisor
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
@@ -365,14 +366,14 @@ def erase_person(
     async def run(url: str) -> None:
         async with Database(url, connections=1) as database:
             async with database.transaction() as connection:
-                erasure = await users.erasure_of(connection, email)
-                traces = await users.count_traces(connection, erasure)
-            for trace in traces:
-                click.echo(f"{trace.rows:>9} {trace.kind}")
+                erasure = await users.erasure_of(connection, email, FEATURES.traces())
+                traces = await users.count_traces(connection, erasure, FEATURES.traces())
+            for kind, rows in traces:
+                click.echo(f"{rows:>9} {kind}")
             if not is_confirmed:
                 click.echo(f"Nothing is changed. To replace the address by {erasure.pseudonym}, add --yes.")
                 return
-            await users.erase_person(database, erasure)
+            await users.erase_person(database, erasure, FEATURES.traces())
             click.echo(f"Replaced the address and name by {erasure.pseudonym}.")
 
     with _reporting_errors(), _existing_database(settings) as url:
@@ -443,7 +444,7 @@ def _rotate(settings: Settings, file: KeyFile) -> None:
         file.write([("", current), *former])
         key = read_secret_key(file.path, creates=False)
         await begin_rotation(database, key)
-        return await reseal(database, key)
+        return await reseal(database, key, FEATURES.sealed())
 
     _with_sealed(settings, rotate)
     click.echo(f"{file.path} still has the former key. Copy the file to all servers.")
@@ -464,7 +465,7 @@ def _finish(settings: Settings, file: KeyFile) -> None:
             await check_copy(connection, key)
         await begin_rotation(database, key)
         await end_rotation(database, key, _print_waiting)
-        return await reseal(database, key)
+        return await reseal(database, key, FEATURES.sealed())
 
     _with_sealed(settings, finish)
     file.write([line for line in lines if line[0] != FORMER])

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.keys import sealed_column
 from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
+from launchbay.store.users import traces_in
 
 _sql = load("bulk")
 
@@ -132,3 +134,8 @@ finish = _sql.change("finish")
 get_last_job = _sql.row("get_last_job", LastJobRow)
 bulk = LookupQuery(_sql.query("bulk"), BulkRun, noun="bulk run")
 lock_bulk = _sql.value("lock_bulk", str)
+sealed_acts = sealed_column(_sql, "bulk_runs", "list_sealed", "put_sealed")
+traces = (
+    traces_in(_sql, "bulk runs", "bulk_runs"),
+    traces_in(_sql, "instances of bulk runs", "bulk_instances"),
+)

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.keys import sealed_column
 from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
+from launchbay.store.users import traces_in
 
 _sql = load("change_sets")
 
@@ -174,3 +176,10 @@ list_policies = _sql.rows("list_policies", PolicyRow)
 set_policy = _sql.change("set_policy")
 change_set = LookupQuery(_sql.query("change_set"), ChangeSet, noun="change set")
 lock_change_set = _sql.value("lock_change_set", str)
+sealed_acts = sealed_column(_sql, "change_sets", "list_sealed", "put_sealed")
+list_ids_of_address = _sql.column("list_ids_of_address", str)
+traces = (
+    traces_in(_sql, "answers to change sets", "change_set_answers", ids=list_ids_of_address),
+    traces_in(_sql, "change sets", "change_sets"),
+    traces_in(_sql, "instances of change sets", "change_set_instances"),
+)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from launchbay.store.keys import sealed_column
 from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
@@ -210,3 +211,4 @@ hold_preview = _sql.value("hold_preview", str)
 finish_preview = _sql.change("finish_preview")
 git_source = LookupQuery(_sql.query("git_source"), GitSource, noun="Git source")
 lock_git_source = _sql.value("lock_git_source", str)
+sealed_parameters = sealed_column(_sql, "git_sources", "list_sealed", "put_sealed")

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.store.statements import load
+from launchbay.store.users import traces_in
 
 _sql = load("history")
 
@@ -54,3 +55,4 @@ list_changes = _sql.rows("list_changes", ChangeRow)
 get_present = _sql.row("get_present", PresentRow)
 list_jobs_at = _sql.value("list_jobs_at", str)
 list_steps_at = _sql.rows("list_steps_at", StepRow)
+traces = (traces_in(_sql, "former states of instances", "instance_history"),)

@@ -2,7 +2,7 @@
 
 from typing import Generic, NamedTuple, TypeVar
 
-from launchbay.store.statements import Change, Rows, load
+from launchbay.store.statements import Change, Rows, Statements, load
 
 _sql = load("keys")
 
@@ -72,8 +72,13 @@ class EncryptedColumn(NamedTuple, Generic[R]):
     put: Change
 
 
+def sealed_column(sql: Statements, name: str, rows: str, put: str) -> EncryptedColumn[SealedRow]:
+    """Return a column of sealed bytes. `name` is a word for people; the others are statements of `sql`."""
+    return EncryptedColumn(name, sql.rows(rows, SealedRow), sql.change(put))
+
+
 def _sealed(name: str, put: str) -> EncryptedColumn[SealedRow]:
-    return EncryptedColumn(name, _sql.rows(name, SealedRow), _sql.change(put))
+    return sealed_column(_sql, name, name, put)
 
 
 def _text(name: str, put: str) -> EncryptedColumn[TextRow]:
@@ -82,18 +87,12 @@ def _text(name: str, put: str) -> EncryptedColumn[TextRow]:
 
 parameters = _sealed("parameters", "put_parameter")
 vault = _sealed("vault", "put_vault")
-webhook_secrets = _sealed("webhook_secrets", "put_webhook_secret")
-webhook_urls = _sealed("webhook_urls", "put_webhook_url")
 sources = _sealed("sources", "put_source")
 session_keys = _sealed("session_keys", "put_session_key")
 answers = _sealed("answers", "put_answer")
 second_factors = _sealed("second_factors", "put_second_factor")
 sign_ins = _sealed("sign_ins", "put_sign_in")
 step_documents = _sealed("step_documents", "put_step_document")
-recurring_schedules = _sealed("recurring_schedules", "put_recurring_schedule")
-bulk_runs = _sealed("bulk_runs", "put_bulk_run")
-git_sources = _sealed("git_sources", "put_git_source")
-change_sets = _sealed("change_sets", "put_change_set")
 bindings = _text("bindings", "put_binding")
 documents = (
     _text("outputs", "put_output"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.store.keys import sealed_column
 from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
 
@@ -94,3 +95,4 @@ postpone = _sql.change("postpone")
 list_job_statuses = _sql.rows("list_job_statuses", JobStatusRow)
 recurring_schedule = LookupQuery(_sql.query("recurring_schedule"), RecurringSchedule, noun="recurring schedule")
 lock_recurring_schedule = _sql.value("lock_recurring_schedule", str)
+sealed_acts = sealed_column(_sql, "recurring_schedules", "list_sealed", "put_sealed")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from launchbay.store.lookups import LookupQuery
 from launchbay.store.statements import load
+from launchbay.store.users import traces_in
 
 _sql = load("rollouts")
 
@@ -164,3 +165,7 @@ begin_wave = _sql.change("begin_wave")
 finish = _sql.change("finish")
 rollout = LookupQuery(_sql.query("rollout"), Rollout, noun="roll-out")
 lock_rollout = _sql.value("lock_rollout", str)
+traces = (
+    traces_in(_sql, "roll-outs", "rollouts"),
+    traces_in(_sql, "instances of roll-outs", "rollout_instances"),
+)

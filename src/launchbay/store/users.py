@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from launchbay.ids import NamedRow
-from launchbay.store.statements import load
+from launchbay.store.statements import Change, Column, Statements, Value, load
 
 _sql = load("users")
 
@@ -301,31 +301,34 @@ assign_role_from_groups = _sql.change("assign_role_from_groups")
 revoke_role = _sql.change("revoke_role")
 
 
-class TraceRow(NamedTuple):
-    """How many rows of a kind have the address of a person."""
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Where the address of a removed person may still be, with the statements that count and erase it.
+
+    `count` and `ids` read whole tables. `erase` changes at most `count` rows. `ids` gives the accounts that had the
+    address.
+    """
 
     kind: str
-    rows: int
+    count: Value[int]
+    erase: Change
+    ids: Column[str] | None = None
+
+
+def traces_in(sql: Statements, kind: str, table: str, ids: Column[str] | None = None) -> Traces:
+    """Return the traces in a table, with the statements of `sql` that are named after it."""
+    return Traces(kind, sql.value(f"count_in_{table}", int), sql.change(f"erase_in_{table}"), ids)
 
 
 allow_long_statements = _sql.value("allow_long_statements", str)
 list_ids_of_address = _sql.column("list_ids_of_address", str)
-count_traces = _sql.rows("count_traces", TraceRow)
+count_in_entries = _sql.value("count_in_entries", int)
 end_of_entries = _sql.value("end_of_entries", int)
 erase_entries = _sql.column("erase_entries", str)
-# Each changes at most `count` rows. Instances come before their history, which keeps what a change replaces.
-ERASE_IN = tuple(
-    _sql.change(f"erase_in_{table}")
-    for table in (
-        "approval_answers",
-        "change_set_answers",
-        "change_sets",
-        "bulk_runs",
-        "bulk_instances",
-        "rollouts",
-        "jobs",
-        "steps",
-        "instances",
-        "instance_history",
-    )
+# Features add theirs. Instances come before their history, which keeps what a change replaces.
+traces = (
+    traces_in(_sql, "answers to approvals", "approval_answers"),
+    traces_in(_sql, "jobs", "jobs"),
+    traces_in(_sql, "steps", "steps"),
+    traces_in(_sql, "instances", "instances"),
 )

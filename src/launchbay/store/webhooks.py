@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from launchbay.store.keys import AddressRow
+from launchbay.store.keys import AddressRow, sealed_column
 from launchbay.store.statements import load
 
 _sql = load("webhooks")
@@ -184,3 +184,5 @@ def signature(secret: bytes, timestamp_s: int, body: bytes) -> str:
 
 
 lock_webhook = _sql.value("lock_webhook", str)
+sealed_secrets = sealed_column(_sql, "webhook_secrets", "list_sealed_secrets", "put_sealed_secret")
+sealed_urls = sealed_column(_sql, "webhook_urls", "list_sealed_urls", "put_sealed_url")

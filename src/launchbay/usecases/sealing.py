@@ -25,14 +25,12 @@ from launchbay.ids import new_id
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
 from launchbay.service_types.secrets import parameter_purpose, sign_in_purpose, stored_secret_purpose
-from launchbay.store import applications, bulk, git_sources, keys, webhooks
+from launchbay.store import applications, keys, webhooks
 from launchbay.store import keys as store
-from launchbay.store.change_sets import act_purpose
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.instances import document_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
-from launchbay.store.recurring import recurring_purpose
-from launchbay.store.webhooks import secret_purpose, url_purpose
+from launchbay.store.webhooks import url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
 
@@ -184,21 +182,16 @@ def source_purpose(application_id: str) -> str:
 
 
 PAGE = 200
-# By column, what the bytes at an id and part are sealed for.
-SEALED: Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]] = {
+# By column, what the bytes at an id and part are sealed for. Features add theirs.
+Sealed = Mapping[EncryptedColumn[SealedRow], Callable[[str, str], str]]
+SEALED: Sealed = {
     store.parameters: parameter_purpose,
     store.vault: stored_secret_purpose,
-    store.webhook_secrets: lambda webhook_id, _: secret_purpose(webhook_id),
-    store.webhook_urls: lambda webhook_id, _: url_purpose(webhook_id),
     store.sources: lambda application_id, _: source_purpose(application_id),
     store.session_keys: lambda key_id, _: session_key_purpose(key_id),
     store.answers: answer_purpose,
     store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
-    store.recurring_schedules: lambda schedule_id, _: recurring_purpose(schedule_id),
-    store.bulk_runs: lambda bulk_id, _: bulk.act_purpose(bulk_id),
-    store.git_sources: lambda source_id, _: git_sources.parameters_purpose(source_id),
-    store.change_sets: lambda change_set_id, _: act_purpose(change_set_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }
 
@@ -211,10 +204,10 @@ class Resealed:
     broken: Counter[str] = field(default_factory=Counter)
 
 
-async def reseal(database: Database, key: SecretKey) -> Resealed:
+async def reseal(database: Database, key: SecretKey, of_features: Sealed) -> Resealed:
     """Seal everything with the key that seals now. What no key opens stays as it is, and is counted."""
     done = Resealed()
-    for column, purpose in SEALED.items():
+    for column, purpose in (*SEALED.items(), *of_features.items()):
         await _reseal_column(database, key, column, purpose, done)
     await _reseal_texts(database, store.bindings, partial(_new_binding, key, done), done)
     for document in store.documents:

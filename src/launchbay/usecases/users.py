@@ -33,7 +33,7 @@ from launchbay.store.users import (
     PendingMemberRow,
     PendingMembershipRow,
     SignInState,
-    TraceRow,
+    Traces,
     User,
 )
 from launchbay.store.wrong_sign_ins import BlockedRow
@@ -308,7 +308,7 @@ class Erasure(NamedTuple):
     name: str = r'"name":"(?!erased-)(?:[^"\\]|\\.)*"'
 
 
-async def erasure_of(connection: Connection, email: str) -> Erasure:
+async def erasure_of(connection: Connection, email: str, of_features: Sequence[Traces]) -> Erasure:
     """Return what to erase of a person whose account is removed.
 
     The pseudonym is made of the ID of the account, so another call continues one that was interrupted. Raises
@@ -322,25 +322,32 @@ async def erasure_of(connection: Connection, email: str) -> Erasure:
     # Not in the middle of another address: ann@example.org is in joann@example.org.
     address = r"(?<![\w.+-])" + re.sub(r"(\W)", r"\\\1", email) + r"(?![\w-]|\.\w)"
     await users.allow_long_statements(connection)
-    ids = await users.list_ids_of_address(connection, address=address)
+    found = set(await users.list_ids_of_address(connection, address=address))
+    for traces in of_features:
+        if traces.ids is not None:
+            found.update(await traces.ids(connection, address=address))
+    ids = sorted(found)
     if not ids:
         raise NotFound(f"Neither the audit log nor an answer has the address {email}.")
     return Erasure(ids, address, f"erased-{ids[-1][-8:]}")
 
 
-async def count_traces(connection: Connection, erasure: Erasure) -> Sequence[TraceRow]:
-    """Return how many rows of each kind an erasure changes."""
-    return await users.count_traces(
-        connection, address=erasure.address, ids=erasure.ids, pseudonym=erasure.pseudonym, name=erasure.name
-    )
+async def count_traces(
+    connection: Connection, erasure: Erasure, of_features: Sequence[Traces]
+) -> list[tuple[str, int]]:
+    """Return how many rows of each kind an erasure changes, without those of none."""
+    counts = {"audit entries": await users.count_in_entries(connection, **erasure._asdict())}
+    for traces in (*users.traces, *of_features):
+        counts[traces.kind] = await traces.count(connection, address=erasure.address)
+    return [(kind, rows) for kind, rows in counts.items() if rows]
 
 
-async def erase_person(database: Database, erasure: Erasure) -> None:
+async def erase_person(database: Database, erasure: Erasure, of_features: Sequence[Traces]) -> None:
     """Replace the address and name of a removed person, in short transactions.
 
     The audit log comes last: an erasure that was interrupted finds the person's IDs there.
     """
-    for erase_in in users.ERASE_IN:
+    for erase_in in (each.erase for each in (*users.traces, *of_features)):
         changed = ERASED_AT_ONCE
         while changed == ERASED_AT_ONCE:
             async with database.transaction() as connection:

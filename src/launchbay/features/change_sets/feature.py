@@ -15,6 +15,8 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="change_sets",
     routes=(api.routes,),
+    sealed={rows.sealed_acts: lambda change_set_id, _: rows.act_purpose(change_set_id)},
+    traces=rows.traces,
     locks={"change-sets": rows.lock_change_set},
     pages=(pages.routes,),
     tasks=_tasks,

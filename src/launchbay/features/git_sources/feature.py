@@ -27,6 +27,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="git_sources",
     routes=(api.routes,),
+    sealed={rows.sealed_parameters: lambda source_id, _: rows.parameters_purpose(source_id)},
     locks={"git-sources": rows.lock_git_source},
     pages=(pages.routes,),
     start=seal_parameters,

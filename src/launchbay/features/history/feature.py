@@ -1,9 +1,11 @@
 """Former states of an instance."""
 
 from launchbay.feature import Feature
+from launchbay.store import history as rows
 from launchbay.web.api import history as api
 
 FEATURE = Feature(
     name="history",
     routes=(api.routes,),
+    traces=rows.traces,
 )

@@ -15,6 +15,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="recurring",
     routes=(api.routes,),
+    sealed={rows.sealed_acts: lambda schedule_id, _: rows.recurring_purpose(schedule_id)},
     locks={"recurring-schedules": rows.lock_recurring_schedule},
     pages=(pages.routes,),
     tasks=_tasks,

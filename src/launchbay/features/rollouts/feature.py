@@ -15,6 +15,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="rollouts",
     routes=(api.routes,),
+    traces=rows.traces,
     locks={"rollouts": rows.lock_rollout},
     pages=(pages.routes,),
     tasks=_tasks,

@@ -18,6 +18,10 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="webhooks",
     routes=(api.routes,),
+    sealed={
+        rows.sealed_secrets: lambda webhook_id, _: rows.secret_purpose(webhook_id),
+        rows.sealed_urls: lambda webhook_id, _: rows.url_purpose(webhook_id),
+    },
     locks={"webhooks": rows.lock_webhook},
     pages=(pages.routes,),
     start=seal_webhook_urls,

@@ -89,48 +89,12 @@ LEFT JOIN users ON users.id = memberships.user_id;
 
 -- name: list_names
 -- What objects and members of an organization are called today.
-SELECT id, name FROM applications WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT instance_id, name FROM fleet WHERE organization_id = %(organization_id)s AND instance_id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT id, name FROM environments WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT id, name FROM roles WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT id, name FROM services WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT id, url FROM webhooks WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT id, name FROM recurring_schedules WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT id, name FROM git_sources WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
-UNION ALL
-SELECT users.id, users.name FROM memberships JOIN users ON users.id = memberships.user_id
-WHERE memberships.organization_id = %(organization_id)s AND users.id = ANY (%(ids)s::text[]);
+SELECT id, name FROM named_objects WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
 
 -- name: list_named
 -- Objects and members of an organization by the beginning of their names, those of exactly this name first.
-SELECT kind, id, name FROM (
-    SELECT 'application' AS kind, id, name FROM applications WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'instance', instance_id, name FROM fleet WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'environment', id, name FROM environments WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'role', id, name FROM roles WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'service', id, name FROM services WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'webhook', id, url FROM webhooks WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'schedule', id, name FROM recurring_schedules WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'source in Git', id, name FROM git_sources WHERE organization_id = %(organization_id)s
-    UNION ALL
-    SELECT 'user', users.id, users.name FROM memberships JOIN users ON users.id = memberships.user_id
-    WHERE memberships.organization_id = %(organization_id)s
-) AS named
-WHERE starts_with(lower(name), lower(%(text)s))
+SELECT kind, id, name FROM named_objects
+WHERE organization_id = %(organization_id)s AND starts_with(lower(name), lower(%(text)s))
 ORDER BY lower(name) <> lower(%(text)s), lower(name), id LIMIT %(count)s;
 
 -- name: insert_idempotency_key

@@ -171,3 +171,24 @@ SELECT id, status FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created
 
 -- name: lock_bulk
 SELECT id FROM bulk_runs WHERE id = %(id)s FOR UPDATE;
+
+-- name: list_sealed
+SELECT id, '' AS part, sealed_act AS sealed FROM bulk_runs
+WHERE id > %(id)s AND substring(sealed_act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed
+UPDATE bulk_runs SET sealed_act = %(sealed)s WHERE id = %(id)s AND sealed_act = %(before)s;
+
+-- name: count_in_bulk_runs
+SELECT count(*) FROM bulk_runs WHERE owner_email ~* %(address)s;
+
+-- name: erase_in_bulk_runs
+UPDATE bulk_runs SET owner_email = %(pseudonym)s, owner_name = %(pseudonym)s
+WHERE id IN (SELECT id FROM bulk_runs WHERE owner_email ~* %(address)s LIMIT %(count)s);
+
+-- name: count_in_bulk_instances
+SELECT count(*) FROM bulk_instances WHERE message ~* %(address)s;
+
+-- name: erase_in_bulk_instances
+UPDATE bulk_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
+WHERE (bulk_id, place) IN (SELECT bulk_id, place FROM bulk_instances WHERE message ~* %(address)s LIMIT %(count)s);

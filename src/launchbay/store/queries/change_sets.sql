@@ -202,3 +202,35 @@ UPDATE environments SET change_policy = %(policy)s WHERE id = %(environment_id)s
 
 -- name: lock_change_set
 SELECT id FROM change_sets WHERE id = %(id)s FOR UPDATE;
+
+-- name: list_sealed
+SELECT id, '' AS part, act AS sealed FROM change_sets
+WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed
+UPDATE change_sets SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;
+
+-- name: count_in_change_set_answers
+SELECT count(*) FROM change_set_answers WHERE email ~* %(address)s;
+
+-- name: erase_in_change_set_answers
+UPDATE change_set_answers SET email = %(pseudonym)s
+WHERE (change_set_id, user_id) IN (SELECT change_set_id, user_id FROM change_set_answers WHERE email ~* %(address)s LIMIT %(count)s);
+
+-- name: count_in_change_sets
+SELECT count(*) FROM change_sets WHERE owner_email ~* %(address)s;
+
+-- name: erase_in_change_sets
+-- Also in those that haven't ended: an expired or stopped one never does. Its owner is its `owner_id`.
+UPDATE change_sets SET owner_email = %(pseudonym)s
+WHERE id IN (SELECT id FROM change_sets WHERE owner_email ~* %(address)s LIMIT %(count)s);
+
+-- name: count_in_change_set_instances
+SELECT count(*) FROM change_set_instances WHERE message ~* %(address)s;
+
+-- name: erase_in_change_set_instances
+UPDATE change_set_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
+WHERE (change_set_id, place) IN (SELECT change_set_id, place FROM change_set_instances WHERE message ~* %(address)s LIMIT %(count)s);
+
+-- name: list_ids_of_address
+SELECT DISTINCT user_id FROM change_set_answers WHERE email ~* %(address)s;

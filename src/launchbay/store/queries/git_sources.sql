@@ -240,3 +240,10 @@ WHERE source_id = %(source_id)s AND number = %(number)s AND fence = %(fence)s;
 
 -- name: lock_git_source
 SELECT id FROM git_sources WHERE id = %(id)s FOR UPDATE;
+
+-- name: list_sealed
+SELECT id, '' AS part, sealed_parameters AS sealed FROM git_sources
+WHERE id > %(id)s AND substring(sealed_parameters FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed
+UPDATE git_sources SET sealed_parameters = %(sealed)s WHERE id = %(id)s AND sealed_parameters = %(before)s;

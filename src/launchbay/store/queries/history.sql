@@ -49,3 +49,10 @@ WHERE bytes_before < %(steps_bytes)s;
 SELECT path, CASE WHEN finished_at <= %(at)s THEN status ELSE 'Executing' END AS status,
        CASE WHEN finished_at <= %(at)s THEN percent ELSE 0 END AS percent
 FROM steps WHERE job_id = %(job_id)s AND started_at <= %(at)s;
+
+-- name: count_in_instance_history
+SELECT count(*) FROM instance_history WHERE former ~* %(address)s;
+
+-- name: erase_in_instance_history
+UPDATE instance_history SET former = regexp_replace(former, %(address)s, %(pseudonym)s, 'gi')
+WHERE (instance_id, id) IN (SELECT instance_id, id FROM instance_history WHERE former ~* %(address)s LIMIT %(count)s);

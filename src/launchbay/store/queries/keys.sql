@@ -65,26 +65,12 @@ ORDER BY service_id, id LIMIT %(count)s;
 -- name: put_vault
 UPDATE vault_entries SET sealed = %(sealed)s WHERE id = %(part)s AND sealed = %(before)s;
 
--- name: webhook_secrets
-SELECT id, '' AS part, secret AS sealed FROM webhooks
-WHERE id > %(id)s AND substring(secret FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
-
--- name: put_webhook_secret
-UPDATE webhooks SET secret = %(sealed)s WHERE id = %(id)s AND secret = %(before)s;
-
 -- name: second_factors
 SELECT id, '' AS part, secret AS sealed FROM second_factors
 WHERE id > %(id)s AND substring(secret FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
 
 -- name: put_second_factor
 UPDATE second_factors SET secret = %(sealed)s WHERE id = %(id)s AND secret = %(before)s;
-
--- name: webhook_urls
-SELECT id, '' AS part, sealed_url AS sealed FROM webhooks
-WHERE id > %(id)s AND substring(sealed_url FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
-
--- name: put_webhook_url
-UPDATE webhooks SET sealed_url = %(sealed)s WHERE id = %(id)s AND sealed_url = %(before)s;
 
 -- name: sources
 SELECT id, '' AS part, sealed_source AS sealed FROM applications
@@ -177,31 +163,3 @@ WHERE id > %(id)s AND fed_signals LIKE '%%launchbay:sealed:%%' ORDER BY id LIMIT
 
 -- name: put_fed_signals
 UPDATE instances SET fed_signals = %(text)s WHERE id = %(id)s AND fed_signals = %(before)s;
-
--- name: recurring_schedules
-SELECT id, '' AS part, act AS sealed FROM recurring_schedules
-WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
-
--- name: put_recurring_schedule
-UPDATE recurring_schedules SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;
-
--- name: change_sets
-SELECT id, '' AS part, act AS sealed FROM change_sets
-WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
-
--- name: put_change_set
-UPDATE change_sets SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;
-
--- name: bulk_runs
-SELECT id, '' AS part, sealed_act AS sealed FROM bulk_runs
-WHERE id > %(id)s AND substring(sealed_act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
-
--- name: put_bulk_run
-UPDATE bulk_runs SET sealed_act = %(sealed)s WHERE id = %(id)s AND sealed_act = %(before)s;
-
--- name: git_sources
-SELECT id, '' AS part, sealed_parameters AS sealed FROM git_sources
-WHERE id > %(id)s AND substring(sealed_parameters FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
-
--- name: put_git_source
-UPDATE git_sources SET sealed_parameters = %(sealed)s WHERE id = %(id)s AND sealed_parameters = %(before)s;

@@ -65,3 +65,10 @@ SELECT id, status FROM jobs WHERE id = ANY(%(ids)s::text[]) AND organization_id 
 
 -- name: lock_recurring_schedule
 SELECT id FROM recurring_schedules WHERE id = %(id)s FOR UPDATE;
+
+-- name: list_sealed
+SELECT id, '' AS part, act AS sealed FROM recurring_schedules
+WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed
+UPDATE recurring_schedules SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;

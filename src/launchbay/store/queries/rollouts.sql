@@ -201,3 +201,17 @@ UPDATE rollouts SET status = %(status)s, finished_at = now() WHERE id = %(rollou
 
 -- name: lock_rollout
 SELECT id FROM rollouts WHERE id = %(id)s FOR UPDATE;
+
+-- name: count_in_rollouts
+SELECT count(*) FROM rollouts WHERE owner_email ~* %(address)s;
+
+-- name: erase_in_rollouts
+UPDATE rollouts SET owner_email = %(pseudonym)s, owner_name = %(pseudonym)s
+WHERE id IN (SELECT id FROM rollouts WHERE owner_email ~* %(address)s LIMIT %(count)s);
+
+-- name: count_in_rollout_instances
+SELECT count(*) FROM rollout_instances WHERE message ~* %(address)s;
+
+-- name: erase_in_rollout_instances
+UPDATE rollout_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
+WHERE (rollout_id, place) IN (SELECT rollout_id, place FROM rollout_instances WHERE message ~* %(address)s LIMIT %(count)s);

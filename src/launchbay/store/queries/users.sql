@@ -432,46 +432,6 @@ UPDATE roles SET kind = %(kind)s WHERE id = %(id)s;
 -- Until the end of the transaction: what reads a whole table takes longer than a request may.
 SELECT set_config('statement_timeout', '0', true);
 
--- name: list_ids_of_address
--- The accounts that had an address, as far as anything still tells.
-SELECT actor_id FROM audit_entries WHERE actor_email ~* %(address)s
-UNION
-SELECT object_id FROM audit_entries
-WHERE object ~ '/users/[^/]+$' AND (before::json ->> 'email' ~* %(address)s OR after::json ->> 'email' ~* %(address)s)
-UNION
-SELECT user_id FROM approval_answers WHERE email ~* %(address)s
-UNION
-SELECT user_id FROM change_set_answers WHERE email ~* %(address)s
-ORDER BY 1;
-
--- name: count_traces
--- How many rows of each kind have an address, or the name of its account. Reads them all.
-SELECT kind, rows FROM (
-    SELECT 0 AS place, 'audit entries' AS kind, count(*) AS rows FROM audit_entries WHERE (actor_email ~* %(address)s OR before ~* %(address)s OR after ~* %(address)s
-        OR token_name <> %(pseudonym)s AND actor_id = ANY (%(ids)s::text[])
-        OR object_id = ANY (%(ids)s::text[]) AND object ~ '/users/[^/]+$' AND concat(before, after) ~ %(name)s)
-    UNION ALL
-    SELECT 1, 'answers to approvals', count(*) FROM approval_answers WHERE email ~* %(address)s
-    UNION ALL
-    SELECT 2, 'answers to change sets', count(*) FROM change_set_answers WHERE email ~* %(address)s
-    UNION ALL
-    SELECT 3, 'change sets', count(*) FROM change_sets WHERE owner_email ~* %(address)s
-    UNION ALL
-    SELECT 4, 'bulk runs', count(*) FROM bulk_runs WHERE owner_email ~* %(address)s
-    UNION ALL
-    SELECT 5, 'instances of bulk runs', count(*) FROM bulk_instances WHERE message ~* %(address)s
-    UNION ALL
-    SELECT 6, 'roll-outs', count(*) FROM rollouts WHERE owner_email ~* %(address)s
-    UNION ALL
-    SELECT 7, 'jobs', count(*) FROM jobs WHERE error_message ~* %(address)s AND status <> 'Executing'
-    UNION ALL
-    SELECT 8, 'steps', count(*) FROM steps WHERE status <> 'Executing' AND (error_message ~* %(address)s OR failed_attempts::text ~* %(address)s)
-    UNION ALL
-    SELECT 9, 'instances', count(*) FROM instances WHERE error_message ~* %(address)s OR last_failure ~* %(address)s
-    UNION ALL
-    SELECT 10, 'former states of instances', count(*) FROM instance_history WHERE former ~* %(address)s
-) AS traces WHERE rows > 0 ORDER BY place;
-
 -- name: end_of_entries
 -- The last number of so many audit entries after one; null without any.
 SELECT max(id) FROM (SELECT id FROM audit_entries WHERE id > %(after)s ORDER BY id LIMIT %(count)s) AS part;
@@ -490,45 +450,47 @@ WHERE id > %(after)s AND id <= %(until)s AND (actor_email ~* %(address)s OR befo
        OR object_id = ANY (%(ids)s::text[]) AND object ~ '/users/[^/]+$' AND concat(before, after) ~ %(name)s)
 RETURNING coalesce(organization_id, '');
 
+-- name: list_ids_of_address
+-- The accounts that had an address, as far as the log and answers to approvals still tell.
+SELECT actor_id FROM audit_entries WHERE actor_email ~* %(address)s
+UNION
+SELECT object_id FROM audit_entries
+WHERE object ~ '/users/[^/]+$' AND (before::json ->> 'email' ~* %(address)s OR after::json ->> 'email' ~* %(address)s)
+UNION
+SELECT user_id FROM approval_answers WHERE email ~* %(address)s;
+
+-- name: count_in_entries
+-- Entries with an address, or with the name of its account. Reads them all.
+SELECT count(*) FROM audit_entries WHERE (actor_email ~* %(address)s OR before ~* %(address)s OR after ~* %(address)s
+    OR token_name <> %(pseudonym)s AND actor_id = ANY (%(ids)s::text[])
+    OR object_id = ANY (%(ids)s::text[]) AND object ~ '/users/[^/]+$' AND concat(before, after) ~ %(name)s);
+
+-- name: count_in_approval_answers
+SELECT count(*) FROM approval_answers WHERE email ~* %(address)s;
+
 -- name: erase_in_approval_answers
 UPDATE approval_answers SET email = %(pseudonym)s
 WHERE (approval_id, user_id) IN (SELECT approval_id, user_id FROM approval_answers WHERE email ~* %(address)s LIMIT %(count)s);
 
--- name: erase_in_change_set_answers
-UPDATE change_set_answers SET email = %(pseudonym)s
-WHERE (change_set_id, user_id) IN (SELECT change_set_id, user_id FROM change_set_answers WHERE email ~* %(address)s LIMIT %(count)s);
-
--- name: erase_in_change_sets
--- Also in those that haven't ended: an expired or stopped one never does. Its owner is its `owner_id`.
-UPDATE change_sets SET owner_email = %(pseudonym)s
-WHERE id IN (SELECT id FROM change_sets WHERE owner_email ~* %(address)s LIMIT %(count)s);
-
--- name: erase_in_bulk_runs
-UPDATE bulk_runs SET owner_email = %(pseudonym)s, owner_name = %(pseudonym)s
-WHERE id IN (SELECT id FROM bulk_runs WHERE owner_email ~* %(address)s LIMIT %(count)s);
-
--- name: erase_in_bulk_instances
-UPDATE bulk_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
-WHERE (bulk_id, place) IN (SELECT bulk_id, place FROM bulk_instances WHERE message ~* %(address)s LIMIT %(count)s);
-
--- name: erase_in_rollouts
-UPDATE rollouts SET owner_email = %(pseudonym)s, owner_name = %(pseudonym)s
-WHERE id IN (SELECT id FROM rollouts WHERE owner_email ~* %(address)s LIMIT %(count)s);
+-- name: count_in_jobs
+SELECT count(*) FROM jobs WHERE error_message ~* %(address)s AND status <> 'Executing';
 
 -- name: erase_in_jobs
 UPDATE jobs SET error_message = regexp_replace(error_message, %(address)s, %(pseudonym)s, 'gi')
 WHERE id IN (SELECT id FROM jobs WHERE error_message ~* %(address)s AND status <> 'Executing' LIMIT %(count)s);
+
+-- name: count_in_steps
+SELECT count(*) FROM steps WHERE status <> 'Executing' AND (error_message ~* %(address)s OR failed_attempts::text ~* %(address)s);
 
 -- name: erase_in_steps
 UPDATE steps SET error_message = regexp_replace(error_message, %(address)s, %(pseudonym)s, 'gi'),
     failed_attempts = regexp_replace(failed_attempts::text, %(address)s, %(pseudonym)s, 'gi')::jsonb
 WHERE (job_id, path) IN (SELECT job_id, path FROM steps WHERE status <> 'Executing' AND (error_message ~* %(address)s OR failed_attempts::text ~* %(address)s) LIMIT %(count)s);
 
+-- name: count_in_instances
+SELECT count(*) FROM instances WHERE error_message ~* %(address)s OR last_failure ~* %(address)s;
+
 -- name: erase_in_instances
 UPDATE instances SET error_message = regexp_replace(error_message, %(address)s, %(pseudonym)s, 'gi'),
     last_failure = regexp_replace(last_failure, %(address)s, %(pseudonym)s, 'gi')
 WHERE id IN (SELECT id FROM instances WHERE error_message ~* %(address)s OR last_failure ~* %(address)s LIMIT %(count)s);
-
--- name: erase_in_instance_history
-UPDATE instance_history SET former = regexp_replace(former, %(address)s, %(pseudonym)s, 'gi')
-WHERE (instance_id, id) IN (SELECT instance_id, id FROM instance_history WHERE former ~* %(address)s LIMIT %(count)s);

@@ -223,3 +223,17 @@ DELETE FROM webhook_deliveries WHERE id IN (
 
 -- name: lock_webhook
 SELECT id FROM webhooks WHERE id = %(id)s FOR UPDATE;
+
+-- name: list_sealed_secrets
+SELECT id, '' AS part, secret AS sealed FROM webhooks
+WHERE id > %(id)s AND substring(secret FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed_secret
+UPDATE webhooks SET secret = %(sealed)s WHERE id = %(id)s AND secret = %(before)s;
+
+-- name: list_sealed_urls
+SELECT id, '' AS part, sealed_url AS sealed FROM webhooks
+WHERE id > %(id)s AND substring(sealed_url FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed_url
+UPDATE webhooks SET sealed_url = %(sealed)s WHERE id = %(id)s AND sealed_url = %(before)s;
