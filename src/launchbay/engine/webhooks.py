@@ -211,7 +211,7 @@ async def _is_sent(connection: BoundedConnection, row: ClaimedRow, failure: str)
     is_follow_up = known.follow_up_id == row.id
     if row.failure is not None and row.joined_to is None and not is_follow_up:
         return True  # another attempt
-    if is_follow_up or not (known.is_held or known.follow_up_id):
+    if is_follow_up or not (known.must_wait or known.follow_up_id):
         await store.begin_message(
             connection, webhook_id=row.webhook_id, failure=failure, delivery_id=row.id, hold_s=limits.CHAT_HOLD_S
         )
@@ -222,7 +222,7 @@ async def _is_sent(connection: BoundedConnection, row: ClaimedRow, failure: str)
         failure=failure,
         delivery_id=row.id,
         joined_to=known.follow_up_id,
-        until=known.until,
+        until=known.next_message_at,
     )
     return False
 

@@ -196,7 +196,7 @@ class _Rules:
         self._parts = parts
         self._run = run
         self._status = status
-        self._at_rest = ComponentState(ComponentStatus.SLEEPING if is_asleep else ComponentStatus.RUNNING)
+        self._up = ComponentState(ComponentStatus.SLEEPING if is_asleep else ComponentStatus.RUNNING)
         self._found: dict[str, ComponentState] = {}
 
     def states(self) -> dict[str, ComponentState]:
@@ -225,20 +225,20 @@ class _Rules:
             return ComponentState(part.behind)
         run = self._run
         if run is None:
-            return self._resting(part)
+            return self._without_run(part)
         if part.has_failed or part.steps:
             return self._in_run(part, run)
         launches = run.name in {_LAUNCH, _RECONFIGURE} and run.is_started and not run.is_over
         if launches and part.is_declared and all(self._is_up(each) for each in part.needs):
-            return self._at_rest  # it has nothing to do: it is launched as soon as what it needs is there
-        return self._resting(part)
+            return self._up  # it has nothing to do: it is launched as soon as what it needs is there
+        return self._without_run(part)
 
     def _is_up(self, path: str) -> bool:
         found = self._found.get(path)
         return found is None or found.status in {ComponentStatus.RUNNING, ComponentStatus.DEGRADED}
 
-    def _resting(self, part: Part) -> ComponentState:
-        return self._at_rest if part.is_launched else ComponentState(ComponentStatus.NOT_STARTED)
+    def _without_run(self, part: Part) -> ComponentState:
+        return self._up if part.is_launched else ComponentState(ComponentStatus.NOT_STARTED)
 
     def _in_run(self, part: Part, run: Run) -> ComponentState:
         outcomes = {
@@ -263,7 +263,7 @@ class _Rules:
                 return ComponentState(ComponentStatus.DESTROYED)
             if not run.is_over:  # a reconfiguration starts it again
                 return ComponentState(ComponentStatus.IN_PROGRESS)
-        return self._resting(part)
+        return self._without_run(part)
 
     @staticmethod
     def _under_way(part: Part, run: Run, workflow: str, result: Outcome, state: StepState) -> ComponentState:

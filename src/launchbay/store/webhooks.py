@@ -96,14 +96,15 @@ class ClaimedRow(NamedTuple):
     joined_to: str | None
 
 
-class FailureRow(NamedTuple):
+class EqualFailuresRow(NamedTuple):
     """Equal failures of a webhook.
 
-    `is_held`: the last message was sent lately, so the next one waits `until` then. `follow_up_id` is its delivery.
+    `must_wait`: the last message was sent lately, so that the next one follows at `next_message_at`.
+    `follow_up_id` is its delivery.
     """
 
-    until: datetime
-    is_held: bool
+    next_message_at: datetime
+    must_wait: bool
     follow_up_id: str | None
 
 
@@ -139,7 +140,7 @@ count_deliveries = _sql.rows("count_deliveries", DeliveryCounts)
 insert_notifications = _sql.value("insert_notifications", int)
 list_due = _sql.column("list_due", str)
 claim = _sql.rows("claim", ClaimedRow)
-lock_failure = _sql.row("lock_failure", FailureRow)
+lock_failure = _sql.row("lock_failure", EqualFailuresRow)
 begin_message = _sql.change("begin_message")
 hold = _sql.change("hold")
 list_joined = _sql.column("list_joined", str)

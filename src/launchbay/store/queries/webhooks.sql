@@ -135,7 +135,7 @@ RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, deliv
 -- Answers since when the next message may be sent, and the delivery that will be it.
 INSERT INTO webhook_failures AS known (webhook_id, failure, until) VALUES (%(webhook_id)s, %(failure)s, now())
 ON CONFLICT (webhook_id, failure) DO UPDATE SET failure = known.failure
-RETURNING until, until > now() AS is_held, (
+RETURNING until AS next_message_at, until > now() AS must_wait, (
     SELECT id FROM webhook_deliveries WHERE id = known.follow_up_id AND status = 'pending'
 ) AS follow_up_id;
 
