@@ -22,7 +22,7 @@ LIMITS = {
 # Pages that are longer, with what they have, because a reader looks for one of their parts by its name. They may only
 # become shorter; a new page can't be among them.
 LONGER = {
-    "explain/architecture": 162,  # a line for each folder
+    "explain/architecture": 161,  # a line for each folder
     "explain/guarantees": 133,  # fifteen guarantees
     "howto/alerts": 151,  # a section for each alert, to which the alert leads
 }
