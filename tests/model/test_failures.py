@@ -64,6 +64,12 @@ def test_the_step_counts_and_the_workflow_does_not() -> None:
     assert read_reason("Out of space") == ("", "Out of space")
 
 
+def test_the_failure_of_a_submodule_has_the_place_of_both() -> None:
+    inner = "Component 'pump': workflow 'launch': step 'fill' failed: got 503"
+    assert read_reason(f"Component 'hull': {inner}") == ("hull · pump · fill", "got 503")
+    assert read_reason("Component 'hull': Workflow 'launch': step 'fill' failed: got 503") == ("hull · fill", "got 503")
+
+
 def test_the_id_has_the_form_of_ids_and_stays() -> None:
     reason = shared_reason(STEP.format("check", "got 503"))
     assert is_id(failure_id(reason))

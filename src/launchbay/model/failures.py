@@ -8,8 +8,9 @@ from hashlib import blake2b
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
-# As `engine` words the failure of a step.
-_OF_STEP = re.compile(r"(?:Component '([^']+)': w|W)orkflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
+# As `engine` words the failure of a step. The error of a submodule follows the component that it is.
+_OF_STEP = re.compile(r"((?:Component '[^']+': )*)[Ww]orkflow '[^']+': step '([^']+)' failed: (.*)", re.DOTALL)
+_OF_COMPONENT = re.compile(r"Component '([^']+)': ")
 _COMPARED_CHARS = 2_000
 _ID = re.compile(r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[0-9a-f]*[0-9])[0-9a-f]{8,})\b", re.IGNORECASE)
 # A number, with its unit. It is what was wrong after these words: of HTTP, a program or an operating system.
@@ -22,7 +23,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class Reason(NamedTuple):
-    """Where a job failed, as `component · step`, `step` or "", and why."""
+    """Where a job failed, as `component · step`, `submodule · its component · step`, `step` or "", and why."""
 
     place: str
     text: str
@@ -31,7 +32,9 @@ class Reason(NamedTuple):
 def read_reason(message: str) -> Reason:
     """Return the place and the reason in the error of a job."""
     found = _OF_STEP.fullmatch(message)
-    return Reason("", message) if found is None else Reason(" · ".join(filter(None, (found[1], found[2]))), found[3])
+    if found is None:
+        return Reason("", message)
+    return Reason(" · ".join([*_OF_COMPONENT.findall(found[1]), found[2]]), found[3])
 
 
 class Affected(NamedTuple):
