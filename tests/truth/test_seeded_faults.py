@@ -211,10 +211,12 @@ FAULTS = [
         _changed(api_of_rollouts, "_outcome", lambda row: _with(row, wave=row.wave + 1)),
     ),
     Fault(
-        "versions in use count destroyed instances",
+        "one version in use counts an instance too many",
         "versions_in_use",
         _changed(
-            applications, "count_by_version", lambda found: {version: number + 1 for version, number in found.items()}
+            applications,
+            "count_by_version",
+            lambda found: {each: number + (each == max(found)) for each, number in found.items()},
         ),
     ),
     Fault(

@@ -1,4 +1,4 @@
-"""What each surface shows, compared with the oracle. Each comparison names what it covers."""
+"""What each surface shows, compared with the oracle."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.support.service import Caller
 from tests.support.truth.oracle import Oracle
+from tests.support.truth.recording import Record, Recorded
 from tests.support.truth.surfaces import Console, Unreadable
 
 
@@ -21,6 +22,8 @@ class View:
     url: str
     email: str
     password: str
+    record: Record
+    transports: list[Recorded]
     differences: list[str] = field(default_factory=list)
 
     @property
@@ -33,6 +36,7 @@ class View:
 
     def same(self, where: str, shown: Any, so: Any) -> None:
         """Note a difference between what is shown and what is so."""
+        self.record.compare(so)
         if shown == so:
             return
         if isinstance(shown, dict) and isinstance(so, dict):
@@ -43,6 +47,13 @@ class View:
             }
             shown, so = ({each: pair[place] for each, pair in wrong.items()} for place in (0, 1))
         self.differences.append(f"{self.name}, {where}: shows {str(shown)[:600]}, but it is {str(so)[:600]}")
+
+    def has(self, where: str, text: str, wanted: Iterable[str]) -> None:
+        """Note what a text lacks."""
+        texts = list(wanted)
+        self.record.compare(texts)
+        if missing := [each for each in texts if each not in text]:
+            self.differences.append(f"{self.name}, {where}: lacks {missing}, and says {text[:600]}")
 
     def same_rows(self, where: str, shown: Mapping[str, Any] | list[tuple[str, Any]], so: Mapping[str, Any]) -> None:
         """Compare rows by ID: none twice, none missing, none too many, and each is so."""
@@ -57,50 +68,22 @@ class View:
 
 
 Compare = Callable[[View], Awaitable[None]]
+COMPARISONS: dict[str, Compare] = {}
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A comparison, and what it covers: pages by their paths, operations, tools and commands by their names."""
-
-    name: str
-    compare: Compare
-    pages: frozenset[str] = frozenset()
-    operations: frozenset[str] = frozenset()
-    tools: frozenset[str] = frozenset()
-    commands: frozenset[str] = frozenset()
-
-
-COMPARISONS: dict[str, Comparison] = {}
-
-
-def covers(
-    *,
-    pages: Iterable[str] = (),
-    operations: Iterable[str] = (),
-    tools: Iterable[str] = (),
-    commands: Iterable[str] = (),
-) -> Callable[[Compare], Compare]:
+def comparison(compare: Compare) -> Compare:
     """Register a comparison under the name of its function."""
-
-    def registered(compare: Compare) -> Compare:
-        name = compare.__name__
-        COMPARISONS[name] = Comparison(
-            name, compare, frozenset(pages), frozenset(operations), frozenset(tools), frozenset(commands)
-        )
-        return compare
-
-    return registered
+    COMPARISONS[compare.__name__] = compare
+    return compare
 
 
 async def differences(view: View, *names: str) -> list[str]:
     """Return what the comparisons of these names find, or all of them; what they cannot read is a difference too."""
-    for comparison in COMPARISONS.values():
-        if names and comparison.name not in names:
-            continue
+    for name in names or COMPARISONS:
+        view.record.begin(name)
         try:
-            await comparison.compare(view)
+            await COMPARISONS[name](view)
         except (Unreadable, KeyError, IndexError) as error:
-            view.differences.append(f"{view.name}, {comparison.name}: cannot be read: {error!r}")
+            view.differences.append(f"{view.name}, {name}: cannot be read: {error!r}")
     found, view.differences = view.differences, []
     return found

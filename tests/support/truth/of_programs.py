@@ -5,6 +5,7 @@ import json
 import re
 import tempfile
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from mcp.client.streamable_http import streamable_http_client
 from launchbay.client import Basic, Client
 from tests.support.service import basic
 from tests.support.shell import Shell
-from tests.support.truth.comparisons import View, covers
+from tests.support.truth.comparisons import View, comparison
 from tests.support.truth.oracle import Oracle, Row, ms
+from tests.support.truth.recording import Record
 
 
-@covers()
+@comparison
 async def lists_of_the_client(view: View) -> None:
     oracle = view.oracle
 
@@ -58,20 +60,27 @@ def _ended(oracle: Oracle, each: str) -> str:
 
 
 class _OfThisProcess(Shell):
-    """Leaves out what the server logs meanwhile."""
+    """Leaves out what the server logs meanwhile, and notes what is printed."""
+
+    def __init__(self, directory: Path, environ: dict[str, str], record: Record) -> None:
+        super().__init__(directory, environ)
+        self._record = record
 
     def good(self, *words: str, stdin: str = "") -> str:
         lines = super().good(*words, stdin=stdin).splitlines()
-        return "\n".join(line for line in lines if not line.startswith("level="))
+        text = "\n".join(line for line in lines if not line.startswith("level="))
+        command = takewhile(lambda word: re.fullmatch("[a-z]+(-[a-z]+)*", word) and len(word) < 24, words)
+        self._record.read("command, as JSON" if "json" in words else "command", " ".join(command), text)
+        return text
 
 
-@covers(commands=["ps", "status", "job list", "organization jobs"])
+@comparison
 async def commands(view: View) -> None:
     oracle = view.oracle
     names = {"LAUNCHBAY_URL": view.url, "LAUNCHBAY_EMAIL": view.email, "LAUNCHBAY_PASSWORD": view.password}
     environ = {**names, "LAUNCHBAY_ORGANIZATION": oracle.organization, "COLUMNS": "1000"}
     with tempfile.TemporaryDirectory() as directory:
-        shell = _OfThisProcess(Path(directory), environ)
+        shell = _OfThisProcess(Path(directory), environ, view.record)
         most = ("--limit", "1000")
         rows = await asyncio.to_thread(shell.document, "ps", "--all", *most)
         view.same_rows("ps --all -o json", [(row["id"], (row["name"], row["status"])) for row in rows], {
@@ -111,7 +120,7 @@ def _table(view: View, text: str) -> None:
                 oracle.applications[row["application_id"]]["name"],
                 _ended(oracle, each),
             ]
-            view.same(f"ps --all, {each}", [word for word in wanted if word not in line], [])
+            view.has(f"ps --all, {each}", line, wanted)
 
 
 async def _status(view: View, shell: Shell, each: str) -> None:
@@ -124,7 +133,7 @@ async def _status(view: View, shell: Shell, each: str) -> None:
         row["name"], row["status"], row["version"], row["error_message"]
     ))  # fmt: skip
     said = " ".join(filter(None, (shown["waitingFor"], shown["sleep"])))
-    view.same(f"status {row['name']}, waits", [text for text in oracle.waits_of(each) if text not in said], [])
+    view.has(f"status {row['name']}, waits", said, oracle.waits_of(each))
     view.same(f"status {row['name']}, says something", bool(said), bool(oracle.waits_of(each)) or each in oracle.asleep)
     history = oracle.history.get(each, [])
     view.same(f"status {row['name']}, jobs", [job["id"] for job in shown["jobs"]], [job["id"] for job in history[:5]])
@@ -138,15 +147,10 @@ async def _status(view: View, shell: Shell, each: str) -> None:
         row["status"],
         *([row["error_message"][:40]] if row["error_message"] and not row["job_id"] else []),
     ]
-    view.same(f"status {row['name']}, as text", [word for word in words if word not in table], [])
+    view.has(f"status {row['name']}, as text", table, words)
 
 
-@covers(
-    tools=[
-        *("list_instances", "read_instance", "explain_instance", "read_job", "find", "list_change_sets", "wait"),
-        "list_failures",
-    ]
-)
+@comparison
 async def tools(view: View) -> None:
     oracle = view.oracle
     headers = {"Authorization": basic(view.email, view.password)}
@@ -158,6 +162,7 @@ async def tools(view: View) -> None:
         async def ask(tool: str, **arguments: Any) -> Any:
             found: Any = await client.call_tool(tool, arguments)
             assert not found.is_error, found.content
+            view.record.read("tool", tool, found.content[0].text)
             return json.loads(found.content[0].text)
 
         for status in ("Requested", "Executing", "Running", "Failed", "Destroying", "Destroyed"):
@@ -171,7 +176,7 @@ async def tools(view: View) -> None:
                 for each in wanted[: None if len(shown) == len(rows) else len(shown)]
             ])  # fmt: skip
         changes = (await ask("list_change_sets"))["changeSets"]
-        stored = {row["id"]: row["status"] for row in oracle.tables["change_sets"]}
+        stored = {row["id"]: oracle.change_set_status(row) for row in oracle.tables["change_sets"]}
         view.same("list_change_sets", [each["status"] for each in changes], [stored[each["id"]] for each in changes])
         broken = {
             each for each, row in oracle.instances.items() if row["status"] == "Failed" or oracle.is_degraded(each)
@@ -195,9 +200,7 @@ async def tools(view: View) -> None:
                 "destroyAt": _iso(row["destroy_at"]),
             })  # fmt: skip
             said = shown.get("waitingFor") or ""
-            view.same(
-                f"read_instance {row['name']}, waits", [text for text in oracle.waits_of(each) if text not in said], []
-            )
+            view.has(f"read_instance {row['name']}, waits", said, oracle.waits_of(each))
             await _explained(view, ask, row)
 
 

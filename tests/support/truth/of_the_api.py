@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.support.service import accepted
-from tests.support.truth.comparisons import View, covers
+from tests.support.truth.comparisons import View, comparison
 from tests.support.truth.oracle import DAY, Oracle, Row, ms
 from tests.support.truth.surfaces import listed
 
@@ -28,6 +28,7 @@ def _last_job(oracle: Oracle, instance: str) -> dict[str, Any] | None:
 
 
 def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
+    counts = oracle.components(row["id"])
     words = {
         "Running": "Degraded" if oracle.is_degraded(row["id"]) else "Healthy",
         "Failed": "Failed",
@@ -49,15 +50,16 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "createdAt": ms(row["created_at"]),
         "destroyAt": ms(row["destroy_at"]),
         "lastJob": _last_job(oracle, row["id"]),
+        "components": {"total": counts.total(), **counts},
     }
 
 
 def _of_fleet(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an item without the numbers of components."""
-    return {name: value for name, value in shown.items() if name != "components"}
+    """Return an item with those numbers of components that aren't 0."""
+    return {**shown, "components": {name: number for name, number in shown["components"].items() if number}}
 
 
-@covers(operations=["list_organization_instances"])
+@comparison
 async def instances_of_the_api(view: View) -> None:
     oracle = view.oracle
     path = f"{view.root}/instances"
@@ -153,7 +155,7 @@ def _beginning(oracle: Oracle, job: Row) -> dict[str, Any]:
     return {"kind": origin["kind"], "id": origin.get("id", ""), "name": name, "owner": owner}
 
 
-@covers(operations=["list_organization_jobs"])
+@comparison
 async def jobs_of_the_api(view: View) -> None:
     oracle, path = view.oracle, f"{view.root}/jobs"
     rows, total = await listed(view.caller, path, limit=83, count=1)
@@ -181,7 +183,7 @@ async def jobs_of_the_api(view: View) -> None:
         view.same(f"{path} {query}, total", total, len(wanted))
 
 
-@covers(operations=["read_summary"])
+@comparison
 async def summary_of_the_api(view: View) -> None:
     """Destroyed instances may be counted or not; the total is the sum of what is shown."""
     oracle = view.oracle
@@ -224,7 +226,7 @@ async def summary_of_the_api(view: View) -> None:
 _OPERATIONS_OF_LISTS = ("list_environment_instances", "list_application_instances")
 
 
-@covers(operations=_OPERATIONS_OF_LISTS)
+@comparison
 async def instances_of_applications_and_environments(view: View) -> None:
     """A list has what its reader may read of the instances. Destroyed ones may be left out."""
     oracle = view.oracle
@@ -244,7 +246,7 @@ async def instances_of_applications_and_environments(view: View) -> None:
             view.same_rows(path, shown, so)
 
 
-@covers(operations=["read_instance", "list_jobs"])
+@comparison
 async def each_instance_of_the_api(view: View) -> None:
     oracle = view.oracle
     for each, row in oracle.instances.items():
@@ -284,7 +286,7 @@ def _waits(view: View, where: str, instance: str, said: str | None) -> None:
     """Compare what is said of a wait: all that the instance waits for, and nothing where it waits for nothing."""
     wanted = view.oracle.waits_of(instance)
     view.same(f"{where}, says what it waits for", said is not None, bool(wanted))
-    view.same(f"{where}, waits", [each for each in wanted if each not in (said or "")], [])
+    view.has(f"{where}, waits", (said or ""), wanted)
 
 
 def _history(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,7 +306,7 @@ def _in_history(job: Row) -> dict[str, Any]:
     }
 
 
-@covers(operations=["find_job", "read_job", "list_job_steps"])
+@comparison
 async def each_job_of_the_api(view: View) -> None:
     oracle = view.oracle
     for each, job in oracle.jobs.items():
@@ -325,7 +327,7 @@ async def each_job_of_the_api(view: View) -> None:
             row["text"] for row in oracle.approvals.values() if row["job_id"] == each and row["status"] == "pending"
         ]
         texts = " ".join(wait["text"] for wait in shown["waitingFor"])
-        view.same(f"{where}, asks", [text for text in asked if text not in texts], [])
+        view.has(f"{where}, asks", texts, asked)
         if job["status"] == "Failed":
             paths = f"instances/{job['instance_id']}/jobs/{each}"
             rows = accepted(await view.caller.get(f"{paths}/steps"))
@@ -333,7 +335,7 @@ async def each_job_of_the_api(view: View) -> None:
             view.same(paths, _only(accepted(await view.caller.get(paths)), *so), so)
 
 
-@covers(operations=["list_approvals", "read_approval", "list_instance_approvals"])
+@comparison
 async def approvals_of_the_api(view: View) -> None:
     oracle = view.oracle
     for wanted in ("pending", "decided"):
@@ -378,7 +380,7 @@ def _shown_approval(row: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-@covers(operations=["list_organization_schedules", "list_schedules"])
+@comparison
 async def schedules_of_the_api(view: View) -> None:
     oracle = view.oracle
     rows = accepted(await view.caller.get(f"{view.root}/schedules"))
@@ -398,10 +400,12 @@ async def schedules_of_the_api(view: View) -> None:
     view.same_rows("schedules", shown, so)
     for instance in {row[0] for row in so.values()}:
         found = accepted(await view.caller.get(f"instances/{instance}/schedules"))["schedules"]
-        view.same(f"schedules of {instance}", len(found) >= 1, True)
+        own = {each: row[3] for each, row in so.items() if row[0] == instance}
+        times = {each["id"]: each.get("dueAt", own.get(each["id"])) for each in found}
+        view.same(f"schedules of {instance}", {each: times.get(each) for each in own}, own)
 
 
-@covers(operations=["list_failures"])
+@comparison
 async def failures_of_the_api(view: View) -> None:
     """Every instance that failed or is degraded is in one group, with those whose message is equal but for names."""
     oracle = view.oracle
@@ -428,7 +432,7 @@ def _ended(oracle: Oracle, instance: str) -> int | None:
     return None if job is None else ms(job["finished_at"])
 
 
-@covers(operations=["list_bulks", "read_bulk", "list_bulk_instances"])
+@comparison
 async def bulk_runs_of_the_api(view: View) -> None:
     oracle = view.oracle
     rows, _ = await listed(view.caller, f"{view.root}/bulk")
@@ -461,7 +465,7 @@ def _stored_outcome(row: Row) -> tuple[Any, ...]:
     return (row["instance_name"], row["status"], row["job_id"], row["message"], began, ended)
 
 
-@covers(operations=["list_rollouts", "read_rollout", "list_rollout_instances"])
+@comparison
 async def rollouts_of_the_api(view: View) -> None:
     oracle = view.oracle
     rows, _ = await listed(view.caller, f"{view.root}/rollouts")
@@ -476,7 +480,9 @@ async def rollouts_of_the_api(view: View) -> None:
             view.same(f"roll-out {row['id']}", shown, (
                 stored["status"], stored["version"], ms(stored["created_at"]), ms(stored["finished_at"])
             ))  # fmt: skip
-            view.same(f"roll-out {row['id']}, waits", row["waitingFor"] is None, stored["status"] == "Finished")
+            view.same(
+                f"roll-out {row['id']}, waits", row["waitingFor"] is None, stored["status"] in {"Finished", "Returned"}
+            )
         view.same(
             f"roll-out {row['id']}, counts", row["counts"], {name: counts[name.lower()] for name in row["counts"]}
         )
@@ -492,7 +498,7 @@ async def rollouts_of_the_api(view: View) -> None:
         view.same("roll-outs", sorted(row["id"] for row in rows), sorted(so))
 
 
-@covers(operations=["list_change_sets", "read_change_set"])
+@comparison
 async def change_sets_of_the_api(view: View) -> None:
     oracle = view.oracle
     rows, _ = await listed(view.caller, f"{view.root}/change-sets")
@@ -501,12 +507,10 @@ async def change_sets_of_the_api(view: View) -> None:
         stored = so[row["id"]]
         shown = (row["status"], row["comment"], row["createdAt"], row["expiresAt"])
         view.same(f"change set {row['id']}", shown, (
-            stored["status"], stored["comment"], ms(stored["created_at"]), ms(stored["expires_at"])
+            oracle.change_set_status(stored), stored["comment"], ms(stored["created_at"]), ms(stored["expires_at"])
         ))  # fmt: skip
         found = accepted(await view.caller.get(f"change-sets/{row['id']}"))
-        view.same(
-            f"change-sets/{row['id']}", (found["status"], found["comment"]), (stored["status"], stored["comment"])
-        )
+        view.same(f"change-sets/{row['id']}", (found["status"], found["comment"]), (row["status"], stored["comment"]))
         members = {
             each["instance_id"]: each["instance_name"]
             for each in oracle.tables["change_set_instances"]
@@ -515,13 +519,13 @@ async def change_sets_of_the_api(view: View) -> None:
         names = {each["instanceId"]: each["instanceName"] for each in found["plan"]}
         view.same(f"change-sets/{row['id']}, instances", {each: names.get(each) for each in members}, members)
         view.same(
-            f"change-sets/{row['id']}, waits", found["waitingFor"] is None, stored["status"] not in {"Pending", "Ready"}
+            f"change-sets/{row['id']}, waits", found["waitingFor"] is None, row["status"] not in {"Pending", "Ready"}
         )
     if oracle.only is None:
         view.same("change sets", sorted(row["id"] for row in rows), sorted(so))
 
 
-@covers(operations=["list_concurrency_groups"])
+@comparison
 async def places_of_the_api(view: View) -> None:
     oracle = view.oracle
     places = [row for row in oracle.tables["concurrency_places"] if row["job_id"] in oracle.jobs]
@@ -533,19 +537,21 @@ async def places_of_the_api(view: View) -> None:
         view.same(f"group {group['title']}", (group["started"], group["waiting"]), (sum(own), len(own) - sum(own)))
 
 
-@covers(operations=["read_sleep", "read_lifetime"])
+@comparison
 async def rules_of_the_api(view: View) -> None:
     oracle = view.oracle
     chosen = [*oracle.asleep, *sorted(oracle.living)[:10]]
     for each in chosen:
         sleep = accepted(await view.caller.get(f"instances/{each}/sleep"))
         view.same(f"instances/{each}/sleep", sleep["isAsleep"], each in oracle.asleep)
-        view.same(f"instances/{each}/sleep, why", sleep["waitingFor"] is not None, each in oracle.asleep)
+        view.has(
+            f"instances/{each}/sleep, why", sleep["waitingFor"] or "", ["Sleeping"] if each in oracle.asleep else []
+        )
         life = accepted(await view.caller.get(f"instances/{each}/lifetime"))
         view.same(f"instances/{each}/lifetime", life["destroyAt"], ms(oracle.instances[each]["destroy_at"]))
 
 
-@covers(operations=["read_usage"])
+@comparison
 async def usage_of_the_api(view: View) -> None:
     oracle = view.oracle
     own = [row for row in oracle.tables["instances"] if row["organization_id"] == oracle.organization]
@@ -555,7 +561,7 @@ async def usage_of_the_api(view: View) -> None:
     view.same("usage", {name: shown[name] for name in wanted}, wanted)
 
 
-@covers(operations=["list_revision_instances", "list_revisions"])
+@comparison
 async def instances_of_revisions(view: View) -> None:
     """Each version has a revision without a name, which the list of its instances belongs to."""
     oracle = view.oracle

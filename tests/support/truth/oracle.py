@@ -1,5 +1,6 @@
 """What is so, from the tables alone: plain SQL, Python, and words of its own. It imports nothing of the product."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from itertools import groupby
 from typing import Any
 
 import psycopg
+import yaml
 from psycopg.rows import dict_row
 
 Row = dict[str, Any]
@@ -16,12 +18,13 @@ TABLES = {
     "organizations": "*",
     "environments": "*",
     "applications": "*",
-    "manifests": "application_id, version",
-    "users": "id, email, name",
+    "manifests": "*",
+    "users": "id, email, name, description, service_of, enabled, created_at",
     "instances": "*",
     "jobs": "id, instance_id, organization_id, number, name, owner_id, status, error_message, created_at, started_at,"
     " finished_at, parent_job_id, plan::json AS plan",
-    "steps": "job_id, path, name, status, error_message, started_at, finished_at",
+    "steps": "job_id, path, name, status, error_message, started_at, finished_at, attempt,"
+    " outputs IS NOT NULL AS goes_on",
     "approvals": "*",
     "schedules": "id, instance_id, kind, workflow, owner_id, due_at, component, cancelled_at",
     "instance_sleeps": "instance_id, is_asleep, since",
@@ -32,15 +35,48 @@ TABLES = {
     " job_id, message, started_at, finished_at",
     "change_sets": "id, organization_id, owner_id, act, kind, comment, status, needed, created_at, expires_at",
     "change_set_instances": "*",
-    "recurring_schedules": "id, organization_id, name, owner_id, kind, application_id, instance_id, is_paused, cron",
+    "recurring_schedules": "*",
     "concurrency_places": "job_id, title, most, is_held, is_outrun",
     "step_waits": "job_id, path, wait::json AS wait",
-    "generations": "instance_id, number, version, created_at",
-    "audit_entries": "id, organization_id",
+    "generations": "*",
+    "audit_entries": "*",
     "memberships": "organization_id, user_id",
     "role_assignments": "user_id, role_id",
-    "roles": "id, organization_id, name",
-    "services": "id, organization_id, name, type_id",
+    "roles": "*",
+    "services": "*",
+    "environment_services": "*",
+    "webhooks": "*",
+    "webhook_deliveries": "*",
+    "git_sources": "*",
+    "git_syncs": "*",
+    "revisions": "*",
+    "refresh_tokens": "*",
+    "access_tokens": "*",
+    "lifetime_rules": "*",
+    "sleep_rules": "*",
+    "concurrency_limits": "*",
+    "approval_answers": "*",
+    "change_set_answers": "*",
+    "instance_links": "*",
+    "pending_memberships": "*",
+    "invitations": "*",
+    "vault_entries": "*",
+    "service_secrets": "*",
+    "pool_resources": "*",
+    "zones": "*",
+}
+# Columns of text with JSON in them.
+_JSON = {
+    "policies",
+    "markers",
+    "properties",
+    "settings",
+    "rules",
+    "limits",
+    "change_policy",
+    "before",
+    "after",
+    "labels",
 }
 BUSY = {"Requested", "Executing", "Destroying"}
 DAY = timedelta(days=1)
@@ -65,6 +101,7 @@ RUN_WORDS = {
     "asking": ("wait", "Needs approval"),
 }
 CANCELLED = "Cancelled by "
+INTERRUPTED = "The step was interrupted."
 
 
 def read_tables(url: str) -> dict[str, list[Row]]:
@@ -73,8 +110,16 @@ def read_tables(url: str) -> dict[str, list[Row]]:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         return {
-            table: connection.execute(f"SELECT {columns} FROM {table}").fetchall() for table, columns in TABLES.items()
+            table: [
+                {name: _decoded(value) if name in _JSON else value for name, value in row.items()}
+                for row in connection.execute(f"SELECT {columns} FROM {table}")
+            ]
+            for table, columns in TABLES.items()
         }
+
+
+def _decoded(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def ms(at: datetime | None) -> int | None:
@@ -170,6 +215,19 @@ class Oracle:
             row["instance_id"] for row in self.tables["instance_sleeps"] if row["is_asleep"]
         } & self.instances.keys()
 
+    @cached_property
+    def people(self) -> set[str]:
+        """Members of the organization, without programs."""
+        return {
+            row["user_id"]
+            for row in self.tables["memberships"]
+            if row["organization_id"] == self.organization and self.users[row["user_id"]]["service_of"] is None
+        }
+
+    def change_set_status(self, row: Row) -> str:
+        is_open = row["status"] in {"Pending", "Ready"}
+        return "Expired" if is_open and row["expires_at"] <= self.now else str(row["status"])
+
     def last_job(self, instance: str) -> Row | None:
         """Return the job that ended last."""
         over = [row for row in self.history.get(instance, ()) if row["finished_at"] is not None]
@@ -214,6 +272,64 @@ class Oracle:
 
     def run_title(self, job: Row) -> str:
         return f"{job['name']} #{job['number']}"
+
+    def children(self, instance: str) -> dict[str, str]:
+        """Return the instances of its submodules, by the names of the components."""
+        links = [
+            row for row in self.tables["instance_links"] if row["instance_id"] == instance and row["kind"] == "own"
+        ]
+        return {row["component"]: row["target_id"] for row in links}
+
+    def _component(self, instance: str, steps: list[Row]) -> str:
+        """Return what a component does that has these steps in the newest job."""
+        if any(row["status"] == "Failed" and not row["goes_on"] for row in steps):
+            is_cut = all(row["error_message"] == INTERRUPTED for row in steps if row["status"] == "Failed")
+            return "interrupted" if is_cut else "failed"
+        if any(row["status"] == "Executing" for row in steps):
+            asks = {row["step"] for row in self.approvals.values() if row["status"] == "pending"} & {
+                row["path"] for row in steps if row["job_id"] in self.asking_jobs
+            }
+            return "waiting" if asks else "busy"
+        return "sleeping" if instance in self.asleep else "running"
+
+    @cached_property
+    def texts(self) -> dict[tuple[str, int], Any]:
+        """The manifests, parsed."""
+        return {
+            (row["application_id"], row["version"]): yaml.safe_load(row["content"]) for row in self.tables["manifests"]
+        }
+
+    def component_count(self, instance: Row) -> int:
+        """Return how many components a version declares. A manifest of workflows alone is one."""
+        text = self.texts[instance["application_id"], instance["version"]]
+        return len(text.get("application", {}).get("components", [None]))
+
+    def components(self, instance: str) -> Counter[str]:
+        """Count the components of an instance by what they do."""
+        row, history = self.instances[instance], self.history.get(instance, [])
+        total = self.component_count(row)
+        children = self.children(instance)
+        if row["status"] == "Destroyed":
+            return Counter(destroyed=total)
+        steps: dict[str, list[Row]] = {}
+        for step in self.steps.get(history[0]["id"], ()) if history else ():
+            if "/" in step["path"]:
+                steps.setdefault(step["path"].partition("#")[0], []).append(step)
+        found = Counter(self._component(instance, own) for own in steps.values())
+        for child in children.values():
+            found += Counter([self._behind(child)])
+        rest = total - found.total()
+        if rest > 0:
+            is_new = not any(job["status"] == "Succeeded" for job in history) and row["status"] in BUSY | {"Failed"}
+            found["notStarted" if is_new else "sleeping" if instance in self.asleep else "running"] += rest
+        return found
+
+    def _behind(self, child: str) -> str:
+        row = self.instances[child]
+        if row["job_id"] in self.asking_jobs:
+            return "waiting"
+        words = {"Requested": "notStarted", "Running": "running", "Failed": "failed", "Destroyed": "destroyed"}
+        return words.get(row["status"], "busy")
 
     def expires_today(self) -> list[Row]:
         """Return what ends within a day, the next one first."""

@@ -1,7 +1,9 @@
 """Instances in every state that the product has, made as users make them: by requests to the application."""
 
 import asyncio
+import json
 import random
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ import psycopg
 from launchbay.clock import SystemClock, to_ms
 from tests.support.databases import Databases
 from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
+from tests.support.truth.harbor import Furnisher
 
 T = TypeVar("T")
 AT_ONCE = 12  # requests
@@ -75,6 +78,45 @@ application:
           destroy: {steps: []}
 """
 BAD_PACE = -1
+LONG_PACE = 36_000
+SHIP = """
+application:
+  interfaces:
+    input: {pace: bind(sail#input.pace)}
+    result: {speed: bind(sail#result.speed)}
+  components:
+    keel:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch: {steps: [{lay: {action: wait, parameters: {delay: 0}}}]}
+    mast:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch:
+            steps: [{paint: {action: serialize, parameters: {input: 1, format: TAR, ignoreFail: true}}}]
+    sail:
+      type: workflow.Instance
+      interfaces:
+        input: {pace: configuration(int)}
+        result: {speed: publish-signal(string)}
+      configuration:
+        input.pace: 0
+        configuration.workflows:
+          launch:
+            steps: [{hoist: {action: wait, parameters: {delay: "{$.pace}"}}}]
+            return: {speed: {value: "twelve knots"}}
+"""
+# Waits that need machines, resources and others to come about by themselves, by the kind of the wait.
+TOLD = {
+    each: f"The step waits for a {each}, as nothing else does." for each in ("resource", "machine", "peers", "instance")
+}
+_TOLD_BY_STEPS = """
+INSERT INTO step_waits (job_id, path, fence, wait)
+SELECT id, 'workflow#hold/told', fence, %(wait)s FROM jobs WHERE id = %(job)s
+"""
+_PARKED = "SELECT count(*) FROM parked WHERE job_id = %s"
 
 
 class StoppableClock(SystemClock):
@@ -117,7 +159,7 @@ async def populated(databases: Databases, *, seed: int, cranes: int) -> AsyncIte
     url = databases.create()
     clock = StoppableClock()
     async with (
-        running_api(url, clock) as api,
+        running_api(url, clock, outgoing_allow="127.0.0.1") as api,
         await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
     ):
         yield await _Maker(api, clock, url, random.Random(seed), connection).made(cranes)
@@ -146,8 +188,10 @@ class _Maker:
         accepted(await self.api.post(f"{self.root}/roles", {"name": "Stagehand", "permissions": text}))
         member = await person(self.api, "Stagehand")
         await self._applications()
+        await Furnisher(self.api, self.environments).furnished(self.applications["Never launched"])
         living = await self._cranes(cranes)
-        await asyncio.gather(self._acts(living), self._others(), self._tides())
+        await asyncio.gather(self._acts(living), self._others(), self._tides(), self._ships(), self._under_way())
+        await self._change_sets()
         await self._family()
         await self._sleepers()
         await self._rest()
@@ -167,7 +211,7 @@ class _Maker:
 
     # Requests
 
-    async def _created(self, path: str, **body: Any) -> str:
+    async def _created(self, path: str, /, **body: Any) -> str:
         async with self.turns:
             return str(accepted(await self.api.post(path, body))["id"])
 
@@ -190,9 +234,10 @@ class _Maker:
         await self._until(query, [ids, list(BUSY)], 0)
 
     async def _until(self, query: str, values: list[Any], wanted: int) -> None:
-        async with asyncio.timeout(90):
-            while (await self._row(query, values))[0] != wanted:
-                await asyncio.sleep(0.05)
+        deadline = time.monotonic() + 90
+        while (found := (await self._row(query, values))[0]) != wanted:
+            assert time.monotonic() < deadline, f"{query} {values}: {found} instead of {wanted}"
+            await asyncio.sleep(0.05)
 
     async def _row(self, query: str, values: list[Any] | None = None) -> Any:
         """Ask PostgreSQL itself: requests that wait are many, and the pool of the service is its own."""
@@ -222,10 +267,12 @@ class _Maker:
             ("Drain", DRAIN),
             ("Tides", TIDES % 1),
             ("Owl", CRANE),
+            ("Ship", SHIP),
             ("Never launched", LEAK),
         ):
             self.applications[name] = await self.api.application(manifest, name)
         self.applications["Ferry"] = await self.api.application(FERRY % self.applications["Haul"], "Ferry")
+        self.applications["Barge"] = await self.api.application(FERRY % self.applications["Leak"], "Barge")
 
     async def _cranes(self, count: int) -> list[str]:
         """Launch cranes of three versions in three environments, and return their IDs."""
@@ -261,6 +308,7 @@ class _Maker:
             "expire",
             "schedule",
             "behind",
+            "withdraw",
         )
         chosen = list(
             zip(cranes, [*one_step, *self.chance.choices((*one_step, None, None, None), k=len(cranes))], strict=False)
@@ -327,6 +375,14 @@ class _Maker:
             accepted(await self.api.delete(f"instances/{instance}/jobs/{job}"))
         await self._settled([instance])
 
+    async def _withdraw(self, instance: str) -> None:
+        """Cancel a run that asks somebody."""
+        job = await self._run(instance, "ask")
+        await self._until("SELECT count(*) FROM approvals WHERE job_id = %s", [job], 1)
+        async with self.turns:
+            accepted(await self.api.delete(f"instances/{instance}/jobs/{job}"))
+        await self._settled([instance])
+
     async def _expire(self, instance: str) -> None:
         again = await self._launch("Crane", f"expired after {instance[-6:]}", destroyInterval=200)
         await self._until("SELECT count(*) FROM instances WHERE id = %s AND status = 'Destroyed'", [again], 1)
@@ -370,6 +426,86 @@ class _Maker:
         await self._put(f"instances/{made[4]}/configuration", {"parameters": {"input.pace": BAD_PACE}})
         query = "SELECT count(*) FROM jobs WHERE instance_id = %s AND finished_at IS NOT NULL"
         await self._until(query, [made[4]], 3)
+        await self._rollouts_under_way(application)
+
+    async def _ships(self) -> None:
+        """Launch what has components, all of which ignore a failure: one runs, one fails, one is under way."""
+        ships = [
+            await self._launch("Ship", f"ship {number}", parameters={"input.pace": pace})
+            for number, pace in enumerate((0, BAD_PACE, LONG_PACE))
+        ]
+        barge = await self._launch("Barge", "barge 0")
+        await self._settled([*ships[:2], barge])
+
+    async def _under_way(self) -> None:
+        """Begin bulk runs and roll-outs that are under way, wait, pause, were cancelled, stopped or taken back."""
+        cranes = await asyncio.gather(*(self._launch("Crane", f"berth {number:02}") for number in range(16)))
+        await self._settled(cranes)
+        run = {"act": "run", "workflow": "hold"}
+        await self._begun("bulk", **run, ids=cranes[:3], maxParallel=2)
+        await self._running("bulk_instances", cranes[:3], 2)
+        await self._begun("bulk", act="run", workflow="turn", ids=cranes[:3])
+        for ids, act in ((cranes[3:6], "pause"), (cranes[6:9], "cancel")):
+            bulk = await self._begun("bulk", **run, ids=ids, maxParallel=1)
+            await self._running("bulk_instances", ids, 1)
+            await self._post(f"bulk/{bulk}/{act}")
+        await self._begun("bulk", act="run", workflow="break", ids=cranes[9:12], maxParallel=1, stopAfterFailures=1)
+        for instance, (kind, text) in zip(cranes[12:], TOLD.items(), strict=True):
+            job = await self._run(instance, "hold")
+            await self._until(_PARKED, [job], 1)
+            wait = json.dumps({"kind": kind, "text": text, "ends_when": "It comes."})
+            async with self.asking:
+                await self.connection.execute(_TOLD_BY_STEPS, {"job": job, "wait": wait})
+
+    async def _begun(self, noun: str, **body: Any) -> str:
+        return await self._created(f"{self.root}/{noun}", **body)
+
+    async def _running(self, table: str, instances: list[str], number: int) -> None:
+        query = f"SELECT count(*) FROM {table} WHERE instance_id = ANY (%s) AND status = 'Running'"
+        await self._until(query, [instances], number)
+
+    async def _rollouts_under_way(self, application: str) -> None:
+        paces = (0, 0, 0, 0, LONG_PACE, LONG_PACE, 0, 0)
+        made = [
+            await self._launch("Tides", f"ebb {number}", parameters={"input.pace": pace}, version=2)
+            for number, pace in enumerate(paces)
+        ]
+        await self._settled(made)
+        common = {"applicationId": application, "version": 3, "waves": [1]}
+        status = "SELECT count(*) FROM rollouts WHERE id = %s AND status = %s"
+        waiting = await self._begun("rollouts", **common, ids=made[:2], pause=None)
+        pausing = await self._begun("rollouts", **common, ids=made[2:4], pause=10 * HOUR_MS, comment="After the tide")
+        await self._begun("rollouts", **common, ids=made[4:6])
+        returned = await self._begun("rollouts", **common, ids=made[6:])
+        await self._until(status, [waiting, "Waiting"], 1)
+        await self._until("SELECT count(*) FROM rollouts WHERE id = %s AND wave_done_at IS NOT NULL", [pausing], 1)
+        await self._running("rollout_instances", made[4:6], 1)
+        await self._until(status, [returned, "Finished"], 1)
+        await self._post(f"rollouts/{returned}/take-back")
+        await self._until(status, [returned, "Returned"], 1)
+
+    async def _change_sets(self) -> None:
+        """Let change sets be ready, rejected, expired, applied."""
+        production = self.environments["production"]
+        made = [await self._launch("Crane", f"mole {number}", environmentId=production) for number in range(5)]
+        await self._settled(made)
+        judges = [await person(self.api, "Administrator") for _ in range(2)]
+        sets = [
+            await self._begun(
+                "change-sets",
+                act="destroy",
+                ids=[instance],
+                comment=f"Mole {number}",
+                **({"expiresIn": 1} if number == 3 else {}),
+            )
+            for number, instance in enumerate(made)
+        ]
+        for number in (0, 2, 4):
+            for judge in judges if number != 4 else judges[:1]:
+                accepted(await judge.post(f"change-sets/{sets[number]}/approve", {"comment": "Fine"}))
+        accepted(await judges[0].post(f"change-sets/{sets[1]}/reject", {"comment": "Not before the release."}))
+        await self._post(f"change-sets/{sets[2]}/apply")
+        await self._until("SELECT count(*) FROM change_sets WHERE id = %s AND status = 'Succeeded'", [sets[2]], 1)
 
     async def _sleepers(self) -> None:
         made = [await self._launch("Owl", f"owl {number}") for number in range(3)]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
@@ -75,6 +76,26 @@ class Node:
                 return found[1]
         return None
 
+    def filled(self, name: str) -> str | list[str] | None:
+        """Return what a field of a form has: its text, the value that is chosen, or all that are ticked."""
+        fields = [each for each in self.walk() if each.attributes.get("name") == name]
+        if not fields:
+            raise Unreadable(f"no field {name}")
+        first = fields[0]
+        if first.tag == "select":
+            return next(
+                (each.attributes["value"] for each in first.all("option") if "selected" in each.attributes), None
+            )
+        if first.tag == "textarea":
+            return "".join(each for each in first.children if isinstance(each, str)).strip()
+        if first.attributes.get("type") in {"checkbox", "radio"}:
+            return [each.attributes["value"] for each in fields if "checked" in each.attributes]
+        return first.attributes.get("value", "")
+
+    def choices(self, name: str) -> list[str]:
+        """Return the words of all options of a field."""
+        return [each.text for each in self.one("select", name=name).all("option")]
+
     @property
     def status(self) -> tuple[str, str]:
         """The kind and the words of the first status inside."""
@@ -110,6 +131,7 @@ class _Tree(HTMLParser):
         self.open[-1].children.append(data)
 
 
+@lru_cache(maxsize=2_000)
 def parsed(text: str) -> Node:
     """Return a page as a tree."""
     tree = _Tree()

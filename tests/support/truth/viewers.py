@@ -8,6 +8,7 @@ from tests.support.service import EMAIL, PASSWORD, Caller, served
 from tests.support.truth.comparisons import View
 from tests.support.truth.oracle import Oracle, read_tables
 from tests.support.truth.population import Population
+from tests.support.truth.recording import Record, Recorded
 from tests.support.truth.surfaces import Console
 
 
@@ -29,8 +30,11 @@ async def viewers(population: Population) -> AsyncIterator[list[View]]:
         url = f"http://127.0.0.1:{await stack.enter_async_context(served(population.api))}"
         found = []
         for name, caller, (email, password), oracle in people:
+            record = Record()
             client = await stack.enter_async_context(browser(population.api))
             answer = await client.post("/console/signIn", data={"email": email, "password": password})
             assert answer.status_code == 303, answer.text
-            found.append(View(name, caller, Console(client), oracle, url, email, password))
+            transports = [Recorded(each._transport, record) for each in (client, caller.client)]
+            client._transport, caller.client._transport = transports
+            found.append(View(name, caller, Console(client), oracle, url, email, password, record, transports))
         yield found

@@ -1,0 +1,403 @@
+"""What the endpoints show of single objects, and of an organization besides its instances."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from tests.support.service import accepted
+from tests.support.truth.comparisons import View, comparison
+from tests.support.truth.oracle import Row, ms
+from tests.support.truth.surfaces import listed
+
+
+def _stored(row: Row, names: Iterable[str], **others: Any) -> dict[str, Any]:
+    """Return columns as the API names them, with times in milliseconds. `others` have another name, or are computed."""
+    found = {}
+    for name in names:
+        if name in others:
+            continue
+        value = row["".join(f"_{each.lower()}" if each.isupper() else each for each in name)]
+        found[name] = ms(value) if isinstance(value, datetime) else value
+    return {**found, **others}
+
+
+def _shown(document: Mapping[str, Any], so: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in so}
+
+
+def _of(view: View, table: str, column: str = "organization_id", value: str = "") -> list[Row]:
+    wanted = value or view.oracle.organization
+    return [row for row in view.oracle.tables[table] if row[column] == wanted]
+
+
+async def _read(view: View, path: str, so: Any) -> None:
+    """Compare an answer with what is stored; of an object only the fields that are given."""
+    shown = accepted(await view.caller.get(path))
+    view.same(path, _shown(shown, so) if isinstance(so, dict) and isinstance(shown, dict) else shown, so)
+
+
+async def _list(view: View, path: str, so: Mapping[str, Mapping[str, Any]], key: str = "id") -> None:
+    """Compare all pages of a list with rows by their IDs."""
+    rows, _ = await listed(view.caller, path)
+    names = next(iter(so.values()), {})
+    view.same_rows(path, [(row[key], _shown(row, names)) for row in rows], dict(so))
+
+
+@comparison
+async def organizations_and_places(view: View) -> None:
+    oracle = view.oracle
+    [own] = [row for row in oracle.tables["organizations"] if row["id"] == oracle.organization]
+    await _list(view, "organizations", {own["id"]: _stored(own, ("id", "name"))})
+    await _read(view, view.root, _stored(own, ("id", "name")))
+    if oracle.only is not None:
+        return
+    await _list(view, f"{view.root}/zones", {row["id"]: _stored(row, ("id", "name")) for row in _of(view, "zones")})
+    await _read(view, f"{view.root}/signInPolicy", {"secondFactorRequired": own["requires_second_factor"]})
+    await _read(view, f"{view.root}/views", {"views": []})
+    for name in ("groupRoles", "signInBlocks", "hostKeys"):
+        await _read(view, f"{view.root}/{name}", [])
+    await _list(
+        view,
+        f"{view.root}/environments",
+        {each: _stored(row, ("id", "name", "isDefault")) for each, row in oracle.environments.items()},
+    )
+    for each, row in oracle.environments.items():
+        path = f"environments/{each}"
+        await _read(view, f"{path}/name", _stored(row, ("id", "name")))
+        await _read(view, f"{path}/markers", _stored(row, ("markers",)))
+        await _read(view, f"{path}/properties", _stored(row, ("properties",)))
+        await _read(view, f"{path}/labels", row["labels"])
+        bound = sorted(one["service_id"] for one in _of(view, "environment_services", "environment_id", each))
+        found = accepted(await view.caller.get(f"{path}/services"))
+        view.same(f"{path}/services", sorted(one["id"] for one in found["services"]), bound)
+        policy = row["change_policy"] or {}
+        await _read(view, f"{path}/changePolicy", {"approvals": policy.get("approvals", 0)})
+        answer = await view.caller.get(path)
+        view.same(path, (yaml.safe_load(answer.text) or {}).get("policies") or {}, row["policies"])
+        await _rules(view, path, "environment_id", each)
+        await _read(view, f"{path}/offers", [])
+        shown = accepted(await view.caller.get(f"{path}/impact"))
+        view.same(f"{path}/impact, without a change", (shown["changes"], shown["fails"]), (0, 0))
+
+
+async def _rules(view: View, path: str, column: str, each: str) -> None:
+    """Compare the rules of an application or an environment."""
+    life: Row = next((row["rules"] for row in _of(view, "lifetime_rules", column, each)), {})
+    await _read(
+        view,
+        f"{path}/lifetime",
+        {
+            "defaultMs": life.get("default_ms"),
+            "greatestMs": life.get("greatest_ms"),
+            "extendMs": life.get("extend_ms"),
+            "extensions": life.get("extensions"),
+            "graceMs": life.get("grace_ms"),
+            "idleMs": life.get("idle_ms"),
+        },
+    )
+    sleep: Row = next((row["rules"] for row in _of(view, "sleep_rules", column, each)), {})
+    shown = accepted(await view.caller.get(f"{path}/sleep"))
+    view.same(
+        f"{path}/sleep",
+        [(one["sleepAt"], one["wakeAt"], one["zone"]) for one in shown["windows"] or ()],
+        [(one["sleep_at"], one["wake_at"], one["zone"]) for one in sleep.get("windows") or ()],
+    )
+    limits: list[Row] = next((row["limits"] for row in _of(view, "concurrency_limits", column, each)), [])
+    shown = accepted(await view.caller.get(f"{path}/concurrency"))
+    view.same(
+        f"{path}/concurrency",
+        [(one["key"], one["limit"]) for one in shown["limits"]],
+        [(one["key"], one["limit"]) for one in limits],
+    )
+
+
+@comparison
+async def applications_and_versions(view: View) -> None:
+    oracle = view.oracle
+    await _list(
+        view,
+        f"{view.root}/applications",
+        {each: _stored(row, ("id", "name")) for each, row in oracle.applications.items()},
+    )
+    if oracle.only is not None:
+        return
+    for each, row in oracle.applications.items():
+        path = f"applications/{each}"
+        names = ("id", "name", "organizationId", "sourceUrl", "createdAt")
+        await _read(view, path, _stored(row, names, version=row["latest_version"]))
+        await _read(view, f"{path}/labels", row["labels"])
+        await _read(view, f"{path}/failurePolicy", _stored(row, ("onFailure",)))
+        await _rules(view, path, "application_id", each)
+        versions = {one["version"]: one for one in _of(view, "manifests", "application_id", each)}
+        answer = await view.caller.get(f"{path}/manifest")
+        view.same(f"{path}/manifest", answer.text, versions[row["latest_version"]]["content"])
+        await _versions(view, path, versions)
+        named = [one for one in _of(view, "revisions", "application_id", each) if one["name"]]
+        await _list(view, f"{path}/revisions", {one["id"]: _stored(one, ("id", "name")) for one in named})
+        for one in named:
+            fields = ("id", "name", "applicationId", "version", "environmentId", "createdAt")
+            await _read(view, f"revisions/{one['id']}", _stored(one, fields))
+            shown = accepted(await view.caller.get(f"revisions/{one['id']}/impact"))
+            using = sum(row["revision_id"] == one["id"] for row in oracle.living.values())
+            view.same(f"revisions/{one['id']}/impact", shown["present"], using)
+        await _impact(view, each, row["latest_version"])
+
+
+async def _versions(view: View, path: str, versions: Mapping[int, Row]) -> None:
+    oracle, application = view.oracle, path.rpartition("/")[2]
+    rows, _ = await listed(view.caller, f"{path}/manifests")
+    view.same(
+        f"{path}/manifests",
+        [(row["version"], row["createdAt"], row["authorId"], row["message"]) for row in rows],
+        [
+            (number, ms(versions[number]["created_at"]), versions[number]["author_id"], versions[number]["message"])
+            for number in sorted(versions, reverse=True)
+        ],
+    )
+    used = {row["version"]: 0 for row in oracle.living.values() if row["application_id"] == application}
+    for row in oracle.living.values():
+        if row["application_id"] == application:
+            used[row["version"]] += 1
+    shown = accepted(await view.caller.get(f"{path}/manifests/used"))
+    view.same(f"{path}/manifests/used", {row["version"]: row["instances"] for row in shown["used"]}, used)
+    if len(versions) > 1:
+        newest = max(versions)
+        query = {"version": newest, "against": newest - 1}
+        shown = accepted(await view.caller.get(f"{path}/manifests/difference", **query))
+        view.same(f"{path}/manifests/difference", _shown(shown, query), query)
+
+
+async def _impact(view: View, application: str, newest: int) -> None:
+    """Compare how many instances a version would reach: living ones that are no submodules."""
+    living = [row for row in view.oracle.living.values() if row["application_id"] == application]
+    path = f"applications/{application}/impact"
+    shown = accepted(await view.caller.get(path))
+    view.same(f"{path}, version", shown["version"], newest)
+    numbers = shown["keeps"] + shown["changes"] + shown["fails"]
+    view.same(f"{path}, numbers", numbers, sum(row["version"] != newest for row in living))
+
+
+@comparison
+async def people_and_roles_of_the_api(view: View) -> None:
+    oracle = view.oracle
+    if oracle.only is not None:
+        return
+    roles = {row["id"]: row for row in _of(view, "roles")}
+    held = {
+        each: sorted(
+            roles[row["role_id"]]["name"]
+            for row in oracle.tables["role_assignments"]
+            if row["user_id"] == each and row["role_id"] in roles
+        )
+        for each in oracle.users
+    }
+    rows = accepted(await view.caller.get(f"{view.root}/users"))
+    view.same_rows(
+        "users",
+        [(row["id"], (row["name"], row["email"], sorted(row["roles"]))) for row in rows],
+        {each: (oracle.users[each]["name"], oracle.users[each]["email"], held[each]) for each in oracle.people},
+    )
+    for each in oracle.people:
+        await _read(view, f"{view.root}/users/{each}", _stored(oracle.users[each], ("enabled", "createdAt")))
+    await _list(view, f"{view.root}/invitations", {})
+    await _list(view, f"{view.root}/roles", {each: _stored(row, ("id", "name")) for each, row in roles.items()})
+    for each, row in roles.items():
+        shown = accepted(await view.caller.get(f"roles/{each}"))
+        view.same(f"roles/{each}", yaml.safe_load(shown["permissions"]), yaml.safe_load(row["permissions"]))
+    programs = {each: row for each, row in oracle.users.items() if row["service_of"] == oracle.organization}
+    names = ("id", "name", "email", "description", "enabled", "createdAt")
+    so = {each: _stored(row, names, roles=held[each]) for each, row in programs.items()}
+    await _list(view, f"{view.root}/serviceAccounts", so)
+    for each, program in so.items():
+        await _read(view, f"{view.root}/serviceAccounts/{each}", program)
+    await _read(view, f"{view.root}/accessTokens", [])
+    [me] = [row["id"] for row in oracle.users.values() if row["email"] == view.email]
+    tokens = [row for row in oracle.tables["refresh_tokens"] if row["user_id"] == me]
+    await _list(
+        view,
+        "tokens",
+        {row["id"]: _stored(row, ("id", "label", "createdAt", "expiresAt", "lastUsedAt")) for row in tokens},
+    )
+    for name in ("secondFactors", "invitations"):
+        await _read(view, f"users/me/{name}", [])
+    query = {"permission": "Read", "path": f"/environments/{next(iter(oracle.environments))}"}
+    shown = accepted(await view.caller.get("permissions/explain", organization=oracle.organization, **query))
+    view.same("permissions/explain", shown["role"], "Administrator")
+
+
+@comparison
+async def services_webhooks_and_sources(view: View) -> None:
+    oracle = view.oracle
+    if oracle.only is not None:
+        return
+    services = {row["id"]: row for row in _of(view, "services")}
+    zones = {row["id"]: row["name"] for row in _of(view, "zones")}
+    await _list(
+        view, f"{view.root}/services", {each: _stored(row, ("id", "name", "typeId")) for each, row in services.items()}
+    )
+    types = {row["id"] for row in accepted(await view.caller.get(f"{view.root}/serviceTypes"))}
+    used = {row["type_id"] for row in services.values()}
+    view.same("service types that are used", types & used, used)
+    for each, row in services.items():
+        names = ("id", "name", "typeId", "zoneId", "organizationId")
+        status = {"name": row["status"], "pending": row["status_pending"]}
+        await _read(view, f"services/{each}", _stored(row, names, zoneName=zones[row["zone_id"]], status=status))
+        kept = [one["name"] for one in _of(view, "service_secrets", "service_id", each)]
+        shown = accepted(await view.caller.get(f"services/{each}/secrets"))
+        view.same(f"services/{each}/secrets", [*shown["parameters"]], kept)
+    for row in _of(view, "webhooks"):
+        shown_fields = ("id", "url", "events", "enabled", "disabledReason", "createdAt", "format")
+        await _read(view, f"webhooks/{row['id']}", _stored(row, shown_fields))
+        sent = {one["id"]: one for one in _of(view, "webhook_deliveries", "webhook_id", row["id"])}
+        fields = ("id", "event", "status", "attempts", "createdAt", "finishedAt", "lastStatus", "lastError")
+        await _list(
+            view, f"webhooks/{row['id']}/deliveries", {each: _stored(one, fields) for each, one in sent.items()}
+        )
+        for each, one in sent.items():
+            await _read(view, f"webhooks/{row['id']}/deliveries/{each}", _stored(one, fields))
+    hooks = {row["id"]: _stored(row, ("id", "url", "events", "enabled", "createdAt")) for row in _of(view, "webhooks")}
+    await _list(view, f"{view.root}/webhooks", hooks)
+    sources = {}
+    for row in _of(view, "git_sources"):
+        settings = row["settings"]
+        own_fields = ("id", "name", "accountId", "applicationId", "createdAt")
+        more = {"url": settings["url"], "path": settings["path"], "paused": row["is_paused"], "status": "Paused"}
+        sources[row["id"]] = _stored(row, own_fields, intervalMs=settings["intervalMs"], **more)
+    await _list(view, f"{view.root}/git-sources", sources)
+    for each, source in sources.items():
+        await _read(view, f"git-sources/{each}", source)
+        for name in ("syncs", "previews"):
+            await _read(view, f"git-sources/{each}/{name}", [])
+
+
+@comparison
+async def recurring_schedules_of_the_api(view: View) -> None:
+    oracle = view.oracle
+    rows = [row for row in _of(view, "recurring_schedules") if row["instance_id"] in oracle.instances]
+    if oracle.only is not None:
+        return
+    names = ("id", "name", "kind", "cron", "zone", "startsAt", "endsAt", "whenBusy", "jitterMs", "instanceId")
+    so = {
+        row["id"]: _stored(
+            row,
+            (*names, "applicationId", "fired", "ownerId", "ownerEmail", "createdAt"),
+            status="Paused" if row["is_paused"] else "Active",
+            workflow="turn",
+        )
+        for row in rows
+    }
+    await _list(view, f"{view.root}/recurring-schedules", so)
+    for each, document in so.items():
+        await _read(view, f"recurring-schedules/{each}", document)
+
+
+@comparison
+async def activity_of_the_api(view: View) -> None:
+    oracle = view.oracle
+    if oracle.only is not None:
+        return
+    rows, _ = await listed(view.caller, f"{view.root}/audit")
+    so = {f"{row['id']:024x}": row for row in _of(view, "audit_entries")}
+    shown = {row["id"]: row for row in rows}
+    view.same("activity, entries that are missing", sorted(so.keys() - shown.keys()), [])
+    view.same("activity, entries that are there twice", len(rows), len(shown))
+    for each, row in so.items():
+        names = ("operation", "object", "at")
+        found = shown.get(each)
+        stored = _stored(row, names)
+        view.same(f"activity {each}", None if found is None else _shown(found, stored), stored)
+
+
+@comparison
+async def single_instances(view: View) -> None:
+    """Compare what there is of an instance of each kind: its history, log, components, and differences."""
+    oracle = view.oracle
+    chosen: dict[Any, str] = {}
+    for each, row in sorted(oracle.instances.items()):
+        chosen.setdefault((row["status"], row["application_id"], len(oracle.history.get(each, ())) > 1), each)
+    generations: dict[str, list[Row]] = {}
+    for row in oracle.tables["generations"]:
+        generations.setdefault(row["instance_id"], []).append(row)
+    for each in chosen.values():
+        row, path = oracle.instances[each], f"instances/{each}"
+        await _read(view, f"{path}/labels", row["labels"])
+        names = ("number", "version", "ownerId", "jobId", "createdAt")
+        shown, _ = await listed(view.caller, f"{path}/generations")
+        own = sorted(generations.get(each, ()), key=lambda one: one["number"], reverse=True)
+        so = [_stored(one, names) for one in own]
+        view.same(f"{path}/generations", [_shown(one, so[0]) for one in shown] if so else shown, so)
+        for one in own[:2]:
+            await _read(view, f"{path}/generations/{one['number']}", _stored(one, names))
+        jobs = {job["id"]: job for job in oracle.history.get(each, ())}
+        timeline, _ = await listed(view.caller, f"{path}/timeline")
+        told = {(one["jobId"], one["jobNumber"], one["workflow"]) for one in timeline if one["jobId"] in jobs}
+        view.same(f"{path}/timeline", told <= {(job["id"], job["number"], job["name"]) for job in jobs.values()}, True)
+        ended = {(job["id"], job["number"], job["name"]) for job in jobs.values() if job["finished_at"]}
+        view.same(f"{path}/timeline, runs that are missing", sorted(ended - told), [])
+        lines = accepted(await view.caller.get(f"{path}/log"))
+        view.same(f"{path}/log, jobs of others", sorted({one["job"] for one in lines if one["job"]} - jobs.keys()), [])
+        if row["status"] != "Destroyed":
+            await _previews(view, each)
+
+
+async def _previews(view: View, each: str) -> None:
+    """Compare what would change by a version that an instance has: nothing; and where it lives."""
+    oracle, row, path = view.oracle, view.oracle.instances[each], f"instances/{each}"
+    if oracle.only is None:
+        found = accepted(await view.caller.get(f"{path}/environments"))
+        view.same(f"{path}/environments", found["environments"], [])
+        found = accepted(await view.caller.get(f"{path}/secrets"))
+        view.same(f"{path}/secrets", ([*found["parameters"]], [*found["returnValues"]]), ([], []))
+        await _components(view, each)
+        shown, _ = await listed(view.caller, f"{path}/jobs")
+        view.same(
+            f"{path}/jobs",
+            [(job["id"], job["number"], job["status"]) for job in shown],
+            [(job["id"], job["number"], job["status"]) for job in oracle.history.get(each, [])],
+        )
+        jobs = view.oracle.history.get(each, [])
+        if len(jobs) > 1:
+            await _compared(view, jobs[1], jobs[0])
+        for twin in (each, next(other for other in oracle.living if other != each)):
+            shown = accepted(await view.caller.get(f"{path}/diff", otherId=twin))
+            ids = (shown["from"]["instanceId"], shown["to"]["instanceId"])
+            view.same(f"{path}/diff", ids, (each, twin))
+            if twin == each:
+                view.same(f"{path}/diff, with itself", shown["differences"], [])
+            else:
+                other = oracle.instances[twin]
+                paths = {one["path"] for one in shown["differences"]}
+                view.same(f"{path}/diff, version", "version" in paths, row["version"] != other["version"])
+        if row["status"] != "Running":
+            return  # what has never been launched would be launched
+        shown = accepted(await view.caller.get(f"{path}/configuration/preview", version=row["version"]))
+        changed = [one["path"] for one in shown["components"] if one["change"] not in {"keeps", "unchanged"}]
+        view.same(f"{path}/configuration/preview, of its version", changed, [])
+
+
+async def _components(view: View, each: str) -> None:
+    oracle, path = view.oracle, f"instances/{each}/components"
+    rows, _ = await listed(view.caller, path)
+    words = {"InProgress": "busy", "Destroying": "busy", "NeedsApproval": "waiting", "NotStarted": "notStarted"}
+    counts = Counter(words.get(row["status"], row["status"].lower()) for row in rows)
+    view.same(path, counts, oracle.components(each))
+    children = {row["path"]: row["instanceId"] for row in rows if row["instanceId"]}
+    view.same(f"{path}, submodules", children, oracle.children(each))
+    steps = [step for job in oracle.history[each] for step in oracle.steps.get(job["id"], ())]
+    named = sorted({step["path"].partition("#")[0] for step in steps if "/" in step["path"]})
+    view.has(f"{path}, names", " ".join(row["path"] for row in rows), named)
+
+
+async def _compared(view: View, one: Row, other: Row) -> None:
+    path = f"jobs/{one['id']}/compare/{other['id']}"
+    shown = accepted(await view.caller.get(path, everyStep=True))
+    names = ("id", "number", "status", "instanceId")
+    for which, job in (("one", one), ("other", other)):
+        so = {**_stored(job, names), "workflow": job["name"]}
+        view.same(f"{path}, {which}", _shown(shown[which], so), so)
+        has = {step["path"] for step in shown["steps"] if step[which] is not None}
+        stored = {step["path"] for step in view.oracle.steps.get(job["id"], ()) if "/" in step["path"]}
+        view.same(f"{path}, steps of {which} that are missing", sorted(stored - has), [])
