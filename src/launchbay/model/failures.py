@@ -23,7 +23,10 @@ _SPACE = re.compile(r"\s+")
 
 
 class Reason(NamedTuple):
-    """Where a job failed, as `component · step`, `submodule · its component · step`, `step` or "", and why."""
+    """Where a job failed, as `component · step`, `step` or "", and why.
+
+    The names of submodules go before that of their component.
+    """
 
     place: str
     text: str
