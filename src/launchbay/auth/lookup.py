@@ -145,6 +145,14 @@ class Lookup:
         found, _ = await self._find(lookups.caller, self._actor.user_id)
         return found
 
+    async def require_caller(self) -> None:
+        """Raise NotAuthenticated if the caller's credentials don't hold anymore.
+
+        On a page that has looked something up, they do.
+        """
+        if not any(actor == self._actor for actor, _ in self._connection.known or ()):
+            await self.caller(by_token=True)
+
     async def organization(
         self, organization_id: str, permission: Permission | None = None, *touching: Resource
     ) -> Organization:
@@ -161,6 +169,21 @@ class Lookup:
         elif permission is not None and not self.holds(found.id, permission):
             raise NotAllowed(f"You need the permission {permission} in this organization.", _REMEDY)
         return found
+
+    async def member_of(self, organization_id: str, permission: Permission | None = None) -> str:
+        """Return the ID of an organization that the caller belongs to, for what needs nothing else of it.
+
+        That is `organization` without a statement of its own where the page has looked something of it up already.
+        """
+        known = self._connection.known
+        grants = None if known is None else known.get((self._actor, _id(organization_id)))
+        if grants is None or not grants.member:
+            return (await self.organization(organization_id, permission)).id
+        organization_id = canonical_id(organization_id)
+        self._grants[organization_id] = grants
+        if permission is not None and not self.holds(organization_id, permission):
+            raise NotAllowed(f"You need the permission {permission} in this organization.", _REMEDY)
+        return organization_id
 
     async def application(self, application_id: str, permission: Permission, *touching: Resource) -> Application:
         found, stamp = await self._find(lookups.application, application_id)
@@ -372,6 +395,8 @@ class Lookup:
         if token is not None and token.scope is not None:
             grants = replace(grants, scope=RoleGrants(token.name, _entries(token.name, "", token.scope)))
         self._grants[organization_id] = grants
+        if self._connection.known is not None:
+            self._connection.known[self._actor, organization_id] = grants
         if grants.member:
             self._remember(self._actor.user_id, organization_id)
         return grants

@@ -118,6 +118,7 @@ class InstanceView:
     is_dry_run: bool
     parameters: Mapping[str, Any]
     origins: Mapping[str, str]
+    labels: Mapping[str, str]
     return_values: Mapping[str, Any]
     error: str
     failure: FailureRow | None  # the job behind `error`
@@ -170,14 +171,18 @@ def component_states(view: InstanceView, components: Iterable[str]) -> dict[str,
 
 async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     """Return an instance with its history, and with its submodules' instances."""
-    record, manifest = await read_instance_record(request.ctx, instance_id)
-    view = await read_instance(request.ctx, instance_id)
+    ask, ctx = request.ask, request.ctx
+    record, manifest = await read_instance_record(ctx, instance_id)
+    asked = ask(read_instance(ctx, instance_id))
+    refined = ask(list_refined_states(ctx, record.id))
+    asked_pending, family = ask(_pending(request, record)), ask(read_family(ctx, instance_id))
+    components = ask(list_components(ctx, instance_id))
+    view, pending = await asked, await asked_pending
     redactor = await redactor_for(record)
     # A hundred jobs with thousands of steps take a while; other requests must not wait for it.
     jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
     if jobs:  # the only one whose steps are shown
-        jobs[0] = _refined(jobs[0], await list_refined_states(request.ctx, record.id, jobs[0].id))
-    pending = await _pending(request, record)
+        jobs[0] = _refined(jobs[0], await refined)
     asking = {row.job_id for row in pending}
     jobs = [replace(job, is_asking=True) if job.id in asking else job for job in jobs]
     return InstanceView(
@@ -187,13 +192,14 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         is_dry_run=view.is_dry_run,
         parameters=redactor.value(view.parameters),
         origins=view.origins,
+        labels=msgspec.json.decode(view.detail.labels),
         return_values=redactor.value(msgspec.json.decode(record.return_values)),
         error=redactor.text(view.detail.error_message or ""),
         failure=view.detail.failure,
         jobs=jobs,
-        family=await read_family(request.ctx, instance_id),
+        family=await family,
         pending=pending,
-        components=await list_components(request.ctx, instance_id),
+        components=await components,
         waiting=redactor.text(view.detail.waits or ""),
     )
 

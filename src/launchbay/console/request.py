@@ -1,10 +1,11 @@
 """A request for a page: its dependencies, its session, the flash message, and how a page is declared."""
 
+import asyncio
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -26,6 +27,7 @@ from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_FORM_FIELDS
 from launchbay.model.findings import Hints
 from launchbay.model.wrong_values import strange_parameters
+from launchbay.store.page_scope import PageScope
 from launchbay.urlencoded import decode_fields
 from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.change_sets import list_asking
@@ -36,6 +38,7 @@ from launchbay.usecases.permissions import permitted
 from launchbay.usecases.sign_in import SignInLink
 from launchbay.usecases.users import list_users
 
+T = TypeVar("T")
 HOME = "/console"
 SIGN_IN = "/console/signIn"
 FLASH_COOKIE = "launchbay_flash"
@@ -92,6 +95,13 @@ def safe_path(path: str) -> str:
     return path if is_own and path.isascii() and path.isprintable() and "\\" not in path else HOME
 
 
+class Frame(NamedTuple):
+    """What is around a page: what the user may do, and what waits and runs, by section of the navigation."""
+
+    permissions: UiPermissions | None
+    counts: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
     """What a page's handler receives. `session` is the cookie's token, "" on public pages."""
@@ -101,6 +111,11 @@ class PageRequest:
     signed_in: Actor | None = None
     session: str = ""
     form: Form = field(default_factory=Form)
+    scope: PageScope = field(init=False)
+    _frames: "dict[str | None, asyncio.Task[Frame]]" = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scope", PageScope(self.deps.app.database.pool))
 
     @property
     def actor(self) -> Actor:
@@ -208,21 +223,26 @@ class PageRequest:
         cookies = self.http.headers.get("cookie", "")
         secure = self.is_secure
         flash = read_flash(self.session, sent_cookie(cookies, FLASH_COOKIE, secure=secure)) if self.session else None
-        organizations = await self._organizations()
+        organizations: Sequence[NamedRow] = ()
+        if self.signed_in is not None:
+            self.ask_frame(organization_id)
+            organizations = await self.ask(self._organizations())
         current = next((row for row in organizations if row.id == organization_id), None)
         # Pages of the account keep the navigation of the organization that the user was in.
         around = current or self._last_organization(organizations, cookies)
+        frame = None if around is None else await self.ask_frame(around.id)
+        await self.scope.release()  # whatever takes long to render holds no connection
         text = render(
             template,
             {
-                "permissions": None if around is None else await self.permissions(around.id),
+                "permissions": None if frame is None else frame.permissions,
                 "actor": self.signed_in,
                 "form_token": form_token(self.session),
                 "organizations": organizations,
                 "organization": around,
                 "section": section if current else "account",
                 "navigation": NAVIGATION,
-                "navigation_counts": {} if around is None else await self._counts(around.id),
+                "navigation_counts": {} if frame is None else frame.counts,
                 "access_tabs": ACCESS_TABS,
                 "help": guide_to(template, section),
                 "shortcuts": SHORTCUTS,
@@ -247,13 +267,21 @@ class PageRequest:
         last = sent_cookie(cookies, ORGANIZATION_COOKIE, secure=self.is_secure)
         return next((row for row in organizations if row.id == last), next(iter(organizations), None))
 
-    async def _counts(self, organization_id: str) -> dict[str, int]:
-        """Return what waits for the user and what runs, by the sections of the navigation."""
-        return {
-            "approvals": len(await list_own_approvals(self.ctx, organization_id))
-            + len(await list_asking(self.ctx, organization_id)),
-            "runs": await count_running_jobs(self.ctx, organization_id),
-        }
+    def ask_frame(self, organization_id: str | None) -> "asyncio.Task[Frame]":
+        """Begin to read what is around a page. Whoever knows the organization early saves a round trip."""
+        if organization_id not in self._frames:
+            self._frames[organization_id] = self.ask(self._read_frame(organization_id))
+        return self._frames[organization_id]
+
+    async def _read_frame(self, organization_id: str | None) -> "Frame":
+        ask, ctx = self.ask, self.ctx
+        ask(self._organizations())
+        if organization_id is None:
+            return Frame(None, {})
+        permissions = ask(self.permissions(organization_id))
+        own, asking = ask(list_own_approvals(ctx, organization_id)), ask(list_asking(ctx, organization_id))
+        running = ask(count_running_jobs(ctx, organization_id))
+        return Frame(await permissions, {"approvals": len(await own) + len(await asking), "runs": await running})
 
     @asynccontextmanager
     async def unless_changed(
@@ -302,6 +330,20 @@ class PageRequest:
             back=safe_path(urlsplit(self.http.headers.get("referer", "")).path),
         )
 
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator["PageRequest"]:
+        """Yield the request with a scope of its own, for what a stream reads at one time."""
+        now = replace(self)
+        now.scope.begin()
+        try:
+            yield now
+        finally:
+            await now.scope.end()
+
+    def ask(self, read: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin a read, which goes out together with others. Await it for its result."""
+        return self.scope.ask(read)
+
     async def permissions(self, organization_id: str) -> UiPermissions:
         return UiPermissions(await permitted(self.ctx, organization_id))
 
@@ -330,8 +372,9 @@ class PageRequest:
             needed=needed,
         )
 
-    def fragment(self, template: str, **values: Any) -> Response:
+    async def fragment(self, template: str, **values: Any) -> Response:
         """Return a fragment of a page, which a script inserts."""
+        await self.scope.release()
         return HTMLResponse(self.render_fragment(template, **values), 200, HEADERS)
 
     def render_fragment(self, template: str, **values: Any) -> str:
@@ -359,8 +402,6 @@ class PageRequest:
         return response
 
     async def _organizations(self) -> list[NamedRow]:
-        if self.signed_in is None:
-            return []
         try:
             return await list_organizations(self.ctx)
         except NotAuthenticated:
@@ -448,12 +489,17 @@ class PageRoute:
 
     async def answer(self, request: PageRequest) -> Response:
         try:
+            if self.method == "GET":
+                request.scope.begin()  # a form begins it with the first read of the page that it shows again
             return await self.handler(request)
         except self.refusals as error:
             assert self.again is not None, "errors are expected where a page can show them"
+            request.scope.begin()
             return await self.again(request, error)
         except SavedMeanwhile as error:
             return await request.conflict(error)
+        finally:
+            await request.scope.end()
 
 
 class Routes:

@@ -13,7 +13,7 @@ import asyncio
 import os
 import select
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -57,6 +57,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     """
 
     timeout_s = 35.0  # longer than PostgreSQL lets a statement run
+    known: dict[tuple[Hashable, Hashable], Any] | None = None  # grants in one snapshot; only a PageScope has them
     prepares = True  # False behind a pooler that gives every transaction another session
     on_end: list[Callable[[bool], object]] | None = None  # of the transaction under way
 

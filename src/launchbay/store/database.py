@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 import psycopg
 import structlog
@@ -36,6 +36,7 @@ from psycopg.pq.abc import PGresult
 from launchbay.errors import BadRequest, CannotStart, Conflict, SecretKeyOutdated, Unavailable
 from launchbay.limits import KIB
 from launchbay.store.connection import BoundedConnection, Statement
+from launchbay.store.page_scope import PageScope
 from launchbay.store.pool import Pool
 from launchbay.tenants import TurnQueue, current_tenant
 
@@ -334,16 +335,21 @@ class Database:
 class _Borrowed:
     """The loan of a connection. A generator-based context manager would cost more than the loan itself."""
 
-    __slots__ = ("_connection", "_database", "_savepoint")
+    __slots__ = ("_connection", "_database", "_savepoint", "_scope")
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._savepoint: AsyncTransaction | None = None
+        self._scope: PageScope | None = None
 
     async def __aenter__(self) -> Connection:
         joined = self._database.enclosing()
         if joined is None:
-            self._connection = await self._database.pool.lend()
+            scope = PageScope.current(self._database.pool)
+            if scope is None:
+                self._connection = await self._database.pool.lend()
+            else:
+                self._connection = await self._share(scope)
         else:
             self._connection = joined
             self._savepoint = AsyncTransaction(joined)
@@ -354,9 +360,18 @@ class _Borrowed:
                 raise
         return self._connection
 
+    async def _share(self, scope: PageScope) -> Connection:
+        """Return what a page reads through, which it gives back itself."""
+        self._scope = scope
+        return cast("Connection", scope)
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._scope is not None:
+            if isinstance(error, psycopg.Error):
+                self._raise_if_unavailable(error, is_lost=self._scope.closed)
+            return
         if error is None and self._savepoint is None:
             await self._database.pool.take_back(self._connection)
             return
@@ -397,6 +412,11 @@ class _Transaction(_Borrowed):
     def __init__(self, database: Database, *, shares_commit: bool = False) -> None:
         super().__init__(database)
         self._shares_commit = shares_commit
+
+    async def _share(self, scope: PageScope) -> Connection:
+        """Return a connection of its own. The page's goes back first, or both would wait for a third."""
+        await scope.release()
+        return await self._database.pool.lend()
 
     async def __aenter__(self) -> Connection:
         connection = await super().__aenter__()

@@ -116,6 +116,7 @@ class ChosenName(NamedTuple):
 
 read_chosen_name = _sql.row("read_chosen_name", ChosenName)
 list_offered_instances = _sql.rows("list_offered_instances", OfferedInstance)
+list_offering = _sql.rows("list_offering", EnvironmentRow)
 list_environments_by_instance = _sql.column("list_environments_by_instance", str)
 list_known_environments = _sql.column("list_known_environments", str)
 delete_offers = _sql.change("delete_offers")

@@ -26,6 +26,13 @@ class Generation:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class NewestGeneration(Generation):
+    """One of the newest generations. `is_present`: the instance has its configuration."""
+
+    is_present: bool
+
+
 class DueRollback(NamedTuple):
     """A failed reconfiguration whose instance is to go back, and who asked for it.
 
@@ -42,7 +49,7 @@ class DueRollback(NamedTuple):
 
 list_by_instance = _sql.rows("list_by_instance", Generation)
 get = _sql.row("get", Generation)
-is_newest_present = _sql.value("is_newest_present", bool)
+list_newest = _sql.rows("list_newest", NewestGeneration)
 get_failure_policy = _sql.value("get_failure_policy", str)
 set_failure_policy = _sql.change("set_failure_policy")
 list_due = _sql.column("list_due", str)

@@ -88,9 +88,9 @@ async def create_access_token(
 async def list_access_tokens(ctx: Context, organization_id: str) -> list[ListedTokenRow]:
     """Return the caller's tokens, and those of owners whom the caller manages."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
-    return [row for row in rows if _may_see(work, organization.id, row.user_id)]
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization_id)
+    return [row for row in rows if _may_see(work, organization_id, row.user_id)]
 
 
 async def revoke_access_token(ctx: Context, organization_id: str, token_id: str) -> None:

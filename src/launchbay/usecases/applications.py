@@ -25,13 +25,13 @@ async def list_applications(ctx: Context, organization_id: str, labels: str | No
     """
     selector = None if labels is None else read_selector(labels)
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization_id)
         if selector is not None:
-            listed = await store.list_labels(work.connection, organization_id=organization.id)
+            listed = await store.list_labels(work.connection, organization_id=organization_id)
             labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
             rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
-    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.application)
+    return await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.application)
 
 
 async def create_application(ctx: Context, organization_id: str, name: str) -> str:

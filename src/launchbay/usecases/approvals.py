@@ -35,7 +35,7 @@ async def list_pending_approvals(
     shown: list[ApprovalRow] = []
     after = after or ""
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         while len(shown) < count:
             rows = await store.list_pending_by_organization(
                 work.connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
@@ -53,7 +53,7 @@ async def list_decided_approvals(
     """Return decided, expired and withdrawn approvals that the caller may see, the newest first."""
     shown: list[ApprovalRow] = []
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         while len(shown) < count:
             rows = await store.list_decided_by_organization(
                 work.connection, organization_id=organization_id, before=before, count=limits.PAGE_ROWS_MAX
@@ -68,7 +68,7 @@ async def list_decided_approvals(
 async def list_own_approvals(ctx: Context, organization_id: str) -> list[ApprovalRow]:
     """Return pending approvals that the caller may answer, the oldest first."""
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         rows = await store.list_pending_by_organization(
             work.connection, organization_id=organization_id, after="", count=limits.LIST_CHUNK_ROWS
         )

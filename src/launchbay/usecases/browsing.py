@@ -93,7 +93,7 @@ async def read_audit_page(
     `by` is an actor, `about` an ID or a path.
     """
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
+        await work.lookup.member_of(organization_id, Permission.VIEW_AUDIT)
         rows = await store.list_audit_page(
             work.connection,
             organization_id=organization_id,

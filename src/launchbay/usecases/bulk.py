@@ -144,8 +144,8 @@ class ChosenInstance:
 async def preview_bulk(ctx: Context, organization_id: str, request: BulkRequest) -> list[ChosenInstance]:
     """Return the instances of a bulk run, and which of them it would refuse."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        return await _choose(work, organization.id, request)
+        organization_id = await work.lookup.member_of(organization_id)
+        return await _choose(work, organization_id, request)
 
 
 async def create_bulk(ctx: Context, organization_id: str, request: BulkRequest, bulk_id: str | None = None) -> str:
@@ -272,9 +272,9 @@ def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str |
 async def list_bulk_runs(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[BulkRun]:
     """Return the bulk runs that the caller may see, the newest first."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = partial(store.list_runs, work.connection, organization_id=organization.id)
-        choose = partial(visible_runs, work, organization.id, keep=store.keep_seen)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = partial(store.list_runs, work.connection, organization_id=organization_id)
+        choose = partial(visible_runs, work, organization_id, keep=store.keep_seen)
         return await page_of_visible(rows, choose, after=after, count=count)
 
 

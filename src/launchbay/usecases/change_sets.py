@@ -308,9 +308,9 @@ def _is_trusted(work: Work, organization_id: str, planned: list[_Planned]) -> bo
 async def list_change_sets(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[ChangeSet]:
     """Return the change sets that the caller may see, the newest first."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = partial(store.list_by_organization, work.connection, organization_id=organization.id)
-        return await page_of_visible(rows, partial(_visible, work, organization.id), after=after, count=count)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = partial(store.list_by_organization, work.connection, organization_id=organization_id)
+        return await page_of_visible(rows, partial(_visible, work, organization_id), after=after, count=count)
 
 
 async def _visible(work: Work, organization_id: str, rows: Sequence[ChangeSet]) -> list[ChangeSet]:
@@ -364,23 +364,23 @@ def _open(work: Work, change_set_id: str, sealed: bytes) -> bytes:
 async def list_asking(ctx: Context, organization_id: str) -> list[ChangeSet]:
     """Return the newest change sets that wait for the caller's answer."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         rows = await store.list_asking(
-            work.connection, organization_id=organization.id, user_id=ctx.actor.user_id, count=limits.CHANGE_SETS_OPEN
+            work.connection, organization_id=organization_id, user_id=ctx.actor.user_id, count=limits.CHANGE_SETS_OPEN
         )
-        if not rows or not work.lookup.holds(organization.id, Permission.APPROVE_INSTANCE_WORKFLOW):
+        if not rows or not work.lookup.holds(organization_id, Permission.APPROVE_INSTANCE_WORKFLOW):
             return []
         found = await store.list_touched(work.connection, change_set_ids=[row.id for row in rows])
         refused = {
             row.change_set_id
             for row in found
-            if not _may_approve(work, organization.id, row.application_id, row.instance_id, row.environment_id)
+            if not _may_approve(work, organization_id, row.application_id, row.instance_id, row.environment_id)
         }
         refused |= {
             row.id
             for row in rows
             if not all(
-                work.lookup.allows(organization.id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
+                work.lookup.allows(organization_id, Permission.APPROVE_INSTANCE_WORKFLOW, each)
                 for each in _directory_resources(row)
             )
         }
@@ -778,7 +778,7 @@ async def list_change_policies(ctx: Context, organization_id: str) -> list[tuple
     """Return who approves change sets, for each environment that the caller may read."""
     rows = await list_environments(ctx, organization_id)
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         found = await _policies(work, {row.id for row in rows})
     return [(row, found.get(row.id, ChangePolicy())) for row in rows]
 

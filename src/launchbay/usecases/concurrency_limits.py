@@ -90,9 +90,9 @@ async def _read(work: Work, kind: RuleOwner, owner_id: str) -> list[ConcurrencyL
 async def list_groups(ctx: Context, organization_id: str) -> list[Group]:
     """Return the groups with a limit that have jobs now, by title."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         rows = await store.list_places(
-            work.connection, organization_id=organization.id, count=limits.CONCURRENCY_PLACES_SHOWN
+            work.connection, organization_id=organization_id, count=limits.CONCURRENCY_PLACES_SHOWN
         )
         by_bucket: dict[str, list[PlaceRow]] = {}
         for row in rows:
@@ -103,7 +103,7 @@ async def list_groups(ctx: Context, organization_id: str) -> list[Group]:
                 places[0].least,
                 places[0].held,
                 places[0].waiting,
-                [each for each in places if may_read(work, organization.id, each)],
+                [each for each in places if may_read(work, organization_id, each)],
             )
             for places in by_bucket.values()
         ]

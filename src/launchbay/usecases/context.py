@@ -2,11 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -38,10 +38,16 @@ from launchbay.store.environments import Environment
 from launchbay.store.events import EventFeed
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.organizations import Organization
+from launchbay.store.page_scope import PageScope
 from launchbay.store.services import Service
 from launchbay.store.statements import Value
 from launchbay.store.users import Role
 from launchbay.usecases.waits import Ends
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +117,33 @@ class Work:
     @property
     def actor(self) -> Actor:
         return self._ctx.actor
+
+    @overload
+    async def together(self, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...
+    @overload
+    async def together(
+        self, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], c: Coroutine[Any, Any, C], /
+    ) -> tuple[A, B, C]: ...
+    @overload
+    async def together(
+        self,
+        a: Coroutine[Any, Any, A],
+        b: Coroutine[Any, Any, B],
+        c: Coroutine[Any, Any, C],
+        d: Coroutine[Any, Any, D],
+        /,
+    ) -> tuple[A, B, C, D]: ...
+    async def together(self, *reads: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
+        """Return what reads find that don't depend on each other: on a page in one round trip, else in turn."""
+        scope = PageScope.current(self.app.database.pool)
+        if scope is not None and self.connection is scope:  # type: ignore[comparison-overlap] # it stands for one
+            return tuple([await task for task in [scope.ask(each) for each in reads]])
+        left = iter(reads)
+        try:
+            return tuple([await each for each in left])
+        finally:
+            for each in left:
+                each.close()
 
     def manifest(self, application_id: str, version: int) -> Awaitable[CompiledManifest]:
         """Return a stored manifest version, compiled. Raises InvalidManifest, Conflict."""

@@ -47,13 +47,13 @@ async def list_environments(ctx: Context, organization_id: str, labels: str | No
     """
     selector = None if labels is None else read_selector(labels)
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization_id)
         if selector is not None:
-            listed = await store.list_labels(work.connection, organization_id=organization.id)
+            listed = await store.list_labels(work.connection, organization_id=organization_id)
             labels_by_id = {row.id: msgspec.json.decode(row.labels) for row in listed}
             rows = [row for row in rows if selector.fits(labels_by_id.get(row.id, {}))]
-    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.environment)
+    return await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.environment)
 
 
 async def list_contents(
@@ -64,10 +64,10 @@ async def list_contents(
     With `ids`, only those of them.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         wanted = None if ids is None else list(ids)
-        rows = await store.list_contents(work.connection, organization_id=organization.id, ids=wanted)
-    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.environment)
+        rows = await store.list_contents(work.connection, organization_id=organization_id, ids=wanted)
+    return await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.environment)
 
 
 async def create_environment(ctx: Context, organization_id: str, name: str) -> str:
@@ -312,6 +312,16 @@ async def list_offers(ctx: Context, instance_id: str) -> list[str]:
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         return await store.list_environments_by_instance(work.connection, instance_id=record.id)
+
+
+async def list_offering_environments(ctx: Context, instance_id: str) -> list[tuple[str, str]]:
+    """Return ID and name of the environments that offer an instance, the ID as name where the caller can't read it."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rows = await store.list_offering(work.connection, instance_id=record.id)
+    readable = await work.lookup.permitted(record.organization_id, Permission.READ, rows, permissions.environment)
+    names = {row.id: row.name for row in readable} | {row.id: row.id for row in rows if row not in readable}
+    return list(names.items())
 
 
 async def list_offered_instances(ctx: Context, environment_id: str) -> list[OfferedInstance]:

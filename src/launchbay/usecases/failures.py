@@ -65,12 +65,12 @@ async def list_failures(
         replace(narrowed, statuses=None, job_statuses=None, is_degraded=True),
     )
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         for wanted in filters:
             after: str | None = None
             for _ in range(0, most, _READ_AT_ONCE):
                 page = await page_of_instances(
-                    work, organization.id, wanted, Permission.READ, sort="-lastJob", after=after, count=_READ_AT_ONCE
+                    work, organization_id, wanted, Permission.READ, sort="-lastJob", after=after, count=_READ_AT_ONCE
                 )
                 found += page.rows
                 after = None if page.next_after is None else page.next_after.to_text()

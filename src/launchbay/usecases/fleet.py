@@ -181,9 +181,9 @@ async def list_instances(
     `counts` asks for the total, `counts_components` for what their components do.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         page = await page_of_instances(
-            work, organization.id, wanted, Permission.READ, sort=sort, after=after, count=count, counts=counts
+            work, organization_id, wanted, Permission.READ, sort=sort, after=after, count=count, counts=counts
         )
         return page._replace(components=await count_components(work, page.rows)) if counts_components else page
 
@@ -302,15 +302,15 @@ async def list_jobs(
     """Return jobs of instances that the caller may read."""
     cursor = None if after is None else read_cursor(after, sort, is_time=True)
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        scope = visible(work.lookup.grants(organization.id), Permission.READ)
+        organization_id = await work.lookup.member_of(organization_id)
+        scope = visible(work.lookup.grants(organization_id), Permission.READ)
         is_narrower = counts or wanted.is_narrower_than_instances or any(each is not None for each in scope.values())
         found = await store.list_jobs(
             work.connection,
-            organization_id=organization.id,
+            organization_id=organization_id,
             ids=_array(wanted.ids),
             id_part=wanted.id_part,
-            instance_ids=_array(await _instances_of(work, organization.id, wanted)),
+            instance_ids=_array(await _instances_of(work, organization_id, wanted)),
             number=wanted.number,
             longer_than_s=None if wanted.longer_than is None else wanted.longer_than.total_seconds(),
             statuses=_array(wanted.statuses),
@@ -449,16 +449,16 @@ async def count_jobs_by_time(
     """
     now = ctx.app.clock.now() if until is None else until
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         rows = await store.count_jobs_by_time(
             work.connection,
-            organization_id=organization.id,
+            organization_id=organization_id,
             now=now,
             since=now - timedelta(hours=hours),
             slot_s=hours * 3600 / slots,
             workflow=workflow,
             most=most,
-            **visible(work.lookup.grants(organization.id), Permission.READ),
+            **visible(work.lookup.grants(organization_id), Permission.READ),
         )
     by_slot = {row.slot: row for row in rows}
     none = TimeRow(None, 0, 0, 0, None)
@@ -482,10 +482,10 @@ class Summary(NamedTuple):
 async def summarize(ctx: Context, organization_id: str) -> Summary:
     """Return a summary of the instances that the caller may read."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        seen = visible(work.lookup.grants(organization.id), Permission.READ)
-        groups = await store.summarize(work.connection, organization_id=organization.id, **seen)
-        [found] = await store.count_work(work.connection, organization_id=organization.id, **seen)
+        organization_id = await work.lookup.member_of(organization_id)
+        seen = visible(work.lookup.grants(organization_id), Permission.READ)
+        groups = await store.summarize(work.connection, organization_id=organization_id, **seen)
+        [found] = await store.count_work(work.connection, organization_id=organization_id, **seen)
     return Summary(groups, found)
 
 
@@ -494,13 +494,13 @@ async def list_expiries(
 ) -> list[ExpiryRow]:
     """Return the visible instances that expire in a time, the next one first."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         return await store.list_expiries(
             work.connection,
-            organization_id=organization.id,
+            organization_id=organization_id,
             since=since,
             until=until,
-            **visible(work.lookup.grants(organization.id), Permission.READ),
+            **visible(work.lookup.grants(organization_id), Permission.READ),
             count=count,
         )
 
@@ -514,14 +514,14 @@ async def list_schedules(
     """
     cursor = None if after is None else read_cursor(after, _DUE, is_time=True)
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         return await schedules.list_by_organization(
             work.connection,
-            organization_id=organization.id,
+            organization_id=organization_id,
             since=since if cursor is None else datetime.fromisoformat(cursor.value),
             after_id="" if cursor is None else cursor.id,
             until=until,
-            **visible(work.lookup.grants(organization.id), Permission.READ),
+            **visible(work.lookup.grants(organization_id), Permission.READ),
             count=count,
         )
 
@@ -566,8 +566,8 @@ class SavedView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def read_views(ctx: Context, organization_id: str) -> list[SavedView]:
     """Return the caller's own views in an organization."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        text = await store.get_views(work.connection, user_id=ctx.actor.user_id, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        text = await store.get_views(work.connection, user_id=ctx.actor.user_id, organization_id=organization_id)
     return _read_views(text or "[]")
 
 
@@ -597,9 +597,9 @@ _read_views = msgspec.json.Decoder(list[SavedView]).decode
 async def read_groups(ctx: Context, organization_id: str) -> list[GroupRow]:
     """Return the instances that the caller may read, in groups."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        seen = visible(work.lookup.grants(organization.id), Permission.READ)
-        return await store.summarize(work.connection, organization_id=organization.id, **seen)
+        organization_id = await work.lookup.member_of(organization_id)
+        seen = visible(work.lookup.grants(organization_id), Permission.READ)
+        return await store.summarize(work.connection, organization_id=organization_id, **seen)
 
 
 async def count_by_version(ctx: Context, application_id: str) -> dict[int, int]:
@@ -616,10 +616,10 @@ async def count_by_version(ctx: Context, application_id: str) -> dict[int, int]:
 async def count_running_jobs(ctx: Context, organization_id: str) -> int:
     """Count the jobs under way that the caller may read, up to a bound."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        seen = visible(work.lookup.grants(organization.id), Permission.READ)
+        organization_id = await work.lookup.member_of(organization_id)
+        seen = visible(work.lookup.grants(organization_id), Permission.READ)
         found = await store.count_running(
-            work.connection, organization_id=organization.id, **seen, most=COUNTED_RUNNING_JOBS
+            work.connection, organization_id=organization_id, **seen, most=COUNTED_RUNNING_JOBS
         )
     return found or 0
 

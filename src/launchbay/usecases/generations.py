@@ -143,9 +143,8 @@ async def _target(work: Work, record: InstanceRecord, number: int | None) -> Gen
     """
     if number is not None:
         return await _get(work, record, number)
-    kept = await store.list_by_instance(work.connection, instance_id=record.id, before=None, count=2)
-    is_newest = await store.is_newest_present(work.connection, instance_id=record.id)
-    place = 1 if is_newest and record.status is not InstanceStatus.FAILED else 0
+    kept = await store.list_newest(work.connection, instance_id=record.id)
+    place = 1 if kept and kept[0].is_present and record.status is not InstanceStatus.FAILED else 0
     if place >= len(kept):
         raise BadRequest(
             "The instance has no earlier configuration that took effect, so there is no way back.",

@@ -329,7 +329,7 @@ async def secret_of(work: Work, organization_id: str, vault_id: str | None, name
 async def remote_of(ctx: Context, organization_id: str, settings: GitSettings) -> Remote:
     """Return the repository of a source with its credential, which the caller may use."""
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         secret = await secret_of(work, organization_id, settings.vault, settings.credential)
     return Remote(url=settings.url, user=settings.user, secret=secret, host_keys=tuple(settings.host_keys))
 
@@ -337,14 +337,14 @@ async def remote_of(ctx: Context, organization_id: str, settings: GitSettings) -
 async def list_git_sources(ctx: Context, organization_id: str, *, application_id: str | None) -> list[GitSource]:
     """Return the sources of an organization whose service accounts the caller may read."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         rows = await store.list_by_organization(
-            work.connection, organization_id=organization.id, application_id=application_id
+            work.connection, organization_id=organization_id, application_id=application_id
         )
         return [
             _shown_source(ctx.app, row)
             for row in rows
-            if work.lookup.allows(organization.id, Permission.READ, permissions.user(row.account_id))
+            if work.lookup.allows(organization_id, Permission.READ, permissions.user(row.account_id))
         ]
 
 

@@ -186,11 +186,13 @@ def _named(link: JobLink, names: Mapping[str, str]) -> JobLink:
     return msgspec.structs.replace(link, instance_name=names.get(link.instance_id, UNSEEN))
 
 
-async def list_refined_states(ctx: Context, instance_id: str, job_id: str) -> dict[str, StepState]:
-    """Return how steps of a job ended whose status doesn't say all, by path."""
+async def list_refined_states(ctx: Context, instance_id: str, job_id: str | None = None) -> dict[str, StepState]:
+    """Return how steps of a job, by default the newest, ended whose status doesn't say all, by path."""
     async with ctx.read() as work:
-        await work.lookup.instance(instance_id, Permission.READ)
-        rows = await store.list_refined_steps(work.connection, job_id=job_id, interrupted=INTERRUPTED_STEP)
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rows = await store.list_refined_steps(
+            work.connection, instance_id=record.id, job_id=job_id, interrupted=INTERRUPTED_STEP
+        )
     return {row.path: row.state() for row in rows}
 
 

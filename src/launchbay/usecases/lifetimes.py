@@ -114,9 +114,11 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
     """Return how long an instance lives, and what will happen when."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        rules = await rules_of(work, record)
-        extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
-        waiting = await schedules.get_waiting_destroy(work.connection, instance_id=record.id)
+        rules, extended, waiting = await work.together(
+            rules_of(work, record),
+            store.get_extensions(work.connection, instance_id=record.id),
+            schedules.get_waiting_destroy(work.connection, instance_id=record.id),
+        )
         idle_ends_at = await _idle_end(work, record, rules)
     now, destroy_at = ctx.app.clock.now(), record.destroy_at
     end, what = destroy_at, "Launchbay destroys the instance."
@@ -142,7 +144,7 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
         destroy_at,
         rules.latest(record.created_at),
         rules,
-        extensions,
+        extended or 0,
         coming,
         waiting,
         idle_ends_at=idle_ends_at,

@@ -65,7 +65,7 @@ async def read_audit_entries(
     """
     about = wanted.about
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
+        await work.lookup.member_of(organization_id, Permission.VIEW_AUDIT)
         by_id = about is not None and is_id(about)
         if about is not None and not by_id and not about.startswith("/"):
             raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
@@ -127,10 +127,10 @@ async def list_last_changes(ctx: Context, organization_id: str, ids: Sequence[st
     None for who may not see the audit log, nor for objects whose changes are older than the log.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        if not work.lookup.holds(organization.id, Permission.VIEW_AUDIT):
+        organization_id = await work.lookup.member_of(organization_id)
+        if not work.lookup.holds(organization_id, Permission.VIEW_AUDIT):
             return {}
-        rows = await store.list_last_changes(work.connection, organization_id=organization.id, ids=list(ids))
+        rows = await store.list_last_changes(work.connection, organization_id=organization_id, ids=list(ids))
     return {row.id: row for row in rows}
 
 
@@ -140,7 +140,7 @@ async def find_by_name(ctx: Context, organization_id: str, text: str, count: int
     For those who may see the audit log.
     """
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id, Permission.VIEW_AUDIT)
+        await work.lookup.member_of(organization_id, Permission.VIEW_AUDIT)
         return await store.list_named(work.connection, organization_id=organization_id, text=text, count=count)
 
 
@@ -273,8 +273,8 @@ async def _add_services(connection: Connection, organization_id: str, environmen
 async def list_organizations(ctx: Context) -> list[NamedRow]:
     """Return the organizations that the caller belongs to, by name."""
     async with ctx.read() as work:
-        caller = await work.lookup.caller(by_token=True)
-        rows = await organizations.list_by_user(work.connection, user_id=caller.id)
+        await work.lookup.require_caller()
+        rows = await organizations.list_by_user(work.connection, user_id=ctx.actor.user_id)
     token = ctx.actor.token
     return rows if token is None else [row for row in rows if row.id == token.organization_id]
 
@@ -391,12 +391,12 @@ async def read_origin(ctx: Context, organization_id: str) -> Origin | None:
     Those who may see its audit log, or this person, get it. None is also the answer where it is not known.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        origin = await organizations.get_origin(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        origin = await organizations.get_origin(work.connection, organization_id=organization_id)
         if origin is None or not (
             origin.id == ctx.actor.user_id
-            or work.lookup.holds(organization.id, Permission.VIEW_AUDIT)
-            or (origin.is_member and work.lookup.allows(organization.id, Permission.READ, permissions.user(origin.id)))
+            or work.lookup.holds(organization_id, Permission.VIEW_AUDIT)
+            or (origin.is_member and work.lookup.allows(organization_id, Permission.READ, permissions.user(origin.id)))
         ):
             return None
         return origin
@@ -426,12 +426,12 @@ async def read_usage(ctx: Context, organization_id: str) -> list[Usage]:
     """
     known = ctx.app.quotas
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         await known.read_own(work.connection)
-        used = await known.used(work.connection, organization.id)
-    used[Quota.REQUESTS] = known.requests_per_s(organization.id)
-    used[Quota.EVENT_STREAMS] = ctx.app.feed.streams.of(organization.id)
-    return [Usage(quota, used[quota], known.allowed(organization.id, quota) or None) for quota in Quota]
+        used = await known.used(work.connection, organization_id)
+    used[Quota.REQUESTS] = known.requests_per_s(organization_id)
+    used[Quota.EVENT_STREAMS] = ctx.app.feed.streams.of(organization_id)
+    return [Usage(quota, used[quota], known.allowed(organization_id, quota) or None) for quota in Quota]
 
 
 async def set_quota(connection: Connection, organization_id: str, quota: Quota, allowed: int | None) -> None:

@@ -158,7 +158,7 @@ async def permitted_in_environments(
     To ask about somebody else takes the permission to manage their roles. Raises NotAllowed.
     """
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         if user_id != ctx.actor.user_id:
             await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
         grants = await work.lookup.grants_of(organization_id, user_id)
@@ -186,8 +186,8 @@ async def permitted_in_environments(
 async def permitted(ctx: Context, organization_id: str) -> Permitted:
     """Return what the caller may do in an organization. Raises NotAllowed for one that they do not belong to."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-    return Permitted(work.lookup, organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+    return Permitted(work.lookup, organization_id)
 
 
 async def permitted_anywhere(work: Work) -> list[Permitted]:

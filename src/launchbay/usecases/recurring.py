@@ -315,11 +315,11 @@ async def list_recurring_schedules(
     """Return the recurring schedules of what the caller may read, the newest first."""
     found: list[RecurringSchedule] = []
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         while len(found) < count:
             rows = await store.list_by_organization(
                 work.connection,
-                organization_id=organization.id,
+                organization_id=organization_id,
                 instance_id=instance_id,
                 application_id=application_id,
                 after=after,
@@ -335,8 +335,8 @@ async def list_recurring_schedules(
 async def list_named(ctx: Context, organization_id: str, name: str) -> list[str]:
     """Return the IDs of the visible recurring schedules with a name."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_by_name(work.connection, organization_id=organization.id, name=name)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_by_name(work.connection, organization_id=organization_id, name=name)
         return [row.id for row in rows if await _is_visible(work, row)]
 
 
@@ -348,7 +348,7 @@ async def read_recurring_schedule(ctx: Context, schedule_id: str) -> RecurringVi
 async def controlled(ctx: Context, organization_id: str, schedules: Iterable[RecurringSchedule]) -> set[str]:
     """Return the IDs of those schedules of an organization that the caller may change."""
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         grants = work.lookup.grants(organization_id)
         return {each.id for each in schedules if may_control(grants, work.actor, each)}
 

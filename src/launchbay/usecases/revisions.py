@@ -36,12 +36,12 @@ async def list_revisions(ctx: Context, application_id: str) -> list[NamedRow]:
 async def list_all_revisions(ctx: Context, organization_id: str) -> list[RevisionOfApplication]:
     """Return the named revisions of all applications that the caller may read, by name."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_all_revisions(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_all_revisions(work.connection, organization_id=organization_id)
     return [
         row
         for row in rows
-        if work.lookup.allows(organization.id, Permission.READ, permissions.application(row.application_id))
+        if work.lookup.allows(organization_id, Permission.READ, permissions.application(row.application_id))
     ]
 
 

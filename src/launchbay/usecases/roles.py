@@ -46,9 +46,9 @@ _INLINE = 50  # patterns: comparing more takes milliseconds for who has long rol
 async def list_roles(ctx: Context, organization_id: str) -> list[Role]:
     """Return the roles of an organization that the caller may read."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_roles_by_organization(work.connection, organization_id=organization.id)
-    return await work.lookup.permitted(organization.id, Permission.READ, rows, auth_permissions.role)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_roles_by_organization(work.connection, organization_id=organization_id)
+    return await work.lookup.permitted(organization_id, Permission.READ, rows, auth_permissions.role)
 
 
 async def read_role(ctx: Context, role_id: str) -> Role:
@@ -59,8 +59,8 @@ async def read_role(ctx: Context, role_id: str) -> Role:
 async def count_holders(ctx: Context, organization_id: str) -> dict[str, HolderCounts]:
     """Return how many people and service accounts hold each role, by the role's ID."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.count_role_holders(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.count_role_holders(work.connection, organization_id=organization_id)
     return {row.id: row for row in rows}
 
 
@@ -103,7 +103,7 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
     only several entries allow together counts as gained.
     """
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
         if role_id is None:
             work.lookup.require(organization_id, Permission.MANAGE_ROLES, auth_permissions.role(new_id()))
             before: tuple[Entry, ...] = ()
@@ -293,8 +293,8 @@ async def revoke_roles(ctx: Context, organization_id: str, user_id: str, names: 
 async def list_group_roles(ctx: Context, organization_id: str) -> list[GroupRoles]:
     """Return which roles the groups of the identity provider have in an organization."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id, Permission.MANAGE_ROLES)
-        return await store.list_group_roles(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id, Permission.MANAGE_ROLES)
+        return await store.list_group_roles(work.connection, organization_id=organization_id)
 
 
 _Pairs = frozenset[tuple[str, str]]  # groups with names of roles

@@ -169,8 +169,8 @@ async def preview_rollout(
 ) -> tuple[list[tuple[FleetRow, str | None]], list[int]]:
     """Return instances with their refusals, and the sizes of the waves. Raises BadRequest."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        _, _, chosen = await _choose(work, organization.id, request)
+        organization_id = await work.lookup.member_of(organization_id)
+        _, _, chosen = await _choose(work, organization_id, request)
     return chosen, sizes_of(request.waves, sum(refusal is None for _, refusal in chosen))
 
 
@@ -248,14 +248,14 @@ async def list_rollouts(
 ) -> list[Rollout]:
     """Return the roll-outs that the caller may see, the newest first."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         rows = partial(
             store.list_by_organization,
             work.connection,
-            organization_id=organization.id,
+            organization_id=organization_id,
             application_id=application_id,
         )
-        choose = partial(visible_runs, work, organization.id, keep=store.keep_seen)
+        choose = partial(visible_runs, work, organization_id, keep=store.keep_seen)
         return await page_of_visible(rows, choose, after=after, count=count)
 
 
@@ -273,14 +273,14 @@ async def _visible_rollout(work: Work, rollout_id: str) -> Rollout:
 async def read_failures(ctx: Context, organization_id: str, rollout_ids: Sequence[str]) -> dict[str, str]:
     """Return which instance of each roll-out failed first and why, if readable."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
         return {
             row.rollout_id: f"{row.instance_name} failed: "
             + (await mask_message(row.message, row.parameters, row.environment_view) or "its job states no reason.")
             for row in await store.list_failures(
-                work.connection, organization_id=organization.id, rollout_ids=list(rollout_ids)
+                work.connection, organization_id=organization_id, rollout_ids=list(rollout_ids)
             )
-            if may_read(work, organization.id, row)
+            if may_read(work, organization_id, row)
         }
 
 

@@ -262,8 +262,8 @@ async def renew_recovery_codes(ctx: Context, password: str) -> list[str]:
 async def read_requirement(ctx: Context, organization_id: str) -> bool:
     """Return whether an organization demands a second factor of its members."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        return bool(await store.get_requirement(work.connection, organization_id=organization.id))
+        organization_id = await work.lookup.member_of(organization_id)
+        return bool(await store.get_requirement(work.connection, organization_id=organization_id))
 
 
 async def write_requirement(ctx: Context, organization_id: str, *, required: bool) -> None:

@@ -24,9 +24,9 @@ _DOMAIN = "service.invalid"  # RFC 2606: nobody ever gets mail there, so no iden
 async def list_service_accounts(ctx: Context, organization_id: str) -> list[ServiceAccountRow]:
     """Return the service accounts of an organization that the caller may read."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_service_accounts(work.connection, organization_id=organization.id, id=None)
-    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.user)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_service_accounts(work.connection, organization_id=organization_id, id=None)
+    return await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.user)
 
 
 async def read_service_account(ctx: Context, organization_id: str, account_id: str) -> ServiceAccountRow:

@@ -185,16 +185,16 @@ class ServiceView:
 async def list_services(ctx: Context, organization_id: str) -> list[OfferedService]:
     """Return the services of an organization that the caller may read, by name."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
-    return await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.service)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization_id)
+    return await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.service)
 
 
 async def count_users(ctx: Context, organization_id: str) -> dict[str, int]:
     """Return how many instances use each service, by ID, where some do."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.count_users(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.count_users(work.connection, organization_id=organization_id)
     return {row.id: row.users for row in rows}
 
 
@@ -324,14 +324,14 @@ async def list_waiting(ctx: Context, service_id: str, count: int) -> list[Holder
 async def list_zones(ctx: Context, organization_id: str) -> list[NamedRow]:
     """Return the zones of an organization, by name."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        return await store.list_zones(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        return await store.list_zones(work.connection, organization_id=organization_id)
 
 
 async def list_service_types(ctx: Context, organization_id: str) -> list[ServiceType]:
     """Return the types that services can be made of, by id."""
     async with ctx.read() as work:
-        await work.lookup.organization(organization_id)
+        await work.lookup.member_of(organization_id)
     return ctx.app.service_types.all()
 
 
@@ -412,10 +412,10 @@ async def describe_services(ctx: Context, organization_id: str) -> list[Describe
     Who may not edit a service sees no reference, and who may not run its commands no entry.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await store.list_full(work.connection, organization_id=organization.id)
-        secrets = await store.list_all_secrets(work.connection, organization_id=organization.id)
-        entries = await store.list_all_entries(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_full(work.connection, organization_id=organization_id)
+        secrets = await store.list_all_secrets(work.connection, organization_id=organization_id)
+        entries = await store.list_all_entries(work.connection, organization_id=organization_id)
     sealed: dict[str, dict[str, bytes]] = {}
     for secret in secrets:
         sealed.setdefault(secret.service_id, {})[secret.name] = secret.sealed
@@ -423,10 +423,10 @@ async def describe_services(ctx: Context, organization_id: str) -> list[Describe
     for entry in entries:
         kept.setdefault(entry.service_id, []).append((entry.kind, entry.name))
     found = []
-    for row in await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.service):
+    for row in await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.service):
         at, closed = permissions.service(row.id), sealed.get(row.id, {})
         opened: Mapping[str, Any] = {}
-        if work.lookup.allows(organization.id, Permission.EDIT_SERVICE, at):
+        if work.lookup.allows(organization_id, Permission.EDIT_SERVICE, at):
             with suppress(UnsealFailed):
                 opened = open_values(work.app.secret_key, row.id, closed)
         found.append(
@@ -436,7 +436,7 @@ async def describe_services(ctx: Context, organization_id: str) -> list[Describe
                 row.type_id,
                 {name: each for name, each in msgspec.json.decode(row.parameters).items() if name not in closed},
                 {name: opened[name] if is_reference(opened.get(name)) else None for name in closed},
-                kept.get(row.id, []) if work.lookup.allows(organization.id, Permission.RUN_SERVICE_COMMAND, at) else [],
+                kept.get(row.id, []) if work.lookup.allows(organization_id, Permission.RUN_SERVICE_COMMAND, at) else [],
             )
         )
     return found

@@ -131,8 +131,9 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
     """Return whether an instance sleeps, and when that changes."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        rules, of = await _rules_of(work.connection, record)
-        row = await store.get(work.connection, instance_id=record.id)
+        (rules, of), row = await work.together(
+            _rules_of(work.connection, record), store.get(work.connection, instance_id=record.id)
+        )
         is_asleep = row is not None and row.is_asleep
         cannot = None
         if rules is not None and record.status is InstanceStatus.RUNNING and not is_asleep:

@@ -69,11 +69,11 @@ class CreatedUser(NamedTuple):
 async def list_users(ctx: Context, organization_id: str) -> list[UserView[OrganizationUserRow]]:
     """Return the users of an organization whom the caller may read."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await users.list_by_organization(work.connection, organization_id=organization.id)
-        administrators = await users.list_administrators(work.connection, organization_id=organization.id)
-    readable = await work.lookup.permitted(organization.id, Permission.READ, rows, permissions.user)
-    grants = work.lookup.grants(organization.id)
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await users.list_by_organization(work.connection, organization_id=organization_id)
+        administrators = await users.list_administrators(work.connection, organization_id=organization_id)
+    readable = await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.user)
+    grants = work.lookup.grants(organization_id)
     return [
         UserView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
         for row in readable
@@ -87,19 +87,19 @@ async def list_member_names(ctx: Context, organization_id: str, *, also: Collect
     may have left: their names say so.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        rows = await users.list_member_names(work.connection, organization_id=organization.id, also=list(also))
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await users.list_member_names(work.connection, organization_id=organization_id, also=list(also))
     return {row.id: row.name for row in rows}
 
 
 async def sign_in_states(ctx: Context, organization_id: str, user_id: str | None = None) -> dict[str, SignInState]:
     """Return by ID how those members sign in whom the caller manages."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        if not work.lookup.holds(organization.id, Permission.MANAGE_USERS):
+        organization_id = await work.lookup.member_of(organization_id)
+        if not work.lookup.holds(organization_id, Permission.MANAGE_USERS):
             return {}
-        rows = await users.list_sign_in_states(work.connection, organization_id=organization.id, user_id=user_id)
-    manages = partial(work.lookup.allows, organization.id, Permission.MANAGE_USERS)
+        rows = await users.list_sign_in_states(work.connection, organization_id=organization_id, user_id=user_id)
+    manages = partial(work.lookup.allows, organization_id, Permission.MANAGE_USERS)
     return {row.id: row for row in rows if manages(permissions.user(row.id))}
 
 
@@ -407,9 +407,9 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
 async def list_sign_in_blocks(ctx: Context, organization_id: str) -> list[BlockedRow]:
     """Return the blocked users whom the caller may manage."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id, Permission.MANAGE_USERS)
-        rows = await wrong_sign_ins.list_blocked(work.connection, organization_id=organization.id)
-    manages = partial(work.lookup.allows, organization.id, Permission.MANAGE_USERS)
+        organization_id = await work.lookup.member_of(organization_id, Permission.MANAGE_USERS)
+        rows = await wrong_sign_ins.list_blocked(work.connection, organization_id=organization_id)
+    manages = partial(work.lookup.allows, organization_id, Permission.MANAGE_USERS)
     return [row for row in rows if manages(permissions.user(row.id))]
 
 
@@ -419,10 +419,10 @@ async def sign_in_blocked_s(ctx: Context, organization_id: str, user_id: str) ->
     0 if the user isn't blocked, or if the caller can't manage the user.
     """
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id)
-        if not work.lookup.allows(organization.id, Permission.MANAGE_USERS, permissions.user(user_id)):
+        organization_id = await work.lookup.member_of(organization_id)
+        if not work.lookup.allows(organization_id, Permission.MANAGE_USERS, permissions.user(user_id)):
             return 0
-        rows = await wrong_sign_ins.list_blocked(work.connection, organization_id=organization.id)
+        rows = await wrong_sign_ins.list_blocked(work.connection, organization_id=organization_id)
     return next((row.blocked_s for row in rows if row.id == user_id), 0)
 
 
@@ -509,10 +509,10 @@ async def _invite_account(
 async def list_pending_members(ctx: Context, organization_id: str) -> list[PendingMemberRow]:
     """Return the invited people whom the caller manages."""
     async with ctx.read() as work:
-        organization = await work.lookup.organization(organization_id, Permission.MANAGE_USERS)
-        rows = await users.list_pending_members(work.connection, organization_id=organization.id)
+        organization_id = await work.lookup.member_of(organization_id, Permission.MANAGE_USERS)
+        rows = await users.list_pending_members(work.connection, organization_id=organization_id)
     return [
-        row for row in rows if work.lookup.allows(organization.id, Permission.MANAGE_USERS, permissions.user(row.id))
+        row for row in rows if work.lookup.allows(organization_id, Permission.MANAGE_USERS, permissions.user(row.id))
     ]
 
 

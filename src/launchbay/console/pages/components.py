@@ -475,7 +475,7 @@ async def show_card(request: PageRequest) -> Response:
     query = read_graph_query(request)
     components = await read_components(request, view, query.opened)
     path = f"{HOME}/instances/{view.record.id}/components"
-    return request.fragment("component_card.html", card=component_card(components, query, path), view=view)
+    return await request.fragment("component_card.html", card=component_card(components, query, path), view=view)
 
 
 def live_events(graph: ShownGraph, sent: dict[str, list[Any]]) -> list[str]:

@@ -1,7 +1,7 @@
 """One instance: its tabs, what people do with it, and the live part."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Container, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,6 +32,7 @@ from launchbay.console.pages.change_sets import SAVE, save
 from launchbay.console.pages.components import (
     GRAPH_FIELDS,
     Components,
+    GraphQuery,
     component_card,
     component_row,
     live_events,
@@ -62,7 +63,7 @@ from launchbay.usecases.browsing import (
     read_surroundings,
 )
 from launchbay.usecases.change_sets import ChangeAct
-from launchbay.usecases.environments import list_environments, list_offers
+from launchbay.usecases.environments import list_environments, list_offering_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.history import FieldChange, list_timeline
 from launchbay.usecases.jobs import read_job
@@ -156,30 +157,38 @@ async def tab_values(
     request: PageRequest,
     tab: str,
     problem: LaunchbayError | None = None,
-    view: InstanceView | None = None,
-    components: Components | None = None,
+    view: Awaitable[InstanceView] | None = None,
+    components: Awaitable[Components] | None = None,
 ) -> dict[str, Any]:
     """Return the values of what is above the tabs, for the template `instance_base.html`."""
-    ctx = request.ctx
-    view = view or await view_instance(request, request.path("id"))
-    record = view.record
+    ask, ctx = request.ask, request.ctx
+    record, _ = await read_instance_record(ctx, request.path("id"))
+    request.ask_frame(record.organization_id)
+    asked_view = view or ask(view_instance(request, record.id))
+    own, recurring = ask(list_schedules(ctx, record.id)), ask(_own_recurring(request, record))
+    surroundings, asked_life = ask(read_surroundings(ctx, record.id)), ask(read_lifetime(ctx, record.id))
+    people = ask(list_member_names(ctx, record.organization_id, also=[record.owner_id]))
+    sleep = ask(sleep_windows.read_sleep(ctx, record.id))
     permissions = await request.permissions(record.organization_id)
+    rollback_to = ask(rollback_target(request, permissions, record))
     reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
-    components = components or await read_components(request, view)
-    schedules = [*await list_schedules(ctx, record.id), *await _own_recurring(request, record)]
-    life = await read_lifetime(ctx, record.id)
-    destroyers = [] if life.waiting_destroy is None else [life.waiting_destroy.owner_id]
+    shown, life = await asked_view, await asked_life
+    found = await (components or read_components(request, shown))
+    schedules = [*await own, *await recurring]
+    names = await people
+    if life.waiting_destroy is not None and (destroyer := life.waiting_destroy.owner_id) not in names:
+        names |= await list_member_names(ctx, record.organization_id, also=[destroyer])
     return {
         "section": "instances",
         "organization_id": record.organization_id,
         "problem": problem,
-        "surroundings": await read_surroundings(ctx, record.id),
-        "people": await list_member_names(ctx, record.organization_id, also=[record.owner_id, *destroyers]),
-        "labels": await fleet.read_object_labels(ctx, "instance", record.id),
+        "surroundings": await surroundings,
+        "people": names,
+        "labels": shown.labels,
         "tab": tab,
         "tabs": [
             Tab("", "Overview"),
-            Tab("runs", "Runs", view.jobs[0].number if view.jobs else None),
+            Tab("runs", "Runs", shown.jobs[0].number if shown.jobs else None),
             *([Tab("configuration", "Configuration")] if reads_application else []),
             Tab("signals", "Signals"),
             Tab("schedules", "Schedules", len(schedules) or None),
@@ -188,12 +197,12 @@ async def tab_values(
         ],
         "base": f"{HOME}/instances/{record.id}",
         "life": life,
-        "sleep": await sleep_windows.read_sleep(ctx, record.id),
-        "runnable": [each for each in view.workflows if each != DESTROY and permissions.run(record, each)],
+        "sleep": await sleep,
+        "runnable": [each for each in shown.workflows if each != DESTROY and permissions.run(record, each)],
         "reads_application": reads_application,
-        "rollback_to": await rollback_target(request, permissions, record),
-        "summary": components.summary(),
-        **live_values(view, components),
+        "rollback_to": await rollback_to,
+        "summary": found.summary(),
+        **live_values(shown, found),
     }
 
 
@@ -217,15 +226,17 @@ def live_values(view: InstanceView, components: Components | None = None) -> dic
 @routes.get("/console/instances/{id}", query=GRAPH_FIELDS)
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what is broken, the endpoints, the components and the last run."""
-    view = await view_instance(request, request.path("id"))
-    record = view.record
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
     query = read_graph_query(request)
-    components = await read_components(request, view, query.opened)
-    lines = await read_log_tail(request.ctx, record.id, None, _LOG_LINES)
-    offers = await _offers(request, view, await request.permissions(record.organization_id))
+    view = request.ask(view_instance(request, record.id))
+    asked = request.ask(_components(request, view, query))
+    asked_lines = request.ask(read_log_tail(request.ctx, record.id, None, _LOG_LINES))
+    offered = request.ask(list_offering_environments(request.ctx, record.id))
+    values = await tab_values(request, "", problem, view, asked)
+    components, lines = await asked, await asked_lines
     return await request.page(
         "instance.html",
-        **await tab_values(request, "", problem, view, components),
+        **values,
         query=query,
         graph=await shown_graph(
             components, query, _path(request), is_small=True, card=f"{_path(request)}/components/card", events="yes"
@@ -234,10 +245,14 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         rows=[component_row(components, each) for each in components.by_urgency()[:_LISTED_COMPONENTS]],
         path=f"{_path(request)}/components",
         planned=await _planned(request, record),
-        offered=[each for each in offers if each.is_offered],
+        offered=await offered,
         lines=lines,
         last_line=lines[-1].id if lines else 0,
     )
+
+
+async def _components(request: PageRequest, view: Awaitable[InstanceView], query: GraphQuery) -> Components:
+    return await read_components(request, await view, query.opened)
 
 
 class Planned(NamedTuple):
@@ -294,17 +309,13 @@ async def show_schedules(request: PageRequest, problem: LaunchbayError | None = 
 @routes.get("/console/instances/{id}/activity", query=("before", "changedBefore"))
 async def show_activity(request: PageRequest) -> Response:
     """Show what people and programs did with the instance, the newest first."""
-    values = await tab_values(request, "activity")
-    record = values["view"].record
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
     before = forms.parse_number(request.query("before"), 18)
-    rows: list[AuditRow] = []
-    names: Mapping[str, str] = {}
-    if (await request.permissions(record.organization_id)).view_audit():
-        rows, names = await read_audit_page(
-            request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
-        )
     changed_before = forms.parse_number(request.query("changedBefore"), 18)
-    timeline = await list_timeline(request.ctx, record.id, before=changed_before, count=_TIMELINE_ROWS)
+    asked = request.ask(list_timeline(request.ctx, record.id, before=changed_before, count=_TIMELINE_ROWS))
+    audit = request.ask(_audit(request, record, before))
+    values = await tab_values(request, "activity")
+    timeline, (rows, names) = await asked, await audit
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "instance_activity.html",
@@ -323,6 +334,17 @@ async def show_activity(request: PageRequest) -> Response:
         timeline=[(each.row, [_sentence(field) for field in each.fields]) for each in timeline.changes],
         older_changes=timeline.changes[-1].row.id if timeline.has_more else None,
         is_newest=changed_before is None,
+    )
+
+
+async def _audit(
+    request: PageRequest, record: InstanceRecord, before: int | None
+) -> tuple[list[AuditRow], Mapping[str, str]]:
+    """Return entries of the audit log about an instance, if the user may see it, and names by ID."""
+    if not (await request.permissions(record.organization_id)).view_audit():
+        return [], {}
+    return await read_audit_page(
+        request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
     )
 
 
@@ -379,23 +401,21 @@ _VERBS: Mapping[str, str] = {
 @routes.get("/console/instances/{id}/settings")
 async def show_settings(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show labels, expiry, offers, notes, and what ends the instance."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    offers, settings = request.ask(_offers(request, record)), request.ask(_read_settings(request))
     values = await tab_values(request, "settings", problem)
-    view: InstanceView = values["view"]
-    record, form = view.record, request.form
+    form = request.form
     return await request.page(
         "instance_settings.html",
         **values,
         labels_text=form.text("labels") or _labels_text(values["labels"]),
-        offers=await _offers(request, view, await request.permissions(record.organization_id)),
+        offers=await offers,
         notes=redact(msgspec.json.decode(record.user_data)),
         notes_text=form.raw("userData"),
         lifetimes=forms.CHOICES,
         lifetime=form.text("lifetime", str(NEVER) if record.destroy_at is None else ""),
         minutes=form.text("minutes"),
-        seen={
-            name: request.seen(_SETTING_PATHS[name], {name: value})
-            for name, value in (await _read_settings(request)).items()
-        },
+        seen={name: request.seen(_SETTING_PATHS[name], {name: value}) for name, value in (await settings).items()},
     )
 
 
@@ -407,10 +427,11 @@ async def run_page(
     request: PageRequest, problem: LaunchbayError | None = None, *, refused: Workflow | None = None
 ) -> Response:
     """Show the forms of the workflows; `refused` has errors."""
+    asked = request.ask(read_required_arguments(request.ctx, request.path("id")))
     values = await tab_values(request, "run", problem)
     view: InstanceView = values["view"]
     permissions = await request.permissions(view.record.organization_id)
-    required = await read_required_arguments(request.ctx, view.record.id)
+    required = await asked
     repeated = request.query("from") if refused is None else None
     if repeated is not None:
         refused = await _repeated(request, view, repeated, required)
@@ -457,12 +478,12 @@ def _workflows(
     return found
 
 
-async def _offers(request: PageRequest, view: InstanceView, permissions: UiPermissions) -> list[Offer]:
+async def _offers(request: PageRequest, record: InstanceRecord) -> list[Offer]:
     """Return all readable environments, and by ID those that offer the instance but aren't readable."""
-    record = view.record
-    offered = await list_offers(request.ctx, record.id)
-    known = await list_environments(request.ctx, record.organization_id)
-    names = {row.id: row.name for row in known}
+    asked = request.ask(list_offers(request.ctx, record.id))
+    known = request.ask(list_environments(request.ctx, record.organization_id))
+    permissions = await request.permissions(record.organization_id)
+    offered, names = await asked, {row.id: row.name for row in await known}
     names |= {each: each for each in offered if each not in names}
     return [Offer(each, name, each in offered, permissions.offer(record, each)) for each, name in names.items()]
 
@@ -646,9 +667,10 @@ async def _read_setting(request: PageRequest, name: str) -> dict[str, Any]:
 async def _read_settings(request: PageRequest) -> dict[str, Any]:
     record, _ = await read_instance_record(request.ctx, request.path("id"))
     labels = await fleet.read_object_labels(request.ctx, "instance", record.id)
+    offers = await list_offers(request.ctx, record.id)
     return {
         "labels": _labels_text(labels),
-        "environment": sorted(await list_offers(request.ctx, record.id)),
+        "environment": sorted(offers),
         "userData": pretty(redact(msgspec.json.decode(record.user_data))),
         "expires": "never" if record.destroy_at is None else record.destroy_at.isoformat(timespec="seconds"),
     }
@@ -691,13 +713,15 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
             async for _ in changes:
                 # The session may have ended in the meantime; `view_instance` checks the permission again.
                 await authenticate_session(request.app, request.session, request.actor.address)
-                view = await view_instance(request, instance_id)
-                if people is None:
-                    people = await list_member_names(request.ctx, view.record.organization_id)
-                components = await read_components(request, view, query.opened)
+                async with request.reading() as now:
+                    view = await view_instance(now, instance_id)
+                    if people is None:
+                        people = await list_member_names(now.ctx, view.record.organization_id)
+                    components = await read_components(now, view, query.opened)
+                    permissions = await now.permissions(view.record.organization_id)
                 shown = {
                     "people": people,
-                    "permissions": await request.permissions(view.record.organization_id),
+                    "permissions": permissions,
                     "actor": request.actor,
                     "base": f"{HOME}/instances/{instance_id}",
                     "summary": components.summary(),

@@ -210,7 +210,7 @@ async def row_menu(request: PageRequest) -> Response:
     page = await fleet.list_instances(
         request.ctx, record.organization_id, InstanceFilter(ids=[record.id]), sort="name", after=None, count=1
     )
-    return request.fragment(
+    return await request.fragment(
         "row_menu.html",
         record=record,
         base=f"{HOME}/instances/{record.id}",

@@ -111,7 +111,7 @@ async def show_impact(request: PageRequest) -> Response:
     with suppress(BadRequest, InvalidManifest):  # the findings say why
         impact = await impact_of_manifest(request.ctx, request.path("id"), request.form.raw("text"))
     groups = [] if impact is None else list(impact.groups.values())
-    return request.fragment(
+    return await request.fragment(
         "manifest_impact.html",
         impact=impact,
         total=sum(group.count for group in groups),

@@ -98,7 +98,7 @@ async def jump(request: PageRequest) -> Response:
     key, space, rest = request.http.query_params.get("q", "").lstrip().lower().partition(" ")
     if space and (verb := _VERBS.get(key)):
         acts = await _acts(request, permissions, key, verb, rest.strip())
-        return request.fragment(
+        return await request.fragment(
             "jump.html", acts=acts, verbs=(), instances=(), applications=(), environments=(), entries=()
         )
     named = InstanceFilter(name_part=text, statuses=ALIVE)
@@ -107,7 +107,7 @@ async def jump(request: PageRequest) -> Response:
         found = await list_instances(ctx, organization_id, named, sort="name", after=None, count=_LOOKED_AT)
     sections = [entry for group in NAVIGATION for entry in group.entries if permissions.section(entry.key)]
     applications = _best(await list_applications(ctx, organization_id), text) if text else []
-    return request.fragment(
+    return await request.fragment(
         "jump.html",
         verbs=[
             (key, verb, "an application" if verb.of_applications else "an instance")

@@ -106,7 +106,7 @@ async def set_group(request: PageRequest) -> Response:
 async def explanation(request: PageRequest) -> Response:
     """Explain why an operation is allowed or not, as a fragment."""
     explained, problem = await _explained(request, request.path("id"))
-    return request.fragment("explanation.html", explained=explained, explanation_problem=problem)
+    return await request.fragment("explanation.html", explained=explained, explanation_problem=problem)
 
 
 @routes.get("/console/roles/{id}")

@@ -384,7 +384,7 @@ def _changed_sections(view: RunView, kinds: dict[str, Glyph]) -> list[Section]:
 async def show_log(request: PageRequest) -> Response:
     """Show a window of the log alone, for scripts."""
     found = await _Found.read(request)
-    return request.fragment(
+    return await request.fragment(
         "run_log.html", run=found.view, job=found.view.job.view, base=found.base, **await found.log(request)
     )
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response
 
-from launchbay.console.instance_view import InstanceView, view_instance
+from launchbay.console.instance_view import InstanceView
 from launchbay.console.pages.instance import tab_values
 from launchbay.console.request import PageRequest, Routes
 from launchbay.manifest.graph import CompiledManifest, UrlTarget
@@ -40,12 +40,13 @@ _read_state = msgspec.json.Decoder(dict[str, _Published]).decode
 @routes.get("/console/instances/{id}/signals", query=("q",))
 async def show(request: PageRequest) -> Response:
     """Show the signals with their values, secrets masked."""
-    view = await view_instance(request, request.path("id"))
+    values = await tab_values(request, "signals")
+    view: InstanceView = values["view"]
     text = (request.query("q") or "").strip()
     rows = [row for row in await signal_rows(view) if text.lower() in f"{row.component} {row.name}".lower()]
     return await request.page(
         "instance_signals.html",
-        **await tab_values(request, "signals", view=view),
+        **values,
         rows=rows[:_SHOWN],
         number=len(rows),
         text=text,

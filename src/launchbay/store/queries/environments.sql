@@ -112,6 +112,12 @@ ORDER BY instances.id;
 -- The environments that offer an instance.
 SELECT environment_id AS id FROM instance_offers WHERE instance_id = %(instance_id)s ORDER BY environment_id;
 
+-- name: list_offering
+-- The environments that offer an instance, by name.
+SELECT environments.id, environments.name, environments.is_default
+FROM instance_offers JOIN environments ON environments.id = instance_offers.environment_id
+WHERE instance_offers.instance_id = %(instance_id)s ORDER BY environments.name, environments.id;
+
 -- name: list_known_environments
 -- Those of the ids that are environments of the organization.
 SELECT id FROM environments

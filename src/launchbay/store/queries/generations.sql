@@ -9,12 +9,14 @@ ORDER BY number DESC LIMIT %(count)s;
 SELECT number, version, revision_id, parameters, submodules, environment_view, job_id, owner_id, cause_kind, cause_id, created_at
 FROM generations WHERE instance_id = %(instance_id)s AND number = %(number)s;
 
--- name: is_newest_present
--- Whether the instance has the configuration of its newest generation.
-SELECT (generations.version, generations.revision_id, generations.parameters, generations.submodules) IS NOT DISTINCT FROM
-       (instances.version, instances.revision_id, instances.parameters, launchbay_submodules(instances.id))
+-- name: list_newest
+-- The two newest generations of an instance, and whether the instance has the configuration of each.
+SELECT number, generations.version, generations.revision_id, generations.parameters, generations.submodules, generations.environment_view,
+       generations.job_id, generations.owner_id, cause_kind, cause_id, generations.created_at,
+       (generations.version, generations.revision_id, generations.parameters, generations.submodules) IS NOT DISTINCT FROM
+       (instances.version, instances.revision_id, instances.parameters, launchbay_submodules(instances.id)) AS is_present
 FROM instances JOIN generations ON generations.instance_id = instances.id
-WHERE instances.id = %(instance_id)s ORDER BY number DESC LIMIT 1;
+WHERE instances.id = %(instance_id)s ORDER BY number DESC LIMIT 2;
 
 -- name: get_failure_policy
 SELECT on_failure FROM applications WHERE id = %(application_id)s;

@@ -350,10 +350,13 @@ FROM (
 WHERE bytes_before < %(bytes)s;
 
 -- name: list_refined_steps
--- The steps whose status doesn't say all: they were skipped, or failed in some way.
+-- The steps whose status doesn't say all: they were skipped, or failed in some way. They are of the newest job of the instance,
+-- unless one is named.
 SELECT path, status, attempt = 0 AS is_skipped, outputs IS NOT NULL AS is_ignored,
        error_message IS NOT DISTINCT FROM %(interrupted)s::text AS is_interrupted
-FROM steps WHERE job_id = %(job_id)s AND (status = 'Failed' OR attempt = 0 AND status = 'Succeeded');
+FROM steps
+WHERE job_id = coalesce(%(job_id)s, (SELECT id FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1))
+  AND (status = 'Failed' OR attempt = 0 AND status = 'Succeeded');
 
 -- name: get
 -- A job with all that its steps have left, as of one moment. Outputs beyond the bound in all are left out, the first come first;

@@ -1,0 +1,148 @@
+"""The reads of a page: one connection, one snapshot, each statement once, those asked together in one round trip."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from launchbay.errors import Unavailable
+from launchbay.store.connection import BoundedConnection
+from launchbay.store.database import Database, conninfo
+from launchbay.store.page_scope import PageScope
+from launchbay.store.statements import Change, Column, Value
+from tests.support.statements import Reads, counted, note_statements
+
+insert = Change("insert", b"INSERT INTO organizations (id, name) VALUES (%(id)s, %(name)s)")
+names: Column[str] = Column("names", b"SELECT name FROM organizations ORDER BY name")
+number: Value[int] = Value("number", b"SELECT %(value)s::integer")
+quotient: Value[int] = Value("quotient", b"SELECT 1 / %(value)s::integer")
+gone: Value[bool] = Value("gone", b"SELECT pg_terminate_backend(pg_backend_pid())")
+
+
+@pytest.fixture
+def database(fresh_database: Database) -> Database:
+    """A database for each test: some end its connections."""
+    return fresh_database
+
+
+@pytest.fixture
+async def scope(database: Database) -> AsyncIterator[PageScope]:
+    """A scope that has begun."""
+    scope = PageScope(database.pool)
+    scope.begin()
+    yield scope
+    await scope.end()
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `counted` see what is sent."""
+    note_statements(monkeypatch)
+
+
+async def _number(database: Database, value: int) -> int | None:
+    async with database.connection() as connection:
+        return await number(connection, value=value)
+
+
+async def _quotient(database: Database, value: int) -> int | None:
+    async with database.connection() as connection:
+        return await quotient(connection, value=value)
+
+
+async def _names(database: Database) -> list[str]:
+    async with database.connection() as connection:
+        return await names(connection)
+
+
+def texts(reads: Reads) -> list[list[str]]:
+    """Return the first word of each statement, by round trip."""
+    return [[each.text.decode().split()[0] for each in trip] for trip in reads.trips]
+
+
+@pytest.mark.usefixtures("reads")
+async def test_reads_that_are_asked_together_take_one_round_trip(database: Database, scope: PageScope) -> None:
+    with counted() as sent:
+        asked = [scope.ask(_number(database, value)) for value in range(5)]
+        assert [await each for each in asked] == [0, 1, 2, 3, 4]
+    assert texts(sent) == [["BEGIN", *["SELECT"] * 5]]
+
+
+@pytest.mark.usefixtures("reads")
+async def test_a_statement_is_sent_once(database: Database, scope: PageScope) -> None:
+    with counted() as sent:
+        first, second = scope.ask(_number(database, 1)), scope.ask(_number(database, 1))
+        assert (await first, await second, await _number(database, 1)) == (1, 1, 1)
+    assert texts(sent) == [["BEGIN", "SELECT"]]
+
+
+async def test_all_reads_see_one_moment(database: Database, scope: PageScope) -> None:
+    assert await _number(database, 1) == 1
+    async with await BoundedConnection.connect(conninfo(database.url), autocommit=True) as other:
+        await insert(other, id="a", name="A")
+    assert await _names(database) == []
+
+
+async def test_a_transaction_ends_the_snapshot_and_needs_no_second_connection(
+    database: Database, scope: PageScope
+) -> None:
+    assert await _names(database) == []
+    async with database.transaction() as connection:
+        assert database.pool.used == 1
+        await insert(connection, id="a", name="A")
+    assert await _names(database) == ["A"]
+
+
+async def test_a_read_that_fails_fails_no_other_one(database: Database, scope: PageScope) -> None:
+    before, wrong, after = (
+        scope.ask(_number(database, 1)),
+        scope.ask(_quotient(database, 0)),
+        scope.ask(_number(database, 2)),
+    )
+    assert (await before, await after) == (1, 2)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await wrong
+    assert await _number(database, 3) == 3
+
+
+async def test_a_connection_that_is_lost_is_an_error_of_all_reads(database: Database, scope: PageScope) -> None:
+    async def _ends() -> None:
+        async with database.connection() as connection:
+            await gone(connection)
+
+    asked = [scope.ask(_ends()), scope.ask(_ends()), scope.ask(_number(database, 1))]
+    for each in asked:
+        with pytest.raises(Unavailable):
+            await each
+    await scope.end()
+    assert await _number(database, 2) == 2
+
+
+async def test_a_scope_changes_nothing(database: Database, scope: PageScope) -> None:
+    async with database.connection() as connection:
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            await insert(connection, id="a", name="A")
+
+
+async def test_the_connection_goes_back_before_the_page_is_rendered_and_at_its_end(database: Database) -> None:
+    scope = PageScope(database.pool)
+    scope.begin()
+    assert await _number(database, 1) == 1
+    assert database.pool.used == 1
+    await scope.release()
+    assert database.pool.used == 0
+    left = scope.ask(_number(database, 2))  # that nobody waits for
+    await asyncio.sleep(0)
+    await scope.end()
+    assert left.cancelled()
+    assert database.pool.used == 0
+    assert PageScope.current(database.pool) is None
+
+
+async def test_a_read_that_is_cancelled_leaves_the_others_their_answers(database: Database, scope: PageScope) -> None:
+    first, second = scope.ask(_number(database, 1)), scope.ask(_number(database, 2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == 2
+    assert await _number(database, 1) == 1
