@@ -13,6 +13,8 @@ from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
 from launchbay.store import users
 from launchbay.store.database import Connection, Database
+from launchbay.store.page_scope import PageScope
+from tests.support.statements import counted, note_statements
 from tests.support.worlds import Organization, actor_for, counting, give_role, make_organization, make_user
 
 READ_ALL = "- Read: [/*]"
@@ -329,3 +331,52 @@ async def test_rows_of_a_list_are_decided_without_queries(world: World) -> None:
         assert connection.counts["statements"] == before
         with pytest.raises(AssertionError, match="look something"):
             lookup.allows(world.foreign.id, READ, permissions.application(new_id()))
+
+
+async def test_a_page_knows_its_organization_from_the_object_that_it_looked_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world.database.connection() as connection:
+        await give_role(connection, world.home.id, world.ann, f"- Read: [/applications/{world.home.application}]")
+    note_statements(monkeypatch)
+    scope = PageScope(world.database.pool)
+    scope.begin()
+    async with world.database.connection() as connection:
+        lookup = world.on(connection)
+        await lookup.application(world.home.application, READ)
+        with counted() as reads:
+            assert await world.on(connection).member_of(world.home.id) == world.home.id
+            await world.on(connection).require_caller()
+            with pytest.raises(NotAllowed, match="You need the permission ViewAudit in this organization"):
+                await world.on(connection).member_of(world.home.id, Permission.VIEW_AUDIT)
+        assert reads.statements == []
+        with pytest.raises(NotAllowed, match="do not belong"):
+            await world.on(connection).member_of(world.foreign.id)
+        with pytest.raises(NotFound):
+            await world.on(connection).member_of("x")
+    await scope.end()
+
+
+async def test_a_right_that_is_taken_away_counts_for_the_next_page(world: World) -> None:
+    async with world.database.connection() as connection:
+        role = await give_role(
+            connection, world.home.id, world.ann, f"- Read: [/applications/{world.home.application}]"
+        )
+    assert await _opens(world)
+    async with world.database.transaction() as connection:
+        await users.update_role(connection, id=role, name="role", permissions="- Read: [/services/*]")
+    assert not await _opens(world)
+
+
+async def _opens(world: World) -> bool:
+    """Return whether a page of the application opens."""
+    scope = PageScope(world.database.pool)
+    scope.begin()
+    try:
+        async with world.database.connection() as connection:
+            await world.on(connection).application(world.home.application, READ)
+    except NotAllowed:
+        return False
+    finally:
+        await scope.end()
+    return True

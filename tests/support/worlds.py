@@ -428,6 +428,7 @@ class _Counting:
         self._connection = connection
         self.counts: Counter[str] = Counter()
         self.decoder = connection.decoder
+        self.known = connection.known
 
     async def run(self, *arguments: Any, **options: Any) -> Any:
         self.counts["statements"] += 1

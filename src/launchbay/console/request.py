@@ -217,7 +217,10 @@ class PageRequest:
         status: int | None = None,
         **values: Any,
     ) -> Response:
-        """Return a page. Default of `status`: the status that the API gives the problem, or 200."""
+        """Return a page. Default of `status`: the status that the API gives the problem, or 200.
+
+        A value may be a read that was asked: the template gets its result.
+        """
         if status is None:
             status = 200 if problem is None else self.deps.status_of(problem)
         cookies = self.http.headers.get("cookie", "")
@@ -231,6 +234,7 @@ class PageRequest:
         # Pages of the account keep the navigation of the organization that the user was in.
         around = current or self._last_organization(organizations, cookies)
         frame = None if around is None else await self.ask_frame(around.id)
+        values = {name: await each if isinstance(each, asyncio.Task) else each for name, each in values.items()}
         await self.scope.release()  # whatever takes long to render holds no connection
         text = render(
             template,
@@ -275,13 +279,14 @@ class PageRequest:
 
     async def _read_frame(self, organization_id: str | None) -> "Frame":
         ask, ctx = self.ask, self.ctx
-        ask(self._organizations())
         if organization_id is None:
+            await self._organizations()
             return Frame(None, {})
-        permissions = ask(self.permissions(organization_id))
+        asked = ask(self.permissions(organization_id))
         own, asking = ask(list_own_approvals(ctx, organization_id)), ask(list_asking(ctx, organization_id))
         running = ask(count_running_jobs(ctx, organization_id))
-        return Frame(await permissions, {"approvals": len(await own) + len(await asking), "runs": await running})
+        ask(self._organizations(organization_id))
+        return Frame(await asked, {"approvals": len(await own) + len(await asking), "runs": await running})
 
     @asynccontextmanager
     async def unless_changed(
@@ -401,7 +406,10 @@ class PageRequest:
             response.headers.append("Set-Cookie", cookie)
         return response
 
-    async def _organizations(self) -> list[NamedRow]:
+    async def _organizations(self, known: str | None = None) -> list[NamedRow]:
+        """Return the organizations of the user; `known` is one that the page reads anyway, before it."""
+        if known is not None:
+            await self.permissions(known)
         try:
             return await list_organizations(self.ctx)
         except NotAuthenticated:

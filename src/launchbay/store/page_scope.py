@@ -23,6 +23,7 @@ from launchbay.store.connection import BoundedConnection, Statement
 from launchbay.store.pool import Pool
 
 T = TypeVar("T")
+_QUIET_TURNS = 3  # of the event loop: the end of a task, its caller, and the task that this one starts
 _BEGIN = Statement(b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _current: "ContextVar[PageScope | None]" = ContextVar("page scope", default=None)
 
@@ -122,7 +123,7 @@ class PageScope:
         """Send what is asked, in one round trip, until nothing is."""
         try:
             while True:
-                await asyncio.sleep(0)  # whoever has just got an answer, or was just started, asks first
+                await self._quiet()
                 asked, self._asked = self._asked, []
                 if not asked:
                     return
@@ -137,6 +138,14 @@ class PageScope:
                         answer.cancel()  # which changes nothing once it is there
         finally:
             self._sending = None
+
+    async def _quiet(self) -> None:
+        """Wait until those who have just got an answer, and those whom they started, have asked."""
+        number, turns = len(self._asked), 0
+        while turns < _QUIET_TURNS:
+            await asyncio.sleep(0)
+            turns = turns + 1 if len(self._asked) == number else 0
+            number = len(self._asked)
 
     async def _answer(self, asked: Sequence[tuple[Statement, "asyncio.Future[PGresult]"]]) -> None:
         if self._connection is None:

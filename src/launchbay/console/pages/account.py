@@ -19,11 +19,11 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     return await request.page(
         "account.html",
         problem=problem,
-        tokens=await account.list_tokens(request.ctx),
-        access_tokens=await own_tokens(request),
-        factors=await second_factors.list_own(request.ctx),
-        sessions=await sign_in.list_sessions(request.ctx, request.session),
-        invitations=await users.list_invitations(request.ctx),
+        tokens=request.ask(account.list_tokens(request.ctx)),
+        access_tokens=request.ask(own_tokens(request)),
+        factors=request.ask(second_factors.list_own(request.ctx)),
+        sessions=request.ask(sign_in.list_sessions(request.ctx, request.session)),
+        invitations=request.ask(users.list_invitations(request.ctx)),
     )
 
 

@@ -34,17 +34,18 @@ routes = Routes()
 @routes.get("/console/organizations/{id}/applications", query=("after", "q"))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
+    groups = request.ask(read_groups(request.ctx, organization_id))
     every = await applications.list_applications(request.ctx, organization_id)
     page = page_by_name(every, request.query("q"), request.query("after"))
-    groups = await read_groups(request.ctx, organization_id)
     return await request.page(
         "applications.html",
         section="applications",
         organization_id=organization_id,
         problem=problem,
         page=page,
-        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in page.rows]),
-        health=health_by("application_id", groups),
+        changed=request.ask(list_last_changes(request.ctx, organization_id, [row.id for row in page.rows])),
+        health=health_by("application_id", await groups),
         name=request.form.text("name"),
     )
 
@@ -61,6 +62,13 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
     """Show the components and newest instances of an application, or its settings."""
     ctx = request.ctx
     application = await applications.read_application(ctx, request.path("id"))
+    wanted = InstanceFilter(application_ids=[application.id], statuses=ALIVE)
+    values = request.ask(tab_values(request, application, tab))
+    settings = request.ask(_settings(request, application, problem)) if tab == "settings" else None
+    destroyed = request.ask(count_destroyed(ctx, application.organization_id, wanted))
+    instances = request.ask(
+        list_instances(ctx, application.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN)
+    )
     manifest: CompiledManifest | None = None
     graph: ShownGraph | None = None
     if tab == "overview":
@@ -69,45 +77,47 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None, tab:
             graph = await manifest_graph(application.id, version, manifest, read_graph_query(request), _path(request))
         except InvalidManifest as error:
             problem = problem or error  # the version needs a package that is no longer installed
-    wanted = InstanceFilter(application_ids=[application.id], statuses=ALIVE)
-    instances = await list_instances(
-        ctx, application.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN
-    )
     return await request.page(
         "application.html",
-        **await tab_values(request, application, tab),
+        **await values,
         problem=problem,
         manifest=manifest,
         lines=[] if manifest is None else component_lines(manifest),
         graph=graph,
-        instances=instances,
-        destroyed=await count_destroyed(ctx, application.organization_id, wanted),
-        **(await _settings(request, application, problem) if tab == "settings" else {}),
+        instances=await instances,
+        destroyed=await destroyed,
+        **({} if settings is None else await settings),
     )
 
 
 async def tab_values(request: PageRequest, application: Application, tab: str) -> dict[str, Any]:
     """Return what the pages of an application's tabs have in common."""
+    request.ask_frame(application.organization_id)
+    in_use = request.ask(count_by_version(request.ctx, application.id))
+    revisions = await list_revisions(request.ctx, application.id)
     return {
         "section": "applications",
         "organization_id": application.organization_id,
         "application": application,
         "tab": tab,
-        "in_use": await count_by_version(request.ctx, application.id),
-        "revision_count": len(await list_revisions(request.ctx, application.id)),
+        "in_use": await in_use,
+        "revision_count": len(revisions),
     }
 
 
 async def _settings(request: PageRequest, application: Application, problem: LaunchbayError | None) -> dict[str, Any]:
-    ctx, organization_id = request.ctx, application.organization_id
+    ask, ctx, organization_id = request.ask, request.ctx, application.organization_id
     may_hook = (await request.permissions(organization_id)).manage_all_users()
+    policy, webhooks = ask(_read_policy(request)), ask(list_webhooks(ctx, organization_id)) if may_hook else None
+    git_sources = ask(list_git_sources(ctx, organization_id, application_id=application.id))
+    rules = await rule_values(request, "application", application.id, organization_id, problem)
     return {
-        "on_failure": await read_failure_policy(ctx, application.id),
+        "on_failure": (await policy)["onFailure"],
         "seen_name": request.seen("/name", await _read_name(request)),
-        "seen_policy": request.seen("/onFailure", await _read_policy(request)),
-        "webhooks": await list_webhooks(ctx, organization_id) if may_hook else None,
-        "git_sources": await list_git_sources(ctx, organization_id, application_id=application.id),
-        **await rule_values(request, "application", application.id, organization_id, problem),
+        "seen_policy": request.seen("/onFailure", await policy),
+        "webhooks": None if webhooks is None else await webhooks,
+        "git_sources": await git_sources,
+        **rules,
     }
 
 

@@ -36,6 +36,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     The form of an answer names the organization.
     """
     organization_id = request.form.text("organization", request.path("id"))
+    request.ask_frame(organization_id)
     view = request.choice("view", VIEWS) or "mine"
     pending = await approvals.list_pending_approvals(request.ctx, organization_id, after=None, count=_MOST)
     permissions = await request.permissions(organization_id)
@@ -59,8 +60,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         numbers={"mine": len(mine), "asked": len(asked), "open": len(pending)},
         asking=len(await list_asking(request.ctx, organization_id)),
         rows=[approval_item(row) for row in shown],
-        people=await list_member_names(
-            request.ctx, organization_id, also={each for row in shown for each in row.requesters}
+        people=request.ask(
+            list_member_names(request.ctx, organization_id, also={each for row in shown for each in row.requesters})
         ),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )

@@ -242,6 +242,7 @@ class Told(NamedTuple):
 async def show_audit_log(request: PageRequest) -> Response:
     """Show a page of the entries that fit a query, the newest first."""
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     before = parse_number(request.query("before"), 18)
     query = _read_query(request)
     chosen = await _choose(request, query)
@@ -365,6 +366,7 @@ async def _resolve(request: PageRequest, text: str | None, *, is_person: bool) -
 async def show_entry(request: PageRequest) -> Response:
     """Show an entry with everything that it changed."""
     organization_id, text = request.path("id"), request.path("entry")
+    request.ask_frame(organization_id)
     number = int(text, 16) if is_id(text) else 0
     rows, names = await _read(request, AuditFilter(), min(number, _NEWEST) + 1, 2)
     if not rows or rows[0].id != number:

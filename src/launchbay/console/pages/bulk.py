@@ -76,6 +76,7 @@ class Relabeled(NamedTuple):
 @routes.get("/console/organizations/{id}/bulk", query=("after",))
 async def list_all(request: PageRequest) -> Response:
     organization_id, after = request.path("id"), request.query("after")
+    request.ask_frame(organization_id)
     rows = await bulk.list_bulk_runs(request.ctx, organization_id, after=after, count=CONSOLE_PAGE_ROWS + 1)
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
@@ -83,7 +84,7 @@ async def list_all(request: PageRequest) -> Response:
         section="instances",
         organization_id=organization_id,
         runs=[(row, _title(row), bulk.counts_of(row)) for row in shown],
-        people=await user_names(request, organization_id),
+        people=request.ask(user_names(request, organization_id)),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 
@@ -166,6 +167,7 @@ async def create(request: PageRequest) -> Response:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show how far a bulk run is, with the result of each instance."""
     ctx, organization_id = request.ctx, request.path("id")
+    request.ask_frame(organization_id)
     run = await bulk.read_bulk(ctx, request.path("bulk"))
     status = request.choice("status", STATUSES)
     after = forms.parse_number(request.query("after"), 6) or 0

@@ -106,6 +106,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     The form of a policy names the organization.
     """
     organization_id = request.form.text("organization", request.path("id"))
+    request.ask_frame(organization_id)
     rows = await change_sets.list_change_sets(
         request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
     )
@@ -123,7 +124,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         roles=roles,
         role_suggestions=list(roles.values())[:CONSOLE_SUGGESTIONS],
         asking=asking,
-        people=await user_names(request, organization_id),
+        people=request.ask(user_names(request, organization_id)),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 
@@ -169,6 +170,7 @@ async def _roles(request: PageRequest, organization_id: str) -> dict[str, str]:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what a change set does, who decides, and what became of it."""
     ctx, organization_id = request.ctx, request.path("id")
+    request.ask_frame(organization_id)
     view = await change_sets.read_change_set(ctx, request.path("change"))
     found, permissions = view.change_set, await request.permissions(organization_id)
     planned = [_planned(row) for row in view.instances]

@@ -191,7 +191,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         **values,
         status=status,
         draft=draft,
-        versions=await list_manifests(request.ctx, record.application_id),
+        versions=request.ask(list_manifests(request.ctx, record.application_id)),
         name=name,
         generations=shown_generations,
         current_generation=current_number(record, [each.row for each in shown_generations]),

@@ -61,12 +61,18 @@ class Row(NamedTuple):
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the environments, and where the first of them differ."""
     organization_id = request.path("id")
-    health = health_by("environment_id", await fleet.read_groups(request.ctx, organization_id))
-    names = {row.id: row.name for row in await list_services(request.ctx, organization_id)}
-    every = await environments.list_environments(request.ctx, organization_id)
+    ask, ctx = request.ask, request.ctx
+    request.ask_frame(organization_id)
+    groups, services = ask(fleet.read_groups(ctx, organization_id)), ask(list_services(ctx, organization_id))
+    roles = ask(list_roles(ctx, organization_id))
+    every = await environments.list_environments(ctx, organization_id)
     page = page_by_name(every, request.query("q"), request.query("after"))
-    contents = await environments.list_contents(request.ctx, organization_id, [row.id for row in page.rows])
-    role_names = {row.id: row.name for row in await list_roles(request.ctx, organization_id)}
+    shown = [row.id for row in page.rows]
+    changed = ask(list_last_changes(ctx, organization_id, shown))
+    contents = await environments.list_contents(ctx, organization_id, shown)
+    health = health_by("environment_id", await groups)
+    names = {row.id: row.name for row in await services}
+    role_names = {row.id: row.name for row in await roles}
     rows = [
         Row(
             row.id,
@@ -88,7 +94,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         organization_id=organization_id,
         problem=problem,
         rows=rows,
-        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
+        changed=await changed,
         page=page,
         compared=compared,
         differences=differences(compared),
@@ -138,14 +144,23 @@ async def show(
     """Show what instances get in an environment, or its settings."""
     ctx, form = request.ctx, request.form
     environment = await read_environment(ctx, request.path("id"))
-    listed = await environments.list_environments(ctx, environment.organization_id)
-    markers = await environments.read_markers(ctx, environment.id)
-    offered = await environments.read_services(ctx, environment.id)
+    ask, organization_id = request.ask, environment.organization_id
+    request.ask_frame(organization_id)
+    asked_listed = ask(environments.list_environments(ctx, organization_id))
+    asked_offered = ask(environments.read_services(ctx, environment.id))
     wanted = fleet.InstanceFilter(environment_ids=[environment.id], statuses=ALIVE)
-    instances = await fleet.list_instances(
-        ctx, environment.organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN
+    instances = ask(
+        fleet.list_instances(ctx, organization_id, wanted, sort="-created", after=None, count=_INSTANCES_SHOWN)
     )
+    groups, services = ask(fleet.read_groups(ctx, organization_id)), ask(list_services(ctx, organization_id))
+    destroyed = ask(fleet.count_destroyed(ctx, organization_id, wanted))
+    offered_instances, seen = ask(list_offered_instances(ctx, environment.id)), ask(_seen(request, problem))
+    rules = None
+    if tab == "settings":
+        rules = ask(rule_values(request, "environment", environment.id, organization_id, problem))
+    markers = await environments.read_markers(ctx, environment.id)
     policies = await environments.read_policies_document(ctx, environment.id)
+    listed, offered = await asked_listed, await asked_offered
     return await request.page(
         "environment.html",
         section="environments",
@@ -153,11 +168,7 @@ async def show(
         problem=problem,
         environment=environment,
         tab=tab,
-        health=health_of_groups(
-            group
-            for group in await fleet.read_groups(ctx, environment.organization_id)
-            if group.environment_id == environment.id
-        ),
+        health=health_of_groups(group for group in await groups if group.environment_id == environment.id),
         is_default=any(row.id == environment.id and row.is_default for row in listed),
         policies=form.raw("policies", policies),
         markers=form.raw("markers", "\n".join(marker.name for marker in markers)),
@@ -168,18 +179,14 @@ async def show(
         impact_groups=[] if impact is None else groups_of(impact),
         has_secrets=impact is not None and _sends_secrets(request),
         cloud_account=CLOUD_ACCOUNT,
-        services=await list_services(ctx, environment.organization_id),
+        services=await services,
         type_names={kind.id: kind.name for kind in await list_service_types(ctx, environment.organization_id)},
-        instances=instances,
-        destroyed=await fleet.count_destroyed(ctx, environment.organization_id, wanted),
-        offered_instances=await list_offered_instances(ctx, environment.id),
-        seen=await _seen(request, problem),
+        instances=await instances,
+        destroyed=await destroyed,
+        offered_instances=await offered_instances,
+        seen=await seen,
         theirs=await _theirs(request) if isinstance(problem, PreconditionFailed) and not tab else "",
-        **(
-            await rule_values(request, "environment", environment.id, environment.organization_id, problem)
-            if tab == "settings"
-            else {}
-        ),
+        **({} if rules is None else await rules),
     )
 
 

@@ -50,6 +50,7 @@ _KINDS = {
 @routes.get("/console/organizations/{id}/git-sources")
 async def list_all(request: PageRequest) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     rows = await git_sources.list_git_sources(request.ctx, organization_id, application_id=None)
     return await request.page(
         "git_sources.html",
@@ -77,6 +78,7 @@ async def create(request: PageRequest) -> Response:
 @routes.get("/console/organizations/{id}/git-sources/{source}", query=("after",))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     source = await _source(request)
     drift: Drift | None = None
     drift_problem = ""
@@ -102,7 +104,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         drift=drift,
         drift_problem=drift_problem,
         syncs=[(each, read_changes(each.changes)) for each in shown],
-        previews=await forges.list_git_previews(request.ctx, source.id, before=None, count=PAGE_ROWS_MAX),
+        previews=request.ask(forges.list_git_previews(request.ctx, source.id, before=None, count=PAGE_ROWS_MAX)),
         next_after=shown[-1].id if len(syncs) > CONSOLE_PAGE_ROWS else None,
     )
 
@@ -207,11 +209,11 @@ async def _form_page(request: PageRequest, row: GitSource | None, problem: Launc
         row=row,
         given=given | {"application": names.get(given["application"], given["application"])},
         seen=request.seen("settings", stored),
-        accounts=await _accounts(request, organization_id),
+        accounts=request.ask(_accounts(request, organization_id)),
         may=row is None or permissions.control_git_source(row.account_id),
         applications=list(names.values())[:CONSOLE_SUGGESTIONS],
         vaults=[each for each in services if each.type_id == _VAULT],
-        environments=await list_environments(ctx, organization_id),
+        environments=request.ask(list_environments(ctx, organization_id)),
     )
 
 

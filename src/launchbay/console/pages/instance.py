@@ -238,13 +238,15 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         "instance.html",
         **values,
         query=query,
-        graph=await shown_graph(
-            components, query, _path(request), is_small=True, card=f"{_path(request)}/components/card", events="yes"
+        graph=request.ask(
+            shown_graph(
+                components, query, _path(request), is_small=True, card=f"{_path(request)}/components/card", events="yes"
+            )
         ),
         card=component_card(components, query, f"{_path(request)}/components"),
         rows=[component_row(components, each) for each in components.by_urgency()[:_LISTED_COMPONENTS]],
         path=f"{_path(request)}/components",
-        planned=await _planned(request, record),
+        planned=request.ask(_planned(request, record)),
         offered=await offered,
         lines=lines,
         last_line=lines[-1].id if lines else 0,
@@ -300,7 +302,7 @@ async def show_schedules(request: PageRequest, problem: LaunchbayError | None = 
     return await request.page(
         "instance_schedules.html",
         **values,
-        own_recurring=await shown_rows(request, view.record.organization_id, own),
+        own_recurring=request.ask(shown_rows(request, view.record.organization_id, own)),
         schedules=[row for row in rows if not row.is_of_manifest],
         recurring=recurring_runs(view.manifest, request.now(), rows) if not view.is_over else [],
     )

@@ -63,7 +63,10 @@ _COLUMNS = (
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the instances that fit a query. Links of earlier versions name one object for each field."""
     ctx, organization_id = request.ctx, request.path("id")
+    request.ask_frame(organization_id)
+    views = request.ask(fleet.read_views(ctx, organization_id))
     query, applications, environment_names, people = await _read_query(request)
+    destroyed = request.ask(fleet.count_destroyed(ctx, organization_id, query.wanted)) if query.has(STANDARD) else None
     sort = SORTS.get(request.query("sort") or "", "-created")
     after = request.query("after")
     try:
@@ -97,14 +100,14 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         problem=problem,
         status=None if query.problem is None else request.deps.status_of(query.problem),
         found=found,
-        destroyed=await fleet.count_destroyed(ctx, organization_id, query.wanted) if query.has(STANDARD) else 0,
+        destroyed=0 if destroyed is None else await destroyed,
         labels=labels,
         query=query,
         standard=STANDARD,
         sort=sort,
         is_first=after is None,
         acts=ACTS,
-        views=[view for view in await fleet.read_views(ctx, organization_id) if view.of == "instances"],
+        views=[view for view in await views if view.of == "instances"],
         facets=[
             Facet(
                 "Status",
@@ -129,9 +132,11 @@ async def _read_query(
 ) -> tuple[InstanceQuery, Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
     """Return the query, and the names of applications, environments and people by ID."""
     organization_id = request.path("id")
-    applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
-    environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
+    asked = request.ask(list_applications(request.ctx, organization_id))
+    listed = request.ask(list_environments(request.ctx, organization_id))
     people = await user_names(request, organization_id)
+    applications = {row.id: row.name for row in await asked}
+    environments = {row.id: row.name for row in await listed}
     text = (
         request.query("q")
         or request.form.text("q")
@@ -206,10 +211,13 @@ async def row_menu(request: PageRequest) -> Response:
     """Return the menu of a row: what the user may do."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
     permissions = await request.permissions(record.organization_id)
-    workflows = (await read_instance(request.ctx, record.id)).available_workflows
-    page = await fleet.list_instances(
-        request.ctx, record.organization_id, InstanceFilter(ids=[record.id]), sort="name", after=None, count=1
+    view = request.ask(read_instance(request.ctx, record.id))
+    wanted = InstanceFilter(ids=[record.id])
+    asked = request.ask(
+        fleet.list_instances(request.ctx, record.organization_id, wanted, sort="name", after=None, count=1)
     )
+    rollback_to = await rollback_target(request, permissions, record)
+    workflows, page = (await view).available_workflows, await asked
     return await request.fragment(
         "row_menu.html",
         record=record,
@@ -217,7 +225,7 @@ async def row_menu(request: PageRequest) -> Response:
         can_run=any(each != DESTROY and permissions.run(record, each) for each in workflows),
         editable=permissions.edit_instance(record),
         reads_application=permissions.read_application(record.application_id),
-        rollback_to=await rollback_target(request, permissions, record),
+        rollback_to=rollback_to,
         job_id=next((row.job_id for row in page.rows), None),
         back=safe_path(request.query("back") or ""),
     )

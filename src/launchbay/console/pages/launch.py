@@ -283,7 +283,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         status=200 if problem is None else 400,
         draft=draft,
         application=application,
-        sources=await _sources(request, draft),
+        sources=request.ask(_sources(request, draft)),
         environment=environment,
         needs=[] if environment is None else needs_of(draft.manifest, environment.markers, environment.properties),
         name=draft.name,
@@ -297,8 +297,8 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         machines=0
         if draft.preview is None
         else sum(each.type == COMPUTE and each.change == "starts" for each in draft.preview.components),
-        estimate=await estimate_launch(request.ctx, application.id),
-        last=await _last_launch(request, application),
+        estimate=request.ask(estimate_launch(request.ctx, application.id)),
+        last=request.ask(_last_launch(request, application)),
         similar=None if draft.model is not None else await _similar(request, application),
     )
 

@@ -77,7 +77,7 @@ async def list_all(
     return await request.page(
         "organizations.html",
         problem=problem,
-        creator=await organizations.read_creator(request.ctx),
+        creator=request.ask(organizations.read_creator(request.ctx)),
         planned=planned,
         archive=request.form.raw("archive"),
         archive_name=request.form.text("archiveName"),
@@ -187,15 +187,16 @@ def _best(rows: Iterable[NamedT], text: str) -> list[NamedT]:
 async def show_settings(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what an organization uses of its quotas, and its settings."""
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     return await request.page(
         "usage.html",
         section="usage",
         organization_id=organization_id,
         problem=problem,
-        rows=await organizations.read_usage(request.ctx, organization_id),
-        origin=await organizations.read_origin(request.ctx, organization_id),
-        environments=await list_environments(request.ctx, organization_id),
-        second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
+        rows=request.ask(organizations.read_usage(request.ctx, organization_id)),
+        origin=request.ask(organizations.read_origin(request.ctx, organization_id)),
+        environments=request.ask(list_environments(request.ctx, organization_id)),
+        second_factor_required=request.ask(second_factors.read_requirement(request.ctx, organization_id)),
         seen_name=request.seen("/name", await _read_name(request)),
         seen_policy=request.seen("/signInPolicy", await _read_policy(request)),
     )

@@ -1,5 +1,6 @@
 """The start page of an organization: what is broken, waits, runs and expires."""
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -94,34 +95,48 @@ def health_by(field: Literal["application_id", "environment_id"], groups: Iterab
 @routes.get("/console/organizations/{id}", query=("environment",))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what needs somebody; `environment` narrows it to one."""
-    ctx, organization_id = request.ctx, request.path("id")
-    environments = await list_environments(ctx, organization_id)
-    chosen = next((row.id for row in environments if row.id == request.query("environment")), None)
+    ask, ctx, organization_id = request.ask, request.ctx, request.path("id")
+    request.ask_frame(organization_id)
+    listed, wanted = ask(list_environments(ctx, organization_id)), request.query("environment")
+    chosen = None if wanted is None else next((row.id for row in await listed if row.id == wanted), None)
     narrowed = None if chosen is None else [chosen]
-    groups = await fleet.read_groups(ctx, organization_id)
-    expiring = await fleet.list_instances(
-        ctx,
-        organization_id,
-        InstanceFilter(environment_ids=narrowed, expires_before=request.now() + _SOON),
-        sort="expiry",
-        after=None,
-        count=_SHOWN,
-        counts=True,
+    asked_groups = ask(fleet.read_groups(ctx, organization_id))
+    expiring = ask(
+        fleet.list_instances(
+            ctx,
+            organization_id,
+            InstanceFilter(environment_ids=narrowed, expires_before=request.now() + _SOON),
+            sort="expiry",
+            after=None,
+            count=_SHOWN,
+            counts=True,
+        )
     )
-    running = await fleet.list_jobs(
-        ctx,
-        organization_id,
-        JobFilter(environment_ids=narrowed, statuses=[JobStatus.EXECUTING]),
-        sort="-created",
-        after=None,
-        count=_SHOWN,
-        counts=True,
+    asked_running = ask(
+        fleet.list_jobs(
+            ctx,
+            organization_id,
+            JobFilter(environment_ids=narrowed, statuses=[JobStatus.EXECUTING]),
+            sort="-created",
+            after=None,
+            count=_SHOWN,
+            counts=True,
+        )
     )
-    latest = await fleet.list_jobs(
-        ctx, organization_id, JobFilter(environment_ids=narrowed), sort="-created", after=None, count=_LOOKED_AT_JOBS
+    newest = JobFilter(environment_ids=narrowed)
+    asked_latest = ask(
+        fleet.list_jobs(ctx, organization_id, newest, sort="-created", after=None, count=_LOOKED_AT_JOBS)
     )
-    waiting = [row for row in await list_own_approvals(ctx, organization_id) if chosen in (None, row.environment_id)]
-    broken = await failures.list_failures(ctx, organization_id, InstanceFilter(environment_ids=narrowed))
+    own, asking = ask(list_own_approvals(ctx, organization_id)), ask(list_asking(ctx, organization_id))
+    asked_broken = ask(failures.list_failures(ctx, organization_id, InstanceFilter(environment_ids=narrowed)))
+    launches = None if chosen else ask(_launch_times(request, organization_id))
+    applications = ask(list_applications(ctx, organization_id))
+    environments, groups = await listed, await asked_groups
+    running, latest = await asked_running, await asked_latest
+    usual_ms = ask(fleet.list_usual_durations_ms(ctx, running.rows))
+    by_environment = ask(_by_environment(request, groups, environments, latest, chosen))
+    waiting = [row for row in await own if chosen in (None, row.environment_id)]
+    broken = await asked_broken
     return await request.page(
         "overview.html",
         organization_id=organization_id,
@@ -133,14 +148,14 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         broken_most=None if broken.is_whole else failures.LOOKED_AT,
         waiting=[approval_item(row) for row in waiting],
         waiting_jobs={row.job_id for row in waiting},
-        asking=[] if chosen else [(row, title_of(row)) for row in await list_asking(ctx, organization_id)],
+        asking=[] if chosen else [(row, title_of(row)) for row in await asking],
         running=running,
-        usual_ms=await fleet.list_usual_durations_ms(ctx, running.rows),
+        usual_ms=await usual_ms,
         ended=[row for row in latest.rows if row.status != JobStatus.EXECUTING][:_SHOWN],
-        launches=None if chosen else await _launch_times(request, organization_id),
-        by_environment=await _by_environment(request, groups, environments, latest, chosen),
-        expiring=expiring,
-        has_applications=bool(await list_applications(ctx, organization_id)),
+        launches=None if launches is None else await launches,
+        by_environment=await by_environment,
+        expiring=await expiring,
+        has_applications=bool(await applications),
         home=f"{HOME}/organizations/{organization_id}",
     )
 
@@ -201,14 +216,18 @@ async def _by_environment(
     by_id = health_by("environment_id", groups)
     rows = [row for row in environments if chosen in (None, row.id) and by_id[row.id].total]
     rows.sort(key=lambda row: (-by_id[row.id].failed, -by_id[row.id].degraded, row.name))
-    found: list[EnvironmentHealth] = []
+    asked: dict[str, asyncio.Task[list[FleetJobRow]]] = {}
+    known = {row.id: [job for job in latest.rows if job.environment_id == row.id] for row in rows[:_SHOWN]}
     for row in rows[:_SHOWN]:
-        jobs = [job for job in latest.rows if job.environment_id == row.id]
-        if len(jobs) < _STRIP_JOBS and latest.next_after is not None:  # others run more often
-            jobs = await _last_runs(request, row)
-        own = [_OUTCOMES[job.status] for job in jobs[:_STRIP_JOBS]]
-        found.append(EnvironmentHealth(row.id, row.name, by_id[row.id], own[::-1]))
-    return found
+        if len(known[row.id]) < _STRIP_JOBS and latest.next_after is not None:  # others run more often
+            asked[row.id] = request.ask(_last_runs(request, row))
+    known |= {each: await task for each, task in asked.items()}
+    return [
+        EnvironmentHealth(
+            row.id, row.name, by_id[row.id], [_OUTCOMES[job.status] for job in known[row.id][:_STRIP_JOBS]][::-1]
+        )
+        for row in rows[:_SHOWN]
+    ]
 
 
 async def _last_runs(request: PageRequest, environment: EnvironmentRow) -> list[FleetJobRow]:

@@ -70,6 +70,7 @@ class ShownFiring(NamedTuple):
 async def list_all(request: PageRequest) -> Response:
     """Show the recurring schedules of an organization, of an application or of an instance."""
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     instance, application = request.query("instance"), request.query("application")
     views = await recurring.list_recurring_schedules(
         request.ctx,
@@ -84,9 +85,9 @@ async def list_all(request: PageRequest) -> Response:
         "recurring_list.html",
         section="schedules",
         organization_id=organization_id,
-        rows=await shown_rows(request, organization_id, shown),
+        rows=request.ask(shown_rows(request, organization_id, shown)),
         applications={row.id: row.name for row in await list_applications(request.ctx, organization_id)},
-        people=await user_names(request, organization_id),
+        people=request.ask(user_names(request, organization_id)),
         narrowed=instance or application,
         next_after=shown[-1].schedule.id if len(views) > CONSOLE_PAGE_ROWS else None,
     )
@@ -96,6 +97,7 @@ async def list_all(request: PageRequest) -> Response:
 async def form_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the form for an instance, an application, or instances of a query."""
     organization_id, form = request.path("id"), request.form
+    request.ask_frame(organization_id)
     permissions = await request.permissions(organization_id)
     instance_id = form.text("instance") or request.query("instance")
     application_id = form.text("application") or request.query("application")
@@ -119,7 +121,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
         workflows=workflows or [],
         application=application,
         applications=[row.name for row in applications[:CONSOLE_SUGGESTIONS] if permissions.launch(row.id)],
-        environments=await list_environments(request.ctx, organization_id),
+        environments=request.ask(list_environments(request.ctx, organization_id)),
         is_bulk=is_bulk,
         acts=_BULK_ACTS,
         query=form.text("q", STANDARD),
@@ -150,6 +152,7 @@ async def create(request: PageRequest) -> Response:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show a recurring schedule with its next times and last results."""
     organization_id, form = request.path("id"), request.form
+    request.ask_frame(organization_id)
     view = await recurring.read_recurring_schedule(request.ctx, request.path("recurring"))
     found = view.schedule
     zone = zone_of(found.zone)

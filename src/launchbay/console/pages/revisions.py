@@ -234,8 +234,8 @@ async def _show(
         revision=revision,
         draft=draft,
         seen=tag if isinstance(problem, PreconditionFailed) else request.form.text(SEEN, tag),
-        versions=await list_manifests(request.ctx, application.id),
-        environments=await list_environments(request.ctx, application.organization_id),
+        versions=request.ask(list_manifests(request.ctx, application.id)),
+        environments=request.ask(list_environments(request.ctx, application.organization_id)),
         impact=draft.impact,
         impact_groups=[] if draft.impact is None else groups_of(draft.impact),
     )

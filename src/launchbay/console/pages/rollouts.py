@@ -92,7 +92,7 @@ async def list_all(request: PageRequest) -> Response:
         "rollouts.html",
         **await tab_values(request, application, "rollouts"),
         rows=[(row, _state(row), _meter(counts_of(row)), counts_of(row).total()) for row in shown],
-        people=await user_names(request, application.organization_id),
+        people=request.ask(user_names(request, application.organization_id)),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 

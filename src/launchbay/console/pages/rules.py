@@ -88,11 +88,11 @@ async def rule_values(
     request: PageRequest, kind: RuleOwner, owner_id: str, organization_id: str, problem: LaunchbayError | None
 ) -> dict[str, Any]:
     """Return what rules.html shows. A form that was refused keeps what it had."""
-    rules = await read_rules(request.ctx, kind, owner_id)
-    limits = await read_concurrency(request.ctx, kind, owner_id)
-    sleep_rules = await sleep_windows.read_rules(request.ctx, kind, owner_id)
-    groups = await list_groups(request.ctx, organization_id)
-    form = request.form
+    ask, ctx, form = request.ask, request.ctx, request.form
+    asked, asked_limits = ask(read_rules(ctx, kind, owner_id)), ask(read_concurrency(ctx, kind, owner_id))
+    asked_sleep = ask(sleep_windows.read_rules(ctx, kind, owner_id))
+    groups = await list_groups(ctx, organization_id)
+    rules, limits, sleep_rules = await asked, await asked_limits, await asked_sleep
     tags = {"lifetime": seen_tag(rules), "concurrency": seen_tag(limits), "sleep": seen_tag(sleep_rules)}
     lifetime, sleep = _texts(rules), _sleep_fields(sleep_rules)
     rows = [_row(limit.key, str(limit.limit), limit.when) for limit in limits]

@@ -39,8 +39,10 @@ _FIRST_ID = "0" * 24  # before every ID
 async def list_all(request: PageRequest) -> Response:
     """Show the runs that fit a query."""
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
+    asked = request.ask(fleet.count_jobs_by_time(request.ctx, organization_id, hours=_HOURS, slots=_SLOTS))
     applications, environments, query = await _read_query(request, organization_id)
-    times = await fleet.count_jobs_by_time(request.ctx, organization_id, hours=_HOURS, slots=_SLOTS)
+    times = await asked
     return await request.page(
         "runs.html",
         section="runs",
@@ -74,11 +76,12 @@ def _slot_kind(slot: TimeRow) -> Glyph:
 async def list_of_instance(request: PageRequest) -> Response:
     """Show the runs of an instance that fit a query."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
+    values = request.ask(tab_values(request, "runs"))
     _, _, query = await _read_query(request, record.organization_id)
     runs = await _list(request, record.organization_id, query, record.id)
     return await request.page(
         "instance_runs.html",
-        **await tab_values(request, "runs", runs.pop("problem")),
+        **{**await values, "problem": runs.pop("problem")},
         facets=[_status_facet()],
         **runs,
     )
@@ -86,9 +89,11 @@ async def list_of_instance(request: PageRequest) -> Response:
 
 async def _read_query(request: PageRequest, organization_id: str) -> tuple[dict[str, str], dict[str, str], RunQuery]:
     """Return the names of applications and environments, and the query."""
-    applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
-    environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
+    asked = request.ask(list_applications(request.ctx, organization_id))
+    listed = request.ask(list_environments(request.ctx, organization_id))
     people = await user_names(request, organization_id)
+    applications = {row.id: row.name for row in await asked}
+    environments = {row.id: row.name for row in await listed}
     text = request.query("q") or ""
     query = read_run_query(text, applications, environments, people, request.actor.user_id, request.now())
     return applications, environments, query

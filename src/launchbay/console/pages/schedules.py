@@ -97,6 +97,7 @@ class Day:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what is scheduled, and what expires; times are in UTC."""
     organization_id = request.form.text("organization", request.path("id"))
+    request.ask_frame(organization_id)
     now = request.now()
     first = _month(request.query("month"), now)
     is_list = request.query("view") == "list"
@@ -146,7 +147,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         kind=wanted,
         text=request.query("q") or "",
         is_whole=len(entries) < PAGE_ROWS_MAX,
-        people=await user_names(request, organization_id),
+        people=request.ask(user_names(request, organization_id)),
         home=home,
     )
 

@@ -16,15 +16,16 @@ routes = Routes()
 @routes.get("/console/organizations/{id}/serviceAccounts", query=("do",))
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     return await request.page(
         "service_accounts.html",
         section="serviceAccounts",
         organization_id=organization_id,
         problem=problem,
-        rows=await service_accounts.list_service_accounts(request.ctx, organization_id),
-        tokens=await access_tokens.list_access_tokens(request.ctx, organization_id),
+        rows=request.ask(service_accounts.list_service_accounts(request.ctx, organization_id)),
+        tokens=request.ask(access_tokens.list_access_tokens(request.ctx, organization_id)),
         opened=problem is not None or request.query("do") == "create",
-        roles=await roles.list_roles(request.ctx, organization_id),
+        roles=request.ask(roles.list_roles(request.ctx, organization_id)),
         name=request.form.text("name"),
         description=request.form.text("description"),
         selected=request.form.all("role"),
@@ -49,6 +50,7 @@ async def show(
     request: PageRequest, problem: LaunchbayError | None = None, *, created: NewToken | None = None
 ) -> Response:
     organization_id, account_id = request.path("id"), request.path("account")
+    request.ask_frame(organization_id)
     row = await service_accounts.read_service_account(request.ctx, organization_id, account_id)
     tokens = await access_tokens.list_access_tokens(request.ctx, organization_id)
     return await request.page(
@@ -58,7 +60,7 @@ async def show(
         problem=problem,
         row=row,
         seen=request.seen(f"/{row.id}", _stored(row)),
-        roles=await roles.list_roles(request.ctx, organization_id),
+        roles=request.ask(roles.list_roles(request.ctx, organization_id)),
         tokens=[token for token in tokens if token.user_id == account_id],
         created=created,
         given=_given(request, problem),
@@ -122,8 +124,8 @@ async def show_own(
     return await request.page(
         "access_tokens.html",
         problem=problem,
-        organizations=await organizations.list_organizations(request.ctx),
-        tokens=await own_tokens(request),
+        organizations=request.ask(organizations.list_organizations(request.ctx)),
+        tokens=request.ask(own_tokens(request)),
         created=created,
         given=_given(request, problem),
     )

@@ -54,8 +54,12 @@ async def list_all(
 ) -> Response:
     """Show the services, and the form of the chosen type."""
     organization_id, type_id = request.path("id"), request.form.text("type") or request.query("type")
-    types = await services.list_service_types(request.ctx, organization_id)
-    rows = await services.list_services(request.ctx, organization_id)
+    ask, ctx = request.ask, request.ctx
+    request.ask_frame(organization_id)
+    users, offered = ask(services.count_users(ctx, organization_id)), ask(_offered(request, organization_id))
+    host_keys, asked = ask(_host_keys(request, organization_id)), ask(services.list_services(ctx, organization_id))
+    types = await services.list_service_types(ctx, organization_id)
+    rows = await asked
     chosen = next((kind for kind in types if kind.id == type_id), None)
     if fields is None:
         fields = _fields({} if chosen is None else chosen.parameters)
@@ -65,10 +69,10 @@ async def list_all(
         organization_id=organization_id,
         problem=problem,
         rows=rows,
-        changed=await list_last_changes(request.ctx, organization_id, [row.id for row in rows]),
-        users=await services.count_users(request.ctx, organization_id),
-        offered=await _offered(request, organization_id),
-        host_keys=await _host_keys(request, organization_id),
+        changed=request.ask(list_last_changes(request.ctx, organization_id, [row.id for row in rows])),
+        users=await users,
+        offered=await offered,
+        host_keys=await host_keys,
         types=types,
         type_names={kind.id: kind.name for kind in types},
         chosen=chosen,
@@ -149,14 +153,21 @@ async def show(
     }
     organization_id = view.record.organization_id
     permissions = await request.permissions(organization_id)
+    ask, ctx = request.ask, request.ctx
+    request.ask_frame(organization_id)
+    asked_users = ask(services.list_users(ctx, view.record.id, _USERS + 1))
+    asked_kept = ask(secrets.list_service_secrets(ctx, view.record.id))
+    users, offered = ask(services.count_users(ctx, organization_id)), ask(_offered(request, organization_id))
+    resources = ask(services.list_resources(ctx, view.record.id))
+    waiting = ask(services.list_waiting(ctx, view.record.id, _WAITING))
+    catalog = ask(services.read_catalog(ctx, view.record.id))
     log: list[AuditRow] = []
     people: Mapping[str, str] = {}
     if permissions.view_audit():
         log, people = await read_audit_page(
             request.ctx, organization_id, before=None, by=None, about=view.record.id, count=_LOG_ROWS
         )
-    instances = await services.list_users(request.ctx, view.record.id, _USERS + 1)
-    kept = await secrets.list_service_secrets(request.ctx, view.record.id)
+    instances, kept = await asked_users, await asked_kept
     return await request.page(
         "service.html",
         section="services",
@@ -164,11 +175,11 @@ async def show(
         problem=problem,
         view=view,
         seen=request.seen(f"/{view.record.id}", _stored(view, {} if kind is None else kind.parameters)),
-        users=(await services.count_users(request.ctx, view.record.organization_id)).get(view.record.id, 0),
-        offered=(await _offered(request, view.record.organization_id)).get(view.record.id, []),
-        resources=await services.list_resources(request.ctx, view.record.id),
-        waiting=await services.list_waiting(request.ctx, view.record.id, _WAITING),
-        catalog=await services.read_catalog(request.ctx, view.record.id),
+        users=(await users).get(view.record.id, 0),
+        offered=(await offered).get(view.record.id, []),
+        resources=await resources,
+        waiting=await waiting,
+        catalog=await catalog,
         instances=instances[:_USERS],
         more_instances=len(instances) > _USERS,
         kept=kept.secrets,

@@ -42,6 +42,7 @@ CHOICES = (
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the steps: which are done, and the form of the present one."""
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     applications = await list_applications(request.ctx, organization_id)
     instances = await list_instances(
         request.ctx, organization_id, InstanceFilter(), sort="-created", after=None, count=1

@@ -28,6 +28,7 @@ async def list_all(
     request: PageRequest, problem: LaunchbayError | None = None, *, invited: str = "", link: str = ""
 ) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     failed = problem is not None
     permissions = await request.permissions(organization_id)
     states = await users.sign_in_states(request.ctx, organization_id)
@@ -50,7 +51,7 @@ async def list_all(
         roles=known_roles,
         role_ids={role.name: role.id for role in known_roles},
         opened=failed or request.query("do") == "invite",
-        second_factor_required=await second_factors.read_requirement(request.ctx, organization_id),
+        second_factor_required=request.ask(second_factors.read_requirement(request.ctx, organization_id)),
         email=request.form.text("email") if failed else "",
         name=request.form.text("name") if failed else "",
         selected=request.form.all("role") if failed else [],
@@ -82,6 +83,7 @@ async def add(request: PageRequest) -> Response:
 @routes.get("/console/organizations/{id}/users/{user}")
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     view = await users.read_user(request.ctx, organization_id, request.path("user"))
     known_roles = await roles.list_roles(request.ctx, organization_id)
     await asyncio.to_thread(read_role_words, [each.permissions for each in known_roles])
@@ -94,7 +96,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         view=view,
         seen=request.seen("/roles", _held(view)),
         roles=known_roles,
-        blocked_s=await users.sign_in_blocked_s(request.ctx, organization_id, view.row.id),
+        blocked_s=request.ask(users.sign_in_blocked_s(request.ctx, organization_id, view.row.id)),
     )
 
 

@@ -55,8 +55,16 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayError | None) -> Response:
     ctx = request.ctx
     application = await read_application(ctx, request.path("id"))
-    versions = await manifests.list_manifests(ctx, application.id)
     version = application.latest_version if wanted is None else wanted
+    values, people = (
+        request.ask(tab_values(request, application, "versions")),
+        request.ask(user_names(request, application.organization_id)),
+    )
+    is_small, asked_users = (
+        request.ask(_is_small(request, application)),
+        request.ask(_users(request, application, version)),
+    )
+    versions = await manifests.list_manifests(ctx, application.id)
     against = parse_number(request.query("against"))
     if against is None:
         against = version - 1
@@ -69,12 +77,12 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         with suppress(InvalidManifest):  # one of them no longer compiles: the lines show what differs
             difference = (await compare_versions(ctx, application.id, against, version))[2]
     impact: Impact | None = None
-    if versions and (request.query("impact") or await _is_small(request, application)):
+    if versions and (request.query("impact") or await is_small):
         try:
             impact = await impact_of_version(ctx, application.id, version)
         except InvalidManifest as error:
             problem = problem or error
-    users, more = await _users(request, application, version) if versions else ([], False)
+    users, more = await asked_users if versions else ([], False)
     return await request.page(
         "versions.html",
         users=users,
@@ -83,7 +91,7 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         impact_groups=[] if impact is None else groups_of(impact),
         impact_title=f"version {version}",
         impact_rollout=f"{HOME}/applications/{application.id}/rollouts/new?version={version}",
-        **await tab_values(request, application, "versions"),
+        **await values,
         problem=problem,
         versions=[row for row in versions if row.version][:_SHOWN_VERSIONS],
         version=version,
@@ -94,7 +102,7 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         added=sum(line.sign == "+" for line in lines or ()),
         removed=sum(line.sign == "-" for line in lines or ()),
         difference=difference,
-        people=await user_names(request, application.organization_id),
+        people=await people,
     )
 
 
@@ -110,7 +118,8 @@ async def _users(
         request.ctx, application.organization_id, wanted, sort="-lastJob", after=None, count=_SHOWN_USERS
     )
     permissions = await request.permissions(application.organization_id)
-    users = [(row, await rollback_target(request, permissions, row)) for row in found.rows]
+    targets = [request.ask(rollback_target(request, permissions, row)) for row in found.rows]
+    users = [(row, await target) for row, target in zip(found.rows, targets, strict=True)]
     return users, found.next_after is not None
 
 

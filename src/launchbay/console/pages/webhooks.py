@@ -16,14 +16,15 @@ routes = Routes()
 @routes.get("/console/organizations/{id}/webhooks")
 async def list_all(request: PageRequest, problem: LaunchbayError | None = None, *, secret: str = "") -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     failed = problem is not None
     return await request.page(
         "webhooks.html",
         section="webhooks",
         organization_id=organization_id,
         problem=problem,
-        rows=await webhooks.list_webhooks(request.ctx, organization_id),
-        counts=await webhooks.count_deliveries(request.ctx, organization_id),
+        rows=request.ask(webhooks.list_webhooks(request.ctx, organization_id)),
+        counts=request.ask(webhooks.count_deliveries(request.ctx, organization_id)),
         disabled_after_s=WEBHOOK_DISABLED_AFTER_S,
         events=EVENTS,
         formats=FORMATS,
@@ -54,6 +55,7 @@ async def create(request: PageRequest) -> Response:
 @routes.get("/console/organizations/{id}/webhooks/{webhook}", query=("after", "delivery"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
+    request.ask_frame(organization_id)
     row = await _find(request, organization_id)
     after, chosen = request.query("after"), request.query("delivery")
     counts = (await webhooks.count_deliveries(request.ctx, organization_id)).get(row.id)
