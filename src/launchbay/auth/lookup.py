@@ -171,7 +171,9 @@ class Lookup:
         return found
 
     async def member_of(self, organization_id: str, permission: Permission | None = None) -> str:
-        """Return the ID of an organization that the caller belongs to, for what needs nothing else of it.
+        """Return the ID of an organization that the caller belongs to.
+
+        It is for what needs nothing else of it.
 
         That is `organization` without a statement of its own where the page has looked something of it up already.
         """

@@ -96,7 +96,10 @@ def safe_path(path: str) -> str:
 
 
 class Frame(NamedTuple):
-    """What is around a page: what the user may do, and what waits and runs, by section of the navigation."""
+    """What is around a page.
+
+    What the user may do, and what waits and runs, by section of the navigation.
+    """
 
     permissions: UiPermissions | None
     counts: Mapping[str, int]
@@ -217,9 +220,9 @@ class PageRequest:
         status: int | None = None,
         **values: Any,
     ) -> Response:
-        """Return a page. Default of `status`: the status that the API gives the problem, or 200.
+        """Return a page.
 
-        A value may be a read that was asked: the template gets its result.
+        Default of `status`: the status that the API gives the problem, or 200. A value may be a read that was asked: the template gets its result.
         """
         if status is None:
             status = 200 if problem is None else self.deps.status_of(problem)
@@ -272,7 +275,10 @@ class PageRequest:
         return next((row for row in organizations if row.id == last), next(iter(organizations), None))
 
     def ask_frame(self, organization_id: str | None) -> "asyncio.Task[Frame]":
-        """Begin to read what is around a page. Whoever knows the organization early saves a round trip."""
+        """Begin to read what is around a page.
+
+        Whoever knows the organization early saves a round trip.
+        """
         if organization_id not in self._frames:
             self._frames[organization_id] = self.ask(self._read_frame(organization_id))
         return self._frames[organization_id]
@@ -337,7 +343,7 @@ class PageRequest:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator["PageRequest"]:
-        """Yield the request with a scope of its own, for what a stream reads at one time."""
+        """Yield the request with a scope of its own, for one update of a stream."""
         now = replace(self)
         now.scope.begin()
         try:
@@ -407,7 +413,10 @@ class PageRequest:
         return response
 
     async def _organizations(self, known: str | None = None) -> list[NamedRow]:
-        """Return the organizations of the user; `known` is one that the page reads anyway, before it."""
+        """Return the organizations of the user.
+
+        `known` is one that the page reads anyway, before them.
+        """
         if known is not None:
             await self.permissions(known)
         try:

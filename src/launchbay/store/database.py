@@ -414,7 +414,10 @@ class _Transaction(_Borrowed):
         self._shares_commit = shares_commit
 
     async def _share(self, scope: PageScope) -> Connection:
-        """Return a connection of its own. The page's goes back first, or both would wait for a third."""
+        """Return a connection of its own.
+
+        The page's goes back first: many that hold one and wait for another would wait for each other.
+        """
         await scope.release()
         return await self._database.pool.lend()
 

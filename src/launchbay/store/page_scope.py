@@ -29,9 +29,9 @@ _current: "ContextVar[PageScope | None]" = ContextVar("page scope", default=None
 
 
 class PageScope:
-    """Stands for a connection while a page reads. It has what reads need of one.
+    """Stands for a connection while a page reads.
 
-    It borrows a connection for its first statement. `known` has the grants in the snapshot, by caller and organization,
+    It has what reads need of one, and borrows one for its first statement. `known` has the grants in the snapshot, by caller and organization,
     and ends with it.
     """
 
@@ -56,11 +56,14 @@ class PageScope:
         return scope if scope is not None and scope.pool is pool and not scope.is_over else None
 
     def begin(self) -> None:
-        """Make this the connection of all reads of this task, and of those that it starts."""
+        """Make this the connection of this task, and of those that it starts."""
         _current.set(self)
 
     def ask(self, read: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Begin a read, whose statements go out with those of other reads. Await it for its result."""
+        """Begin a read, whose statements go out with those of others.
+
+        Await it for its result.
+        """
         self.begin()
         task = asyncio.create_task(read)
         self._reads.append(task)
@@ -140,7 +143,10 @@ class PageScope:
             self._sending = None
 
     async def _quiet(self) -> None:
-        """Wait until those who have just got an answer, and those whom they started, have asked."""
+        """Wait until those who have just got an answer have asked.
+
+        That includes the tasks which they start.
+        """
         number, turns = len(self._asked), 0
         while turns < _QUIET_TURNS:
             await asyncio.sleep(0)
@@ -172,7 +178,9 @@ class PageScope:
     async def _answer_alone(
         self, connection: BoundedConnection, asked: Sequence[tuple[Statement, "asyncio.Future[PGresult]"]]
     ) -> None:
-        """Send each statement by itself: one that failed has failed all behind it, in its transaction.
+        """Send each statement by itself.
+
+        One that failed has failed all behind it, in its transaction.
 
         The next one begins another snapshot.
         """

@@ -134,7 +134,10 @@ class Work:
         /,
     ) -> tuple[A, B, C, D]: ...
     async def together(self, *reads: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
-        """Return what reads find that don't depend on each other: on a page in one round trip, else in turn."""
+        """Return what reads find that don't depend on each other.
+
+        On a page they take one round trip. Otherwise each waits for the one before.
+        """
         scope = PageScope.current(self.app.database.pool)
         if scope is not None and self.connection is scope:  # type: ignore[comparison-overlap] # it stands for one
             return tuple([await task for task in [scope.ask(each) for each in reads]])

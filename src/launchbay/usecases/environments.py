@@ -315,7 +315,10 @@ async def list_offers(ctx: Context, instance_id: str) -> list[str]:
 
 
 async def list_offering_environments(ctx: Context, instance_id: str) -> list[tuple[str, str]]:
-    """Return ID and name of the environments that offer an instance, the ID as name where the caller can't read it."""
+    """Return ID and name of the environments that offer an instance.
+
+    The name of one that the caller can't read is its ID.
+    """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_offering(work.connection, instance_id=record.id)

@@ -148,16 +148,10 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
         manifest = None
         with suppress(InvalidManifest, Conflict):
             manifest = await work.manifest(view.application_id, plan.manifest_version or view.version)
-        waits: Sequence[Wait] = ()
-        if view.status == JobStatus.EXECUTING:
-            awaited = await store.get_waits(work.connection, job_id=job_id)
-            if awaited is not None:
-                waits = await list_waits(work, record.organization_id, instance_id, awaited)
         children = read_links(view.children)
         parent = None if view.parent is None else read_job_link(view.parent)
         linked = {each.instance_id for each in (*children, *filter(None, [parent]))}
-        names = await readable_names(work, record.organization_id, linked)
-        [usual] = await store.list_usual_durations_ms(
+        asked = store.list_usual_durations_ms(
             work.connection,
             ids=[job_id],
             instance_ids=[instance_id],
@@ -166,6 +160,9 @@ async def read_job(ctx: Context, instance_id: str, job_id: str) -> JobDetails:
             instances=limits.USUAL_INSTANCES,
             runs=limits.USUAL_RUNS,
             jobs=limits.USUAL_JOBS,
+        )
+        waits, names, [usual] = await work.together(
+            _list_waits(work, record, view), readable_names(work, record.organization_id, linked), asked
         )
     known = [msgspec.json.decode(view.parameters), plan.arguments, msgspec.json.decode(view.environment_view)]
     redactor = await computed(size_of(known, limits.INLINE_BYTES), partial(Redactor, known))
@@ -186,8 +183,19 @@ def _named(link: JobLink, names: Mapping[str, str]) -> JobLink:
     return msgspec.structs.replace(link, instance_name=names.get(link.instance_id, UNSEEN))
 
 
+async def _list_waits(work: Work, record: InstanceRecord, view: JobView) -> Sequence[Wait]:
+    """Return what a job waits for."""
+    awaited = None
+    if view.status == JobStatus.EXECUTING:
+        awaited = await store.get_waits(work.connection, job_id=view.id)
+    return () if awaited is None else await list_waits(work, record.organization_id, record.id, awaited)
+
+
 async def list_refined_states(ctx: Context, instance_id: str, job_id: str | None = None) -> dict[str, StepState]:
-    """Return how steps of a job, by default the newest, ended whose status doesn't say all, by path."""
+    """Return how steps ended whose status doesn't say all, by path.
+
+    They are of the newest job, unless one is named.
+    """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_refined_steps(

@@ -88,15 +88,16 @@ async def _draft(request: PageRequest, asked: str | None) -> _Draft:
     wanted = parse_number(asked)
     if wanted is None:
         wanted = record.version
-    application, version, manifest = await read_compiled(request.ctx, record.application_id, wanted)
+    compiled = request.ask(read_compiled(request.ctx, record.application_id, wanted))
+    present: Mapping[str, Any] = {}
+    if (await request.permissions(record.organization_id)).edit_instance(record):
+        present = await present_submodules(request.ctx, record.id)
+    application, version, manifest = await compiled
     stored = msgspec.json.decode(record.parameters)
     fields, now = launch_fields(manifest, stored), stored
     if request.http.method == "POST":
         fields = fill_fields(fields, request.form, PARAMETER)
         now = values(fields, stored)
-    present: Mapping[str, Any] = {}
-    if (await request.permissions(record.organization_id)).edit_instance(record):
-        present = await present_submodules(request.ctx, record.id)
     module = ModuleForm(application=application, manifest=manifest, parameters=stored, submodules=present)
     return _Draft(
         record=record,
@@ -173,6 +174,8 @@ def _effective(view: InstanceView, draft: _Draft) -> list[EffectiveRow]:
 async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | None = None) -> Response:
     record = draft.record
     status = 200 if problem is None else request.deps.status_of(problem)
+    asked = request.ask(list_shown(request, record, _GENERATIONS))
+    versions = request.ask(list_manifests(request.ctx, record.application_id))
     values = await tab_values(request, "configuration", draft.problem(problem))
     rows = _effective(values["view"], draft)
     shown = request.query("show") or ""
@@ -183,15 +186,16 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
     }
     name = request.form.text("instanceName", record.name)
     changes = sum(row.changed is not None for row in rows) + (name != record.name) + (draft.version != record.version)
-    shown_generations = await list_shown(request, record, _GENERATIONS)
+    shown_generations = await asked
     owners = {record.owner_id, *(each.row.owner_id for each in shown_generations)}
-    values["people"] = await list_member_names(request.ctx, record.organization_id, also=owners)
+    if not owners <= values["people"].keys():
+        values["people"] = await list_member_names(request.ctx, record.organization_id, also=owners)
     return await request.page(
         "configuration.html",
         **values,
         status=status,
         draft=draft,
-        versions=request.ask(list_manifests(request.ctx, record.application_id)),
+        versions=versions,
         name=name,
         generations=shown_generations,
         current_generation=current_number(record, [each.row for each in shown_generations]),

@@ -114,10 +114,11 @@ async def roll_back(request: PageRequest) -> Response:
 
 async def _show(request: PageRequest, problem: LaunchbayError | None) -> Response:
     number = _number(request)
-    found = await generations.read_generation(request.ctx, request.path("id"), number)
+    asked = request.ask(generations.read_generation(request.ctx, request.path("id"), number))
+    asked_rows = request.ask(generations.list_generations(request.ctx, request.path("id"), before=None, count=_MOST))
     values = await tab_values(request, "configuration", problem)
     record: InstanceRecord = values["view"].record
-    rows = await generations.list_generations(request.ctx, record.id, before=None, count=_MOST)
+    found, rows = await asked, await asked_rows
     is_current = number == current_number(record, rows)
     against = parse_number(request.query("against"))
     if against is None and is_current and len(rows) > 1:

@@ -342,7 +342,10 @@ async def show_activity(request: PageRequest) -> Response:
 async def _audit(
     request: PageRequest, record: InstanceRecord, before: int | None
 ) -> tuple[list[AuditRow], Mapping[str, str]]:
-    """Return entries of the audit log about an instance, if the user may see it, and names by ID."""
+    """Return audit entries about an instance, and names by ID.
+
+    Who may not see the audit log gets nothing.
+    """
     if not (await request.permissions(record.organization_id)).view_audit():
         return [], {}
     return await read_audit_page(
@@ -589,8 +592,10 @@ async def put_notes(request: PageRequest) -> Response:
 async def destroy_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the forms to destroy or delete the instance."""
     record, _ = await read_instance_record(request.ctx, request.path("id"))
+    request.ask_frame(record.organization_id)
+    life = request.ask(read_lifetime(request.ctx, record.id))
     users = await workflows.list_dependents(request.ctx, record.id)
-    grace_ms = (await read_lifetime(request.ctx, record.id)).rules.grace_ms
+    grace_ms = (await life).rules.grace_ms
     return await request.page(
         "instance_end.html",
         users=users,

@@ -63,13 +63,15 @@ class _Draft(Draft):
 async def list_all(request: PageRequest) -> Response:
     """Show the revisions of an application."""
     application = await read_application(request.ctx, request.path("id"))
+    values = request.ask(tab_values(request, application, "revisions"))
+    listed = request.ask(list_environments(request.ctx, application.organization_id))
     every = await revisions.list_revisions(request.ctx, application.id)
     page = page_by_name(every, request.query("q"), request.query("after"))
     rows = await revisions.list_full_revisions(request.ctx, application.id, [row.id for row in page.rows])
-    places = await list_environments(request.ctx, application.organization_id)
+    places = await listed
     return await request.page(
         "revisions.html",
-        **await tab_values(request, application, "revisions"),
+        **await values,
         page=page,
         rows=[_row(revision) for revision in rows],
         places={each.id: each.name for each in places},

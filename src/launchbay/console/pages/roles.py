@@ -37,8 +37,11 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     """Show the roles, and explain a decision if the query names one."""
     organization_id = request.path("id")
     request.ask_frame(organization_id)
+    counted = request.ask(roles.count_holders(request.ctx, organization_id))
+    question = request.ask(_question(request, organization_id))
+    asked = request.ask(roles.list_roles(request.ctx, organization_id))
     explained, explanation_problem = await _explained(request, organization_id)
-    every = await roles.list_roles(request.ctx, organization_id)
+    every = await asked
     page = page_by_name(every, request.query("q"), request.query("after"))
     counts, grid = await asyncio.to_thread(_read_roles, page.rows)
     permissions = await request.permissions(organization_id)
@@ -54,7 +57,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         page=page,
         entry_counts=counts,
         changed=request.ask(list_last_changes(request.ctx, organization_id, [row.id for row in page.rows])),
-        counts=request.ask(roles.count_holders(request.ctx, organization_id)),
+        counts=counted,
         grid=grid,
         check=request.ask(_checked(request, organization_id, None)),
         role_completions=_COMPLETIONS,
@@ -67,7 +70,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         added=request.form.text("add"),
         name=request.form.text("name"),
         text=request.form.raw("permissions", _NEW_ROLE),
-        **await _question(request, organization_id),
+        **await question,
         explained=explained,
         explanation_problem=explanation_problem,
     )

@@ -80,6 +80,8 @@ class ShownWave(NamedTuple):
 async def list_all(request: PageRequest) -> Response:
     """Show the roll-outs of an application, the newest first."""
     application = await read_application(request.ctx, request.path("id"))
+    values = request.ask(tab_values(request, application, "rollouts"))
+    people = request.ask(user_names(request, application.organization_id))
     rows = await rollouts.list_rollouts(
         request.ctx,
         application.organization_id,
@@ -90,9 +92,9 @@ async def list_all(request: PageRequest) -> Response:
     shown = rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "rollouts.html",
-        **await tab_values(request, application, "rollouts"),
+        **await values,
         rows=[(row, _state(row), _meter(counts_of(row)), counts_of(row).total()) for row in shown],
-        people=request.ask(user_names(request, application.organization_id)),
+        people=people,
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 

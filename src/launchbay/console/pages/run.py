@@ -97,6 +97,8 @@ async def show(
     for attempt in found.attempts:
         if attempt.number == number and not attempt.is_current:
             return request.redirect(_address(request.path("id"), attempt.job_id))
+    request.ask_frame(found.record.organization_id)
+    head, log = request.ask(found.head(request)), request.ask(found.log(request))
     tab = request.query("tab") or "log"
     view = found.view
     shown = request.query("do")
@@ -107,13 +109,13 @@ async def show(
         problem=problem,
         tab=tab if tab in _TABS else "log",
         opened="resume" if fields is not None else shown if shown in {"resume", "cancel"} else "",
-        parameters=request.ask(asyncio.to_thread(view.job.parameters)),
-        results=request.ask(asyncio.to_thread(view.job.results)),
+        parameters=await asyncio.to_thread(view.job.parameters),
+        results=await asyncio.to_thread(view.job.results),
         planned=[(step, view.declared(step)) for step in view.steps[:_PLANNED_STEPS]] if tab == "plan" else [],
         step_count=len(view.steps),
-        **await found.head(request),
+        **await head,
         **await found.timeline(request),
-        **await found.log(request),
+        **await log,
         **found.dialogs(fields),
     )
 
@@ -135,15 +137,19 @@ class _Found(NamedTuple):
     @classmethod
     async def read(cls, request: PageRequest) -> "_Found":
         instance_id, job_id = request.path("id"), request.path("job")
-        job = await jobs.read_job(request.ctx, instance_id, job_id)
+        asked = request.ask(jobs.read_job(request.ctx, instance_id, job_id))
         record, manifest = await read_instance_record(request.ctx, instance_id)
         wanted = JobFilter(instance_ids=[record.id])
-        recent = await fleet.list_jobs(
-            request.ctx, record.organization_id, wanted, sort="-created", after=None, count=CONSOLE_PAGE_ROWS
+        recent = request.ask(
+            fleet.list_jobs(
+                request.ctx, record.organization_id, wanted, sort="-created", after=None, count=CONSOLE_PAGE_ROWS
+            )
         )
+        job = await asked
+        attempts = request.ask(_attempts(request, record, job))
         view = await asyncio.to_thread(RunView, job, to_ms(request.now()))
-        attempts = await _attempts(request, record, job)
-        return cls(record, manifest, view, recent.rows, attempts, LogPlaces(request.ctx, record.id, job_id))
+        places = LogPlaces(request.ctx, record.id, job_id)
+        return cls(record, manifest, view, (await recent).rows, await attempts, places)
 
     @property
     def base(self) -> str:
@@ -195,12 +201,17 @@ class _Found(NamedTuple):
         job, view = self.view.job, self.view
         error = job.redactor.text(job.view.error_message or "")
         failed = view.failed if job.view.status == JobStatus.FAILED else None
+        asked_line = request.ask(self.failure_line())
+        people = request.ask(list_member_names(request.ctx, self.record.organization_id))
+        permissions = await request.permissions(self.record.organization_id)
+        rollback_to = None
+        if self.can_resume and job.plan.kind == "reconfigure":
+            rollback_to = request.ask(rollback_target(request, permissions, self.record))
         pending = []
         if not view.is_over:
             rows = await list_instance_approvals(request.ctx, self.record.id, after=None, count=LIST_LIMIT_MAX)
             pending = [row for row in rows if row.status == ApprovalStatus.PENDING and row.job_id == job.view.id]
-        line = await self.failure_line()
-        permissions = await request.permissions(self.record.organization_id)
+        line = await asked_line
         may_control = permissions.run(self.record, job.view.name) and self.record.parent_id is None
         return {
             "run": view,
@@ -236,11 +247,9 @@ class _Found(NamedTuple):
             "children": job.children,
             "can_cancel": may_control and not view.is_over,
             "can_resume": may_control and self.can_resume,
-            "rollback_to": await rollback_target(request, permissions, self.record)
-            if self.can_resume and job.plan.kind == "reconfigure"
-            else None,
+            "rollback_to": None if rollback_to is None else await rollback_to,
             "can_repeat": may_control and view.is_over and self._can_repeat,
-            "people": await list_member_names(request.ctx, self.record.organization_id),
+            "people": await people,
         }
 
     async def timeline(self, request: PageRequest, *, by_plan: bool = False) -> dict[str, Any]:
@@ -278,6 +287,7 @@ class _Found(NamedTuple):
         """Return the wanted window of the log, by default the one that matters."""
         wanted, target = _log_filter(request), parse_number(request.query("line"))
         view = self.view
+        count, fault = request.ask(self.places.count(most=COUNTED_LINES)), request.ask(self.places.next_error(0))
         is_filtered = bool(wanted.text) or wanted.level != LOG_LEVELS[0]
         step = view.by_path.get(request.query("step") or "")
         if target is None and step is not None and not is_filtered:
@@ -296,8 +306,8 @@ class _Found(NamedTuple):
         return {
             "sections": _sections(view, window, target or failure, is_filtered=is_filtered),
             "window": window,
-            "line_count": await self.places.count(most=COUNTED_LINES),
-            "has_fault": await self.places.next_error(0) is not None,
+            "line_count": await count,
+            "has_fault": await fault is not None,
             "search": wanted.text,
             "level": wanted.level,
             "is_filtered": is_filtered,
@@ -502,15 +512,16 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                 # The session may have ended in the meantime; the use cases check the permissions again.
                 await authenticate_session(request.app, request.session, request.actor.address)
                 began_s = request.app.clock.monotonic_s()
-                found = await _Found.read(request)
-                shown = {
-                    "permissions": await request.permissions(found.record.organization_id),
-                    "actor": request.actor,
-                    **await found.head(request),
-                    **await found.timeline(request, by_plan=True),
-                    **found.dialogs(),
-                    "opened": "",
-                }
+                async with request.reading() as now:
+                    found = await _Found.read(now)
+                    shown = {
+                        "permissions": await now.permissions(found.record.organization_id),
+                        "actor": request.actor,
+                        **await found.head(now),
+                        **await found.timeline(now, by_plan=True),
+                        **found.dialogs(),
+                        "opened": "",
+                    }
                 for name in ("head", "approvals", "lanes", "about", "dialogs"):
                     # Only what differs: what somebody types in a dialog must survive the update.
                     text = request.render_fragment(f"run_{name}.html", **shown)

@@ -43,11 +43,10 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     """Show the steps: which are done, and the form of the present one."""
     organization_id = request.path("id")
     request.ask_frame(organization_id)
-    applications = await list_applications(request.ctx, organization_id)
-    instances = await list_instances(
-        request.ctx, organization_id, InstanceFilter(), sort="-created", after=None, count=1
-    )
-    places = await list_environments(request.ctx, organization_id)
+    ask, ctx = request.ask, request.ctx
+    asked, listed = ask(list_applications(ctx, organization_id)), ask(list_environments(ctx, organization_id))
+    instances = await list_instances(ctx, organization_id, InstanceFilter(), sort="-created", after=None, count=1)
+    applications, places = await asked, await listed
     return await request.page(
         "start.html",
         organization_id=organization_id,

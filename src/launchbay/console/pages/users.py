@@ -30,13 +30,15 @@ async def list_all(
     organization_id = request.path("id")
     request.ask_frame(organization_id)
     failed = problem is not None
-    permissions = await request.permissions(organization_id)
-    states = await users.sign_in_states(request.ctx, organization_id)
+    asked_states = request.ask(users.sign_in_states(request.ctx, organization_id))
+    asked_users = request.ask(users.list_users(request.ctx, organization_id))
+    asked_roles = request.ask(roles.list_roles(request.ctx, organization_id))
+    second_factor_required = request.ask(second_factors.read_requirement(request.ctx, organization_id))
     text = request.query("q") or ""
     wrong = _problem(text)
-    found = await users.list_users(request.ctx, organization_id)
-    known_roles = await roles.list_roles(request.ctx, organization_id)
+    permissions = await request.permissions(organization_id)
     pending = await users.list_pending_members(request.ctx, organization_id) if permissions.manage_some_users() else []
+    states, found, known_roles = await asked_states, await asked_users, await asked_roles
     return await request.page(
         "users.html",
         section="users",
@@ -51,7 +53,7 @@ async def list_all(
         roles=known_roles,
         role_ids={role.name: role.id for role in known_roles},
         opened=failed or request.query("do") == "invite",
-        second_factor_required=request.ask(second_factors.read_requirement(request.ctx, organization_id)),
+        second_factor_required=second_factor_required,
         email=request.form.text("email") if failed else "",
         name=request.form.text("name") if failed else "",
         selected=request.form.all("role") if failed else [],
@@ -84,13 +86,15 @@ async def add(request: PageRequest) -> Response:
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     organization_id = request.path("id")
     request.ask_frame(organization_id)
+    asked = request.ask(roles.list_roles(request.ctx, organization_id))
     view = await users.read_user(request.ctx, organization_id, request.path("user"))
-    known_roles = await roles.list_roles(request.ctx, organization_id)
+    about = request.ask(_about(request, organization_id, view))
+    known_roles = await asked
     await asyncio.to_thread(read_role_words, [each.permissions for each in known_roles])
     return await request.page(
         "user.html",
         section="users",
-        **await _about(request, organization_id, view),
+        **await about,
         organization_id=organization_id,
         problem=problem,
         view=view,
@@ -151,7 +155,8 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
     """Return what else the page shows, as far as the caller may see it."""
     permissions = await request.permissions(organization_id)
     user_id = view.row.id
-    states = await users.sign_in_states(request.ctx, organization_id, user_id)
+    asked_states = request.ask(users.sign_in_states(request.ctx, organization_id, user_id))
+    asked_tokens = None if view.is_pending else request.ask(list_access_tokens(request.ctx, organization_id))
     asks = not view.is_pending and (permissions.ask_about(user_id) or user_id == request.actor.user_id)
     places = (await list_environments(request.ctx, organization_id))[:_PLACES] if asks else []
     activity: list[Told] = []
@@ -160,7 +165,7 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
             request.ctx, organization_id, before=None, by=user_id, about=None, count=_ACTIVITY
         )
         activity = [told(organization_id, row, names) for row in found]
-    tokens = [] if view.is_pending else await list_access_tokens(request.ctx, organization_id)
+    tokens, states = [] if asked_tokens is None else await asked_tokens, await asked_states
     return {
         "tokens": [token for token in tokens if token.user_id == user_id],
         "state": states.get(user_id),
