@@ -222,7 +222,8 @@ class PageRequest:
     ) -> Response:
         """Return a page.
 
-        Default of `status`: the status that the API gives the problem, or 200. A value may be a read that was asked: the template gets its result.
+        Default of `status`: the status that the API gives the problem, or 200. A value may be a read that was asked:
+        the template gets its result.
         """
         if status is None:
             status = 200 if problem is None else self.deps.status_of(problem)

@@ -31,8 +31,8 @@ _current: "ContextVar[PageScope | None]" = ContextVar("page scope", default=None
 class PageScope:
     """Stands for a connection while a page reads.
 
-    It has what reads need of one, and borrows one for its first statement. `known` has the grants in the snapshot, by caller and organization,
-    and ends with it.
+    It has what reads need of one, and borrows one for its first statement. `known` has the grants in the snapshot, by
+    caller and organization, and ends with it.
     """
 
     in_transaction = False  # one that could change something
