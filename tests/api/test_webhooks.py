@@ -13,8 +13,8 @@ import pytest
 
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.engine.chat_messages import counted, message
-from launchbay.engine.retention import Cleaner
-from launchbay.usecases.sealing import seal_webhook_url
+from launchbay.engine.webhooks import delete_old_deliveries
+from launchbay.usecases.webhooks import seal_url
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
@@ -311,7 +311,7 @@ async def test_addresses_that_the_rules_forbid_are_never_called(api: Api) -> Non
     webhook = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
     # As one stored before the operator narrowed the setting.
     key = read_secret_key(api.settings.key_file())
-    sealed = seal_webhook_url(key, webhook, "http://127.0.0.2:9/path-secret")
+    sealed = seal_url(key, webhook, "http://127.0.0.2:9/path-secret")
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE webhooks SET sealed_url = %s WHERE id = %s", [sealed, webhook])
     await api.running(None)
@@ -508,14 +508,14 @@ async def test_old_deliveries_and_those_that_are_too_many_go(
     monkeypatch.setattr("launchbay.limits.WEBHOOK_PENDING", 2)
     instance = await api.running(PAUSING)
     await until(lambda: len(receiver.received) >= 4)
-    await Cleaner(api.database).clean()
+    await delete_old_deliveries(api.database)
     rows = await deliveries(api, hook)
     assert sorted(row["status"] for row in rows) == ["failed", "failed", "pending", "pending"]
     async with api.database.connection() as connection:
         await connection.execute(
             "UPDATE webhook_deliveries SET finished_at = now() - interval '8 days' WHERE status = 'failed'"
         )
-    await Cleaner(api.database).clean()
+    await delete_old_deliveries(api.database)
     assert len(await deliveries(api, hook)) == 2
     accepted(await api.delete(f"instances/{instance}?force=1"))
 

@@ -229,7 +229,6 @@ LENT: dict[str, dict[str, str]] = {
         "directories": """_plan_directory DirectoryView _directory_view _directory_resources _apply_directory
             _require_read"""
     },
-    "usecases/sealing.py": {"webhooks": """redact_webhook_url seal_webhook_url open_webhook_url"""},
 }
 # What is not done yet: "module -> feature", "file:statement -> feature", or a registration.
 OPEN = """
@@ -274,8 +273,6 @@ console/templates/environment.html -> impact
 console/templates/revision.html -> impact
 console/templates/service.html -> impact
 console/templates/versions.html -> impact
-engine/audit.py -> webhooks
-engine/retention.py -> webhooks
 model/archive.py -> lifetimes
 model/archive.py -> sleep_windows
 model/directory_objects.py -> git_sources
@@ -303,10 +300,8 @@ usecases/failures.py -> bulk
 usecases/instances.py -> lifetimes
 usecases/launch.py -> lifetimes
 usecases/manifest_differences.py -> history
-usecases/reconfigure.py -> generations
 usecases/reconfigure.py -> lifetimes
 usecases/rollouts.py -> bulk
-usecases/sealing.py -> webhooks
 usecases/workflows.py -> lifetimes
 web/api/change_sets.py -> directories
 web/api/failures.py -> bulk

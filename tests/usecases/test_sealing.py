@@ -5,7 +5,8 @@ import secrets
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.ids import new_id
 from launchbay.store.database import Database
-from launchbay.usecases.sealing import open_source_url, open_webhook_url, seal_sources, seal_webhook_urls
+from launchbay.usecases.sealing import open_source_url, seal_sources
+from launchbay.usecases.webhooks import open_url, seal_urls
 
 URL = "https://hooks.example/services/T0/canary?token=canary"
 
@@ -26,10 +27,10 @@ async def test_an_address_in_the_clear_is_sealed_once_and_only_its_shown_form_st
                 [application, organization, application, url],
             )
     await seal_sources(database, key)
-    await seal_webhook_urls(database, key)
+    await seal_urls(database, key)
     once = await kept(database)
     await seal_sources(database, key)
-    await seal_webhook_urls(database, key)
+    await seal_urls(database, key)
     assert await kept(database) == once
     assert {place: shown for place, shown, _ in once} == {
         webhook: "https://hooks.example/…",
@@ -37,7 +38,7 @@ async def test_an_address_in_the_clear_is_sealed_once_and_only_its_shown_form_st
         uploaded: None,
     }
     sealed = {place: bytes(data) for place, _, data in once if data is not None}
-    assert open_webhook_url(key, webhook, sealed.pop(webhook)) == URL
+    assert open_url(key, webhook, sealed.pop(webhook)) == URL
     assert open_source_url(key, sourced, sealed.pop(sourced)) == URL
     assert not sealed
 

@@ -16,7 +16,6 @@ from launchbay.runtime.contract import JobRun
 from launchbay.store.database import Connection
 from launchbay.store.jobs import DeletedInstanceRow
 from launchbay.store.schedules import DueRow
-from launchbay.store.webhooks import DisabledRow
 
 ENGINE = "engine"
 # By the kind of schedule.
@@ -34,7 +33,7 @@ class EngineAudit:
     ) -> None:
         await self._audit.record(
             connection,
-            _actor(_TASKS[due.kind]),
+            engine_actor(_TASKS[due.kind]),
             "run_workflow",
             str(permissions.workflow(application_id, due.instance_id, due.workflow)),
             organization_id=organization_id,
@@ -46,7 +45,7 @@ class EngineAudit:
     ) -> None:
         await self._audit.record(
             connection,
-            _actor("workflows"),
+            engine_actor("workflows"),
             "run_service_command",
             str(permissions.service(service_id)),
             organization_id=job.organization_id,
@@ -58,21 +57,10 @@ class EngineAudit:
             },
         )
 
-    async def webhook_disabled(self, connection: Connection, webhook: DisabledRow, reason: str) -> None:
-        await self._audit.record(
-            connection,
-            _actor("webhooks"),
-            "update_webhook",
-            f"/webhooks/{webhook.id}",
-            organization_id=webhook.organization_id,
-            before={"enabled": True},
-            after={"enabled": False, "reason": reason},
-        )
-
     async def instance_deleted(self, connection: Connection, instance: DeletedInstanceRow) -> None:
         await self._audit.record(
             connection,
-            _actor("retention"),
+            engine_actor("retention"),
             "delete_instance",
             str(permissions.instance(instance.application_id, instance.id)),
             organization_id=instance.organization_id,
@@ -80,5 +68,6 @@ class EngineAudit:
         )
 
 
-def _actor(task: str) -> Actor:
+def engine_actor(task: str) -> Actor:
+    """Return who acts where nobody asked: a task of the engine."""
     return Actor(ENGINE, f"{ENGINE}/{task}", task, "", Method.ENGINE)

@@ -16,7 +16,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import REPEATED_S
 from launchbay.clock import Clock
 from launchbay.engine.audit import EngineAudit
-from launchbay.store import access_tokens, audit, events, jobs, users, webhooks, wrong_sign_ins
+from launchbay.store import access_tokens, audit, events, jobs, users, wrong_sign_ins
 from launchbay.store.database import Connection, Database
 from launchbay.store.events import WATCH_EXPIRY_S
 
@@ -169,7 +169,7 @@ CLEANER_BATCH_ROWS = 5_000  # in one statement; a larger one would hold its lock
 
 
 class Cleaner:
-    """Deletes expired watches, keys, deliveries and tokens; every process may run one."""
+    """Deletes expired watches, keys and tokens; every process may run one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -181,21 +181,11 @@ class Cleaner:
             old_keys = await audit.delete_idempotency_keys(
                 connection, hours=limits.IDEMPOTENCY_KEY_HOURS, count=CLEANER_BATCH_ROWS
             )
-            excess = await webhooks.delete_excess(
-                connection,
-                most=limits.WEBHOOK_PENDING,
-                count=CLEANER_BATCH_ROWS,
-                reason="Too many deliveries are waiting for this webhook.",
-            )
-            old_deliveries = await webhooks.delete_old_deliveries(
-                connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH_ROWS
-            )
-            await webhooks.delete_old_failures(connection, days=limits.WEBHOOK_LOG_DAYS)
             old_tokens = await users.delete_expired_refresh_tokens(connection, count=CLEANER_BATCH_ROWS)
             ended_tokens = await access_tokens.delete_expired(connection, count=CLEANER_BATCH_ROWS)
             old_attempts = max(
                 await wrong_sign_ins.delete_empty(connection, count=CLEANER_BATCH_ROWS),
                 await wrong_sign_ins.delete_old_passwords(connection, life_s=REPEATED_S, count=CLEANER_BATCH_ROWS),
             )
-        rounds = (old_keys, excess, old_deliveries, old_tokens, ended_tokens, old_attempts)
+        rounds = (old_keys, old_tokens, ended_tokens, old_attempts)
         return max(rounds) >= CLEANER_BATCH_ROWS

@@ -16,13 +16,15 @@ import msgspec
 import structlog
 
 from launchbay import limits
+from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff
 from launchbay.concurrency import computed
 from launchbay.egress.http import EgressClient, redacted_url
-from launchbay.engine.audit import EngineAudit
+from launchbay.engine.audit import engine_actor
 from launchbay.engine.chat_messages import counted, failure_key, message
 from launchbay.engine.journal import run_until_available
+from launchbay.engine.retention import CLEANER_BATCH_ROWS
 from launchbay.errors import EgressFailed, Unavailable
 from launchbay.model.redaction import Redactor
 from launchbay.runtime.contract import JobRun
@@ -65,7 +67,7 @@ class WebhookSender:
         self._egress = egress
         self._base_url = base_url.rstrip("/")
         self._secret = secret
-        self._audit = EngineAudit(secret)
+        self._audit = Audit(secret)
         self._in_flight: dict[asyncio.Task[None], str] = {}
 
     async def send_due(self) -> bool:
@@ -179,9 +181,34 @@ class WebhookSender:
         async with self._database.transaction() as connection:
             disabled = await store.disable(connection, webhook_id=webhook_id, reason=reason)
             if disabled is not None:
-                await self._audit.webhook_disabled(connection, disabled, reason)
+                await self._audit.record(
+                    connection,
+                    engine_actor("webhooks"),
+                    "update_webhook",
+                    f"/webhooks/{disabled.id}",
+                    organization_id=disabled.organization_id,
+                    before={"enabled": True},
+                    after={"enabled": False, "reason": reason},
+                )
                 await store.delete_pending(connection, webhook_id=webhook_id, reason=reason)
                 log.warning("webhook.disabled", webhook=webhook_id)
+
+
+async def delete_old_deliveries(database: Database) -> bool:
+    """Delete old deliveries, and those that are too many for a webhook.
+
+    Returns True if there is more to delete.
+    """
+    async with database.connection() as connection:
+        excess = await store.delete_excess(
+            connection,
+            most=limits.WEBHOOK_PENDING,
+            count=CLEANER_BATCH_ROWS,
+            reason="Too many deliveries are waiting for this webhook.",
+        )
+        old = await store.delete_old_deliveries(connection, days=limits.WEBHOOK_LOG_DAYS, count=CLEANER_BATCH_ROWS)
+        await store.delete_old_failures(connection, days=limits.WEBHOOK_LOG_DAYS)
+    return max(excess, old) >= CLEANER_BATCH_ROWS
 
 
 async def _grouped(

@@ -26,7 +26,7 @@ from launchbay.usecases.later import Turns
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.on_behalf import PASSING, acting_token
 from launchbay.usecases.preview import Preview, preview_tree
-from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.reconfigure import WayBack, plan_configuration, reconfigure
 from launchbay.usecases.submodule_shapes import submodules_inside
 from launchbay.usecases.workflows import before_triggers
 
@@ -89,7 +89,9 @@ async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         generation = await _target(work, record, number)
         try:
-            planned = await plan_configuration(work, record.id, await _body(work, record, generation), generation)
+            planned = await plan_configuration(
+                work, record.id, await _body(work, record, generation), _way_back(generation)
+            )
         except BadRequest as error:
             return generation, Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
@@ -121,7 +123,7 @@ async def _rollback(ctx: Context, instance_id: str, number: int | None) -> tuple
         body = await _body(work, record, generation)
         cause = ctx.cause or Cause("rollback", str(generation.number))
         with ctx.app.database.joined(work.connection):
-            return generation, await reconfigure(replace(ctx, cause=cause), record.id, body, generation)
+            return generation, await reconfigure(replace(ctx, cause=cause), record.id, body, _way_back(generation))
 
 
 async def _get(work: Work, record: InstanceRecord, number: int) -> Generation:
@@ -151,6 +153,10 @@ async def _target(work: Work, record: InstanceRecord, number: int | None) -> Gen
             code="NoGeneration",
         )
     return kept[place]
+
+
+def _way_back(generation: Generation) -> WayBack:
+    return WayBack(generation.number, generation.revision_id)
 
 
 async def _body(work: Work, record: InstanceRecord, generation: Generation) -> dict[str, Any]:

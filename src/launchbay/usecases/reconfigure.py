@@ -22,7 +22,6 @@ from launchbay.planning.acceptance import StartedJob, environment_view
 from launchbay.planning.plans import may_accept, plan_reconfigure
 from launchbay.store import applications, environments, instances
 from launchbay.store.environments import Environment
-from launchbay.store.generations import Generation
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import bind_services, find_by_name, lock_name, shared_instances, validate_runnable
@@ -60,6 +59,14 @@ class PlannedConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class WayBack:
+    """The former configuration that a change leads back to, by its number."""
+
+    number: int
+    revision_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Target:
     version: int
     revision_id: str | None
@@ -68,19 +75,17 @@ class _Target:
 
 
 async def reconfigure(
-    ctx: Context, instance_id: str, body: Mapping[str, Any], generation: Generation | None = None
+    ctx: Context, instance_id: str, body: Mapping[str, Any], way_back: WayBack | None = None
 ) -> StartedJob:
     """Accept a new configuration and return the job with which it takes effect.
 
-    With a `generation`, the body is what leads back to it. Raises BadRequest for what makes no sense, NotAllowed for a
+    With a `way_back`, the body is what leads there. Raises BadRequest for what makes no sense, NotAllowed for a
     submodule, and Conflict when a job is under way, or another request has locked the instance for seconds.
     """
-    return await before_triggers(ctx, lambda: _reconfigure(ctx, instance_id, body, generation))
+    return await before_triggers(ctx, lambda: _reconfigure(ctx, instance_id, body, way_back))
 
 
-async def _reconfigure(
-    ctx: Context, instance_id: str, body: Mapping[str, Any], generation: Generation | None
-) -> StartedJob:
+async def _reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any], way_back: WayBack | None) -> StartedJob:
     for delay_s in islice(_LOCK_LOOKS.delays(), _LOCK_LOOKS_MOST):
         async with ctx.begin() as work:
             instances.announce_new.later(work.connection)  # a submodule may be new
@@ -92,15 +97,13 @@ async def _reconfigure(
                 raise await busy(work, asked)
             # What the plan starts from must not change until it is written: no job begins or ends while this is held.
             if await instances.lock_at_once(work.connection, instance_id=asked.id) is not None:
-                return await _accept(work, asked, body, generation)
+                return await _accept(work, asked, body, way_back)
         # Whoever has it may change nothing, or leave an instance that no longer is what it was.
         await asyncio.sleep(delay_s)
     raise InstanceBusy("Another request is changing the instance; try again.", instance_id=asked.id)
 
 
-async def _accept(
-    work: Work, asked: InstanceRecord, body: Mapping[str, Any], generation: Generation | None
-) -> StartedJob:
+async def _accept(work: Work, asked: InstanceRecord, body: Mapping[str, Any], way_back: WayBack | None) -> StartedJob:
     """Accept the new configuration of an instance that is locked.
 
     `asked` is what it was before.
@@ -108,7 +111,7 @@ async def _accept(
     name = read_configuration_request(body).instance_name
     if name is not None:  # a launch may demand at the same time that this name is free
         await lock_name(work, asked.application_id, asked.environment_id, name)
-    planned = await plan_configuration(work, asked.id, body, generation)
+    planned = await plan_configuration(work, asked.id, body, way_back)
     record, root = planned.record, planned.root
     plan = plan_reconfigure(record.status)
     if record.status is InstanceStatus.DESTROYED:
@@ -122,11 +125,11 @@ async def _accept(
         raise await busy(work, record)
     await _write(work, planned)
     await work.audit(
-        "reconfigure_instance" if generation is None else "rollback_instance",
+        "reconfigure_instance" if way_back is None else "rollback_instance",
         record,
         before={"name": record.name, "version": record.version, "revisionId": record.revision_id},
         after={
-            **({} if generation is None else {"generation": generation.number}),
+            **({} if way_back is None else {"generation": way_back.number}),
             "name": root.name,
             "version": root.version,
             "revisionId": root.revision_id,
@@ -138,19 +141,19 @@ async def _accept(
 
 
 async def plan_configuration(
-    work: Work, instance_id: str, body: Mapping[str, Any], generation: Generation | None = None
+    work: Work, instance_id: str, body: Mapping[str, Any], way_back: WayBack | None = None
 ) -> PlannedConfiguration:
     """Return the new configuration at all levels, having looked the instance up. Writes nothing.
 
-    A `generation` is the one that the body leads back to: the instance gets its revision, as a mere name.
+    With a `way_back`, the body leads there, and the instance gets its revision, as a mere name.
     """
     record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
     _refuse_submodule(record)
     request = read_configuration_request(body)
     await _check_name(work, record, request.instance_name)
     target = await _target(work, record, request)
-    if generation is not None:
-        target = replace(target, revision_id=generation.revision_id)
+    if way_back is not None:
+        target = replace(target, revision_id=way_back.revision_id)
     manifest = await work.manifest(record.application_id, target.version)
     environment = await work.lookup.environment(record.environment_id, None)
     view = environment_view(environment)

@@ -1,4 +1,4 @@
-"""Re-encryption of all secrets with a new secret key, and the encrypted URLs of webhooks and manifests.
+"""Re-encryption of all secrets with a new secret key, and the encrypted URLs of manifests.
 
 Servers keep running. Rows are read page by page and written back only if unchanged, so that nothing newer is
 overwritten; a second run finds what is left.
@@ -25,12 +25,11 @@ from launchbay.ids import new_id
 from launchbay.model import redaction
 from launchbay.model.instance import Binding
 from launchbay.service_types.secrets import parameter_purpose, sign_in_purpose, stored_secret_purpose
-from launchbay.store import applications, keys, webhooks
+from launchbay.store import applications, keys
 from launchbay.store import keys as store
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.instances import document_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
-from launchbay.store.webhooks import url_purpose
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
 
@@ -123,15 +122,8 @@ class NewestKey:
         self._is_newest = is_newest
 
 
-# Addresses of webhooks and of manifests: what follows the host is often a secret (promise 10). The database has the
-# whole address sealed, and in the clear the part that may be shown.
-
-
-def redact_webhook_url(url: str) -> str:
-    """Return a webhook's URL as it may be shown: its host."""
-    parsed = httpx.URL(url)
-    origin = str(parsed.copy_with(userinfo=b"", raw_path=b"/", fragment=None))
-    return origin if parsed.raw_path in (b"", b"/") else f"{origin}…"
+# The query of a manifest's address is often a secret (promise 10). The database has the whole address sealed, and in
+# the clear the part that may be shown.
 
 
 def redact_source_url(url: str) -> str:
@@ -148,28 +140,11 @@ def open_source_url(key: SecretKey, application_id: str, sealed: bytes) -> str:
     return key.open(sealed, source_purpose(application_id)).decode()
 
 
-def seal_webhook_url(key: SecretKey, webhook_id: str, url: str) -> bytes:
-    return key.seal(url.encode(), url_purpose(webhook_id))
-
-
-def open_webhook_url(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
-    """Return a webhook's URL. Raises UnsealFailed with another key than it had."""
-    return key.open(sealed, url_purpose(webhook_id)).decode()
-
-
-async def seal_webhook_urls(database: Database, key: SecretKey) -> None:
-    """Seal URLs that a version before migration 0013 left in the clear.
+async def seal_sources(database: Database, key: SecretKey) -> None:
+    """Seal sources of applications that a version before migration 0013 left in the clear.
 
     Each start may find some.
     """
-    async with database.transaction() as connection:
-        for row in await webhooks.list_unsealed(connection):
-            sealed = seal_webhook_url(key, row.id, row.url)
-            await webhooks.seal(connection, webhook_id=row.id, url=redact_webhook_url(row.url), sealed_url=sealed)
-
-
-async def seal_sources(database: Database, key: SecretKey) -> None:
-    """Seal sources of applications, as `seal_webhook_urls` does."""
     async with database.transaction() as connection:
         for source in await applications.list_unsealed_sources(connection):
             sealed = seal_source_url(key, source.id, source.url)

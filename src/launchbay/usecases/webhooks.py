@@ -12,7 +12,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.auth.secret_key import UnsealFailed
+from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import to_ms
 from launchbay.concurrency import computed
 from launchbay.errors import AddressRefused, BadRequest, Conflict, EgressFailed, NotAllowed, NotFound
@@ -20,6 +20,7 @@ from launchbay.ids import new_id
 from launchbay.model.redaction import Redactor
 from launchbay.quotas.bounds import Quota
 from launchbay.store import webhooks as store
+from launchbay.store.database import Database
 from launchbay.store.webhooks import (
     DeliveryCounts,
     DeliveryDetail,
@@ -27,11 +28,11 @@ from launchbay.store.webhooks import (
     SecretsRow,
     WebhookRow,
     secret_purpose,
+    url_purpose,
     validate_events,
 )
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.permissions import Permitted, reads_every_instance
-from launchbay.usecases.sealing import open_webhook_url, redact_webhook_url, seal_webhook_url
 
 _SHOWN = 24  # statuses of the newest deliveries
 _DISABLED_BY_USER = "The webhook was switched off."
@@ -64,8 +65,8 @@ async def create_webhook(
             work.connection,
             webhook_id=webhook_id,
             organization_id=organization_id,
-            url=redact_webhook_url(url),
-            sealed_url=seal_webhook_url(ctx.app.secret_key, webhook_id, url),
+            url=redact_url(url),
+            sealed_url=seal_url(ctx.app.secret_key, webhook_id, url),
             events=wanted,
             secret=_sealed(ctx.app, webhook_id, secret or made or ""),
             format=form,
@@ -105,8 +106,8 @@ async def update_webhook(
         await store.update(
             work.connection,
             webhook_id=row.id,
-            url=None if new_url is None else redact_webhook_url(new_url),
-            sealed_url=None if new_url is None else seal_webhook_url(ctx.app.secret_key, row.id, new_url),
+            url=None if new_url is None else redact_url(new_url),
+            sealed_url=None if new_url is None else seal_url(ctx.app.secret_key, row.id, new_url),
             events=wanted,
             secret=None if secret is None else _sealed(ctx.app, row.id, secret),
             enabled=enabled,
@@ -311,11 +312,42 @@ def _sealed(app: AppContext, webhook_id: str, secret: str) -> bytes:
 
 def _shown_of_url(app: AppContext, url: str) -> dict[str, Any]:
     """Return what the audit log keeps of a URL."""
-    return {"url": redact_webhook_url(url), "fingerprint": app.audit.fingerprint(url)}
+    return {"url": redact_url(url), "fingerprint": app.audit.fingerprint(url)}
 
 
 def _shown_of_row(app: AppContext, row: WebhookRow) -> dict[str, Any]:
     try:
-        return _shown_of_url(app, open_webhook_url(app.secret_key, row.id, row.sealed_url))
+        return _shown_of_url(app, open_url(app.secret_key, row.id, row.sealed_url))
     except UnsealFailed:  # with the key it is lost, and can still be replaced or deleted
         return {"url": row.url}
+
+
+# What follows the host is often a secret (promise 10). The database has the whole address sealed, and in the clear the
+# part that may be shown.
+
+
+def redact_url(url: str) -> str:
+    """Return a webhook's URL as it may be shown: its host."""
+    parsed = httpx.URL(url)
+    origin = str(parsed.copy_with(userinfo=b"", raw_path=b"/", fragment=None))
+    return origin if parsed.raw_path in (b"", b"/") else f"{origin}…"
+
+
+def seal_url(key: SecretKey, webhook_id: str, url: str) -> bytes:
+    return key.seal(url.encode(), url_purpose(webhook_id))
+
+
+def open_url(key: SecretKey, webhook_id: str, sealed: bytes) -> str:
+    """Return a webhook's URL. Raises UnsealFailed with another key than it had."""
+    return key.open(sealed, url_purpose(webhook_id)).decode()
+
+
+async def seal_urls(database: Database, key: SecretKey) -> None:
+    """Seal URLs that a version before migration 0013 left in the clear.
+
+    Each start may find some.
+    """
+    async with database.transaction() as connection:
+        for row in await store.list_unsealed(connection):
+            sealed = seal_url(key, row.id, row.url)
+            await store.seal(connection, webhook_id=row.id, url=redact_url(row.url), sealed_url=sealed)

@@ -1,18 +1,25 @@
 """Webhooks, and messages to chats."""
 
+from functools import partial
+
 from launchbay.console.pages import webhooks as pages
-from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender
+from launchbay.engine.retention import CLEANER_INTERVAL_S
+from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender, delete_old_deliveries
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
 from launchbay.store import webhooks as rows
-from launchbay.usecases.sealing import seal_webhook_urls
+from launchbay.usecases.webhooks import seal_urls
 from launchbay.web.api import webhooks as api
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     sender = WebhookSender(deps.app.database, deps.app.egress, deps.app.secret_key, deps.base_url)
     deps.on_close(sender.close)
-    return (PeriodicTask("webhooks", POLL_S, sender.send_due, due=(rows.list_due,)),)
+    clean = partial(delete_old_deliveries, deps.app.database)
+    return (
+        PeriodicTask("webhooks", POLL_S, sender.send_due, due=(rows.list_due,)),
+        PeriodicTask("old deliveries", CLEANER_INTERVAL_S, clean),
+    )
 
 
 FEATURE = Feature(
@@ -24,7 +31,7 @@ FEATURE = Feature(
     },
     locks={"webhooks": rows.lock_webhook},
     pages=(pages.routes,),
-    start=seal_webhook_urls,
+    start=seal_urls,
     tasks=_tasks,
     notifier=WebhookNotifier,
 )
