@@ -11,7 +11,7 @@ from generators.limits_page import limits_table
 from generators.words import ROOT, Schema, table_row
 from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.output import MEANINGS
-from launchbay.documentation import Entry, entries, plain
+from launchbay.documentation import DocumentedName, entries, plain
 
 REFERENCE = Path("docs/reference")
 MARK = "<!-- Below this line `python -m generators` writes. -->"
@@ -52,7 +52,7 @@ def _actions() -> Iterator[str]:
     """Yield a table of the actions, from the pages about them. Old links to an action on this page find its row."""
     yield "| action | what it does |"
     yield "|---|---|"
-    headings: dict[str, list[Entry]] = {}
+    headings: dict[str, list[DocumentedName]] = {}
     for entry in entries():
         if entry.kind == "action":
             headings.setdefault(entry.place.removeprefix("reference/actions/"), []).append(entry)

@@ -206,7 +206,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DocumentedName:
     """Something with a name to look up, such as an error."""
 
     kind: str
@@ -403,10 +403,10 @@ def _entry(path: str, cells: Mapping[str, str], first: str, level: int) -> Itera
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
+def entries() -> tuple[DocumentedName, ...]:
     """Return every entry of the pages, in their order."""
     return tuple(
-        Entry(kind, name, page, section.anchor, section.text)
+        DocumentedName(kind, name, page, section.anchor, section.text)
         for start, kind in _KINDS.items()
         for page in pages()
         if page.startswith(start)
@@ -431,7 +431,7 @@ def _names(kind: str, section: Section) -> Iterator[tuple[str, str]]:
             yield kind, name
 
 
-def explained(words: str) -> list[Entry]:
+def explained(words: str) -> list[DocumentedName]:
     """Return the entries with a name, or the errors of an HTTP status."""
     found = _named(words)
     status = words.strip()
@@ -440,7 +440,7 @@ def explained(words: str) -> list[Entry]:
     return found
 
 
-def _named(words: str) -> list[Entry]:
+def _named(words: str) -> list[DocumentedName]:
     wanted = words.strip().lower().removeprefix(_EXIT_CODE.lower())
     names = {wanted, wanted.removeprefix(_VARIABLE.lower()), f"{_COMMAND}{wanted}"}
     return [entry for entry in entries() if entry.name.lower() in names]

@@ -15,7 +15,7 @@ from launchbay.app.features import ENDPOINTS
 from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
-from launchbay.usecases.organizations import Change, list_changes
+from launchbay.usecases.organizations import AuditedChange, list_changes
 from tests.support.changes import (
     CHANGES_NOTHING,
     MANIFEST,
@@ -265,11 +265,11 @@ def test_changes_name_nested_fields_and_skip_equal_ones() -> None:
     before = '{"name": "a", "parameters": {"x": 1, "y": 2}, "old": null}'
     after = '{"name": "a", "parameters": {"x": 1, "y": 3, "z": []}}'
     assert list_changes(before, after) == [
-        Change("parameters.y", 2, 3),
-        Change("old", None, None),
-        Change("parameters.z", None, []),
+        AuditedChange("parameters.y", 2, 3),
+        AuditedChange("old", None, None),
+        AuditedChange("parameters.z", None, []),
     ]
-    assert list_changes(None, '{"name": "a"}') == [Change("name", None, "a")]
+    assert list_changes(None, '{"name": "a"}') == [AuditedChange("name", None, "a")]
     assert list_changes(None, None) == []
 
 

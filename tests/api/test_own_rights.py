@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from launchbay.auth import gate, permissions
-from launchbay.auth.gate import Entry, Grants, RoleGrants, read_role_text
+from launchbay.auth.gate import Grants, RoleEntry, RoleGrants, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.ids import new_id
 from tests.support.pages import browser
@@ -51,7 +51,7 @@ def text_of(entries: Sequence[str]) -> str:
     return "".join(f"- {entry}\n" for entry in entries)
 
 
-def allowed_by(entries: tuple[Entry, ...]) -> set[tuple[str, ...]]:
+def allowed_by(entries: tuple[RoleEntry, ...]) -> set[tuple[str, ...]]:
     """Return all that the entries allow, of a small world that has each kind of object named and unnamed."""
     grants = Grants((RoleGrants("role", entries),))
     ids = (_ONE, _OTHER, _NEW)

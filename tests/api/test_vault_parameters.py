@@ -117,7 +117,7 @@ async def test_other_parameters_change_while_applied_secrets_are_missing(api: Ap
         ({"riddle": {"fromVault": "nowhere"}}, "riddle", "No vault of the organization has a secret 'nowhere'"),
         ({"riddle": {"fromVault": "twice"}}, "riddle", "name one with `vault`"),
         ({"riddle": {"fromVault": "twice", "vault": UNKNOWN}}, "riddle", "No vault"),
-        ({"place": {"fromVault": "twice"}}, "place", "Only a secret parameter"),
+        ({"place": {"fromVault": "twice"}}, "place", "This parameter isn't a secret"),
         ({"riddle": {"fromVault": "twice", "other": 1}}, "riddle", "expected"),
         ({"riddle": {"fromVault": True}}, "riddle", "fromVault must be a string."),
         ({"riddle": {"fromVault": None}}, "riddle", "fromVault must be a string."),

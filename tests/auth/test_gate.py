@@ -15,9 +15,9 @@ from launchbay.auth.gate import (
     ALL_GRANTS,
     GUEST_TEXT,
     NO_GRANTS,
-    Entry,
     Grants,
     InstancePatterns,
+    RoleEntry,
     RoleGrants,
     decide,
     explain,
@@ -170,7 +170,7 @@ _pattern = st.one_of(
     st.builds("/applications/{}/instances/{}".format, _segment, _segment),
     st.builds("/applications/{}/instances/{}/workflows/{}".format, _segment, _segment, _segment),
 ).map(parse_pattern)
-_entry = st.builds(Entry, st.sampled_from([Permission.READ, LAUNCH]), st.lists(_pattern, max_size=4).map(tuple))
+_entry = st.builds(RoleEntry, st.sampled_from([Permission.READ, LAUNCH]), st.lists(_pattern, max_size=4).map(tuple))
 _grants = st.lists(
     st.builds(RoleGrants, st.sampled_from(["r", "s"]), st.lists(_entry, max_size=3).map(tuple)), max_size=2
 ).map(lambda roles: Grants(tuple(roles)))
@@ -232,7 +232,7 @@ def test_a_list_gets_a_thousand_patterns_for_an_entry_of_a_thousand() -> None:
 
 @pytest.mark.parametrize("narrow", ["/applications/*", "/applications/a", "/*/a", "/environments/*"])
 def test_the_audit_log_is_for_those_who_may_see_all_of_it(narrow: str) -> None:
-    def held(*entries: Entry, scope: tuple[Entry, ...] | None = None) -> bool:
+    def held(*entries: RoleEntry, scope: tuple[RoleEntry, ...] | None = None) -> bool:
         limit = None if scope is None else RoleGrants("token", scope)
         return gate.holds(Grants((RoleGrants("role", entries),), scope=limit), Permission.VIEW_AUDIT)
 
@@ -249,8 +249,8 @@ def test_the_audit_log_is_for_those_who_may_see_all_of_it(narrow: str) -> None:
     assert [gate.is_of_no_use(each) for each in (part, whole, entry(Permission.READ, narrow))] == [True, False, False]
 
 
-def entry(permission: Permission, *patterns: str) -> Entry:
-    return Entry(permission, tuple(Pattern(text) for text in patterns))
+def entry(permission: Permission, *patterns: str) -> RoleEntry:
+    return RoleEntry(permission, tuple(Pattern(text) for text in patterns))
 
 
 def test_entries_come_in_their_order_with_their_patterns() -> None:
@@ -364,7 +364,7 @@ def test_any_text_is_either_read_or_refused_cleanly(text: str) -> None:
         first = error.messages[0]
     else:
         first = "Line 0"
-        assert all(isinstance(found, Entry) for found in entries)
+        assert all(isinstance(found, RoleEntry) for found in entries)
     assert first.startswith("Line ")
 
 
@@ -460,7 +460,9 @@ def test_comparing_roles_of_twice_the_size_takes_twice_as_long(
             tuple(Pattern(f"/applications/{kind}{number}/instances/{kind}") for number in range(size)) for kind in "ab"
         ]
         one, other = (
-            [Entry(Permission.READ, role)] if in_one_entry else [Entry(Permission.READ, (each,)) for each in role]
+            [RoleEntry(Permission.READ, role)]
+            if in_one_entry
+            else [RoleEntry(Permission.READ, (each,)) for each in role]
             for role in roles
         )
         assert len(gate.entries_beyond(one, other)) == size
@@ -470,7 +472,7 @@ def test_comparing_roles_of_twice_the_size_takes_twice_as_long(
     assert compared(600) <= 2.2 * compared(300) + 100
 
 
-def _allows(entries: tuple[Entry, ...], touched: list[Resource]) -> bool:
+def _allows(entries: tuple[RoleEntry, ...], touched: list[Resource]) -> bool:
     grants = Grants((RoleGrants("role", entries),))
     return gate.decide(grants, Permission.READ, tuple(touched)).allowed
 
@@ -496,9 +498,9 @@ def test_of_hundreds_of_patterns_the_same_one_decides_as_in_their_order() -> Non
         path = f"/{kind}/{chance.choice(names)}"
         return path + (f"/instances/{chance.choice(names)}" if chance.random() < 0.5 else "")
 
-    def some_entry() -> Entry:
+    def some_entry() -> RoleEntry:
         patterns = (parse_pattern(some_pattern()) for _ in range(chance.choice([1, 1, 2, 40])))
-        return Entry(Permission.READ, tuple(patterns))
+        return RoleEntry(Permission.READ, tuple(patterns))
 
     for _ in range(30):
         roles = tuple(

@@ -3,7 +3,7 @@
 import pytest
 
 from launchbay.directory.contents import FileTree, Source, read_directory
-from launchbay.directory.plan import CREATE, Change, Listed, State
+from launchbay.directory.plan import CREATE, Listed, ObjectChange, State
 from launchbay.errors import BadRequest, NotAllowed
 
 FINE = {
@@ -200,6 +200,6 @@ def test_a_change_that_is_refused_names_objects_as_files_do() -> None:
     state = State(organization)  # type: ignore[arg-type] # of the methods, these are used
     assert set(state.environments) == {"lab"}
     with pytest.raises(NotAllowed) as caught:
-        Change(CREATE, "revision a/r", organization.use, named=state.named).make()
+        ObjectChange(CREATE, "revision a/r", organization.use, named=state.named).make()
     assert caught.value.messages == ("You need the permission Read for /environments/lab.", "Ask somebody.")
     assert str(caught.value) == "You need the permission Read for /environments/lab. Ask somebody."

@@ -9,7 +9,7 @@ import pytest
 
 from launchbay.clock import to_ms
 from launchbay.console.pages import schedules
-from launchbay.console.pages.schedules import Day, Entry
+from launchbay.console.pages.schedules import CalendarEntry, Day
 from launchbay.store.schedules import FleetScheduleRow
 from tests.support.pages import ORIGIN, get, words_of
 from tests.support.service import Api, accepted, fresh_name, person, refused
@@ -60,10 +60,10 @@ async def test_the_schedules_of_all_instances_are_one_list_by_their_time(api: Ap
 
 def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> None:
     noon = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
-    entries = [Entry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3)]
+    entries = [CalendarEntry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3)]
     row = FleetScheduleRow("1", "copy", noon, "", None, None, "2", "1", "quay", "3", "4", 1)
     hours = (1, 1, 2, 4, 4)
-    entries += [Entry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", schedule=row) for hour in hours]
+    entries += [CalendarEntry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", schedule=row) for hour in hours]
     day = Day(noon.date(), True, True, sorted(entries, key=lambda each: each.at))
     assert [(group[0].what, len(group)) for group in day.shown] == [("expires", 2), ("copy", 2), ("copy", 1)]
     assert day.hidden == 2
@@ -218,8 +218,8 @@ async def test_the_list_has_pages_on_which_each_schedule_is_once(
 
 async def test_the_expiries_of_a_day_are_one_line_of_the_next_hours(api: Api, visitor: httpx.AsyncClient) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    entries = [Entry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3, 13)]
-    runs = [Entry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", recurring="/x") for hour in (1, 2)]
+    entries = [CalendarEntry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3, 13)]
+    runs = [CalendarEntry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", recurring="/x") for hour in (1, 2)]
     assert [len(line) for line in schedules._lines([*entries, *runs])] == [2, 1, 1, 1]
     application = await api.application()
     for _ in range(3):

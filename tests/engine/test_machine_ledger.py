@@ -11,7 +11,7 @@ from launchbay.auth.secret_key import KEY_BYTES, SecretKey
 from launchbay.engine.machine_ledger import EnvironmentPools, PostgresHostKeys, PostgresMachineLedger
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
-from launchbay.machines.clouds.account import CloudAccount, Place
+from launchbay.machines.clouds.account import CloudAccount, CloudRegion
 from launchbay.machines.contract import ProviderContext
 from launchbay.service_types.secrets import seal_parameters
 from launchbay.store.database import Database
@@ -125,7 +125,7 @@ async def test_places_are_known_by_instance_and_altogether(bay: Bay, book: Postg
     for _ in range(2):
         await book.record_place(asked(bay, instance_id=instance_id), account_id, "eu-west-1")
     await book.record_place(asked(bay, instance_id=other_id), account_id, "us-east-1")
-    here, there = (Place(account_id, name, bay.organization_id, bay.environment_id) for name in REGIONS)
+    here, there = (CloudRegion(account_id, name, bay.organization_id, bay.environment_id) for name in REGIONS)
     assert await book.places(instance_id) == [here]
     assert await book.places() == [here, there]
     await bay.change("DELETE FROM instances WHERE id = %s", instance_id)

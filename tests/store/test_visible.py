@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from launchbay.auth.gate import Entry, Grants, RoleGrants, visible
+from launchbay.auth.gate import Grants, RoleEntry, RoleGrants, visible
 from launchbay.auth.permissions import Pattern, Permission
 from launchbay.ids import new_id
 from launchbay.store import statements
@@ -39,7 +39,7 @@ def looked_at(node: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_runs_of_many_instances_are_not_compared_with_every_pattern(database_url: str, role: str) -> None:
-    entry = Entry(Permission.READ, tuple(map(Pattern, ROLES[role])))
+    entry = RoleEntry(Permission.READ, tuple(map(Pattern, ROLES[role])))
     parameters = visible(Grants((RoleGrants("many", (entry,)),)), Permission.READ)
     given = {"bulk": new_id(), "organization": new_id(), "places": PLACES, "instances": INSTANCES}
     explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + statements.load("bulk").text("keep_seen").decode()

@@ -26,7 +26,7 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed
 from launchbay.ids import new_id
-from launchbay.machines.clouds.account import CloudAccount, Place
+from launchbay.machines.clouds.account import CloudAccount, CloudRegion
 from launchbay.machines.clouds.driver import CloudCalls, Node
 from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext, ProviderDeps, TaggedMachine, Tags
@@ -275,7 +275,7 @@ class MemoryBook:
     """Implements `CloudBook`."""
 
     accounts: list[CloudAccount] = field(default_factory=list)
-    noted: list[tuple[str, Place]] = field(default_factory=list)
+    noted: list[tuple[str, CloudRegion]] = field(default_factory=list)
     brought: dict[str, CloudAccount] = field(default_factory=dict)
     id: str = "installation-1"
 
@@ -293,10 +293,10 @@ class MemoryBook:
         return known.get(account_id)
 
     async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
-        place = Place(account_id, region, context.organization_id, context.environment_id)
+        place = CloudRegion(account_id, region, context.organization_id, context.environment_id)
         self.noted.append((context.instance_id, place))
 
-    async def places(self, instance_id: str | None = None) -> Sequence[Place]:
+    async def places(self, instance_id: str | None = None) -> Sequence[CloudRegion]:
         found = [place for instance, place in self.noted if instance_id in (None, instance)]
         return list(dict.fromkeys(found))
 

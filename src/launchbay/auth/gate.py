@@ -63,7 +63,7 @@ class _ObjectIndex(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Entry:
+class RoleEntry:
     """One entry of a role: a permission, and the patterns of what it holds for."""
 
     permission: Permission
@@ -103,7 +103,7 @@ class RoleGrants:
     """The entries of one role, under the role's name."""
 
     role: str
-    entries: tuple[Entry, ...]
+    entries: tuple[RoleEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,19 @@ class Grants:
     member: bool = True  # of the organization; without membership there are no roles either
     scope: RoleGrants | None = None  # of the access token, under its name; None: no limit
 
-    def entries_for(self, permission: Permission) -> tuple[tuple[str, Entry], ...]:
+    def entries_for(self, permission: Permission) -> tuple[tuple[str, RoleEntry], ...]:
         """Return the entries that name the permission, each with its role's name, in the order of the roles."""
         return self._by_permission.get(permission, ())
 
     @cached_property
-    def _by_permission(self) -> dict[Permission, tuple[tuple[str, Entry], ...]]:
-        found: dict[Permission, list[tuple[str, Entry]]] = {}
+    def _by_permission(self) -> dict[Permission, tuple[tuple[str, RoleEntry], ...]]:
+        found: dict[Permission, list[tuple[str, RoleEntry]]] = {}
         for role in self.roles:
             for entry in role.entries:
                 found.setdefault(entry.permission, []).append((role.role, entry))
         return {permission: tuple(entries) for permission, entries in found.items()}
 
-    def entries_about(self, permission: Permission, resource: Resource) -> Sequence[tuple[str, Entry]]:
+    def entries_about(self, permission: Permission, resource: Resource) -> Sequence[tuple[str, RoleEntry]]:
         """Return those of `entries_for` that may cover the resource."""
         entries = self.entries_for(permission)
         if len(entries) <= _SCANNED:
@@ -136,7 +136,7 @@ class Grants:
         return self._by_object[permission].about(resource)
 
     @cached_property
-    def _by_object(self) -> dict[Permission, _ObjectIndex[tuple[str, Entry]]]:
+    def _by_object(self) -> dict[Permission, _ObjectIndex[tuple[str, RoleEntry]]]:
         return {}
 
 
@@ -144,7 +144,7 @@ NO_GRANTS = Grants((), member=False)
 _FEW = 16  # patterns of an entry that plainly allows everything
 _EVERYWHERE = (Pattern("/*"),)
 # Of the role of kind 'administrator': by the code, not by a stored text, so that a permission added later is included.
-ALL_GRANTS = tuple(Entry(permission, _EVERYWHERE) for permission in Permission)
+ALL_GRANTS = tuple(RoleEntry(permission, _EVERYWHERE) for permission in Permission)
 # The texts that the two built-in roles are created with and show.
 ADMINISTRATOR_TEXT = "".join(f"- {permission}: [/*]\n" for permission in Permission)
 GUEST_TEXT = "- Read: [/*]\n"
@@ -156,7 +156,7 @@ class Decision:
 
     allowed: bool
     role: str | None = None
-    entry: Entry | None = None
+    entry: RoleEntry | None = None
     pattern: Pattern | None = None
 
 
@@ -184,9 +184,9 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
 _UNDIVIDED = frozenset({Permission.VIEW_AUDIT})
 
 
-def is_of_no_use(entry: Entry) -> bool:
+def is_of_no_use(entry: RoleEntry) -> bool:
     """Tell whether an entry allows nothing, since its permission is for everything or not at all."""
-    return entry.permission in _UNDIVIDED and not _implies(Entry(entry.permission, _EVERYWHERE), entry)
+    return entry.permission in _UNDIVIDED and not _implies(RoleEntry(entry.permission, _EVERYWHERE), entry)
 
 
 def holds(grants: Grants, permission: Permission) -> bool:
@@ -225,7 +225,7 @@ class InstancePatterns(NamedTuple):
 _ANYWHERE = 0  # the number of all entries that are about every environment
 
 
-def instance_patterns(entries: Iterable[Entry], permission: Permission) -> InstancePatterns | None:
+def instance_patterns(entries: Iterable[RoleEntry], permission: Permission) -> InstancePatterns | None:
     """Return for which instances and environments the entries allow an operation.
 
     None is all of them. It decides as `decide` does, for lists whose database must do it. Patterns of an entry aren't
@@ -286,7 +286,7 @@ def visible(grants: Grants, permission: Permission) -> dict[str, Any]:
     return _parameters("seen", entries, permission) | _parameters("scoped", scope, permission)
 
 
-def _parameters(name: str, entries: Iterable[Entry] | None, permission: Permission) -> dict[str, Any]:
+def _parameters(name: str, entries: Iterable[RoleEntry] | None, permission: Permission) -> dict[str, Any]:
     found = None if entries is None else instance_patterns(entries, permission)
     fields = {name if field == "applications" else f"{name}_{field}": field for field in InstancePatterns._fields}
     return {parameter: None if found is None else getattr(found, field) for parameter, field in fields.items()}
@@ -315,7 +315,7 @@ def explain(grants: Grants, permission: Permission, resources: tuple[Resource, .
     return decision, f"No entry covers it: {'; '.join(reasons)}."
 
 
-def is_within(entries: Collection[Entry], scope: Collection[Entry]) -> bool:
+def is_within(entries: Collection[RoleEntry], scope: Collection[RoleEntry]) -> bool:
     """Whether each of the entries allows only what an entry of the scope allows.
 
     Compares one entry with one: what only several entries of the scope allow together isn't within it.
@@ -323,15 +323,15 @@ def is_within(entries: Collection[Entry], scope: Collection[Entry]) -> bool:
     return all(any(_implies(entry, wider) for wider in scope) for entry in entries)
 
 
-def extent(entries: Iterable[Entry], permission: Permission) -> str:
+def extent(entries: Iterable[RoleEntry], permission: Permission) -> str:
     """Return for what the entries hold a permission: `all`, `some`, or `none`."""
     held = [entry for entry in entries if entry.permission is permission and entry.patterns]
     if not held:
         return "none"
-    return "all" if is_within((Entry(permission, _EVERYWHERE),), held) else "some"
+    return "all" if is_within((RoleEntry(permission, _EVERYWHERE),), held) else "some"
 
 
-def split_entry(entry: Entry) -> tuple[Entry, ...]:
+def split_entry(entry: RoleEntry) -> tuple[RoleEntry, ...]:
     """Return entries of one pattern that together allow the same.
 
     An entry stays whole if a pattern limits another kind than the first one.
@@ -339,16 +339,16 @@ def split_entry(entry: Entry) -> tuple[Entry, ...]:
     kinds = {pattern.segments[0] for pattern in entry.patterns}
     if len(kinds) > 1 or (any("*" in kind for kind in kinds) and len(entry.patterns) > 1):
         return (entry,)
-    return tuple(Entry(entry.permission, (pattern,)) for pattern in entry.patterns)
+    return tuple(RoleEntry(entry.permission, (pattern,)) for pattern in entry.patterns)
 
 
-def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[Entry]:
+def entries_beyond(entries: Iterable[RoleEntry], known: Collection[RoleEntry]) -> list[RoleEntry]:
     """Return what allows more than the known entries, in parts if possible.
 
     Whoever may do everything, or has the same entry, is known at once. Others are compared with what begins with the
     same object or a wildcard: comparing all with all would take seconds.
     """
-    wider: dict[Permission, list[Entry]] = {}
+    wider: dict[Permission, list[RoleEntry]] = {}
     for each in known:
         wider.setdefault(each.permission, []).append(each)
     everywhere = {permission for permission, held in wider.items() if any(map(_is_everywhere, held))}
@@ -357,7 +357,7 @@ def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[E
     )
     same = set(known).union(*(split_entry(each) for each in known)) if parts else set()
     found = []
-    indices: dict[Permission, _ObjectIndex[Entry]] = {}
+    indices: dict[Permission, _ObjectIndex[RoleEntry]] = {}
     for part in parts:
         held = wider.get(part.permission, [])
         if part in same:
@@ -371,9 +371,9 @@ def entries_beyond(entries: Iterable[Entry], known: Collection[Entry]) -> list[E
     return found
 
 
-def _is_everywhere(entry: Entry) -> bool:
+def _is_everywhere(entry: RoleEntry) -> bool:
     """Return whether an entry plainly allows everything. One of very many patterns may do so less plainly."""
-    return len(entry.patterns) <= _FEW and _implies(Entry(entry.permission, _EVERYWHERE), entry)
+    return len(entry.patterns) <= _FEW and _implies(RoleEntry(entry.permission, _EVERYWHERE), entry)
 
 
 def holds_everything(grants: Grants) -> bool:
@@ -381,7 +381,7 @@ def holds_everything(grants: Grants) -> bool:
     return grants.scope is None and any(role.entries == ALL_GRANTS for role in grants.roles)
 
 
-def beyond(grants: Grants, entries: Collection[Entry]) -> list[Entry]:
+def beyond(grants: Grants, entries: Collection[RoleEntry]) -> list[RoleEntry]:
     """Return what allows more than these grants do.
 
     Entries are in parts if possible. Who holds the grants can't give it to anybody. A scope bounds them too.
@@ -395,7 +395,7 @@ def beyond(grants: Grants, entries: Collection[Entry]) -> list[Entry]:
     return list(dict.fromkeys(found))
 
 
-def _implies(entry: Entry, wider: Entry) -> bool:
+def _implies(entry: RoleEntry, wider: RoleEntry) -> bool:
     """Whether all that the entry allows is allowed by the wider one.
 
     A kind that the wider one mentions is limited by it. An entry that doesn't mention it allows all of that kind.
@@ -413,11 +413,11 @@ def _is_in_scope(scope: RoleGrants, permission: Permission, resources: tuple[Res
     return any(_first_uncovered(entry, resources) is None for entry in entries)
 
 
-def _first_uncovered(entry: Entry, resources: tuple[Resource, ...]) -> Resource | None:
+def _first_uncovered(entry: RoleEntry, resources: tuple[Resource, ...]) -> Resource | None:
     return resources[0] if entry.covering(resources[0]) is None else _first_uncovered_beside(entry, resources)
 
 
-def _first_uncovered_beside(entry: Entry, resources: tuple[Resource, ...]) -> Resource | None:
+def _first_uncovered_beside(entry: RoleEntry, resources: tuple[Resource, ...]) -> Resource | None:
     """Return the first resource after the operation's object that the entry excludes."""
     for resource in resources[1:]:
         if entry.mentions(resource.kind) and entry.covering(resource) is None:
@@ -440,12 +440,12 @@ _FINDINGS_SHOWN = 20
 _SHAPE = "a role is a list such as '- CreateInstance: [/applications/*]'"
 
 
-def entries_of_role(kind: RoleKind, text: str) -> tuple[Entry, ...]:
+def entries_of_role(kind: RoleKind, text: str) -> tuple[RoleEntry, ...]:
     """Return what a stored role allows; the built-in Administrator allows everything."""
     return ALL_GRANTS if kind is RoleKind.ADMINISTRATOR else read_role_text(text)
 
 
-def read_role_text(text: str) -> tuple[Entry, ...]:
+def read_role_text(text: str) -> tuple[RoleEntry, ...]:
     """Return the entries of a role in their order; an empty text has none.
 
     Raises BadRequest with line and column for bad YAML, another shape, an unknown permission name or a bad pattern.
@@ -491,12 +491,12 @@ class _Reader:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.CSafeLoader)
         self._patterns = 0
 
-    def document(self) -> tuple[Entry, ...]:
+    def document(self) -> tuple[RoleEntry, ...]:
         self._next()  # the start of the stream
         if isinstance(self._next(), yaml.StreamEndEvent):
             return ()
         event = self._next()
-        entries: list[Entry] = []
+        entries: list[RoleEntry] = []
         if isinstance(event, yaml.SequenceStartEvent):
             while not isinstance(event := self._next(), yaml.SequenceEndEvent):
                 entries += self._entry(event)
@@ -508,7 +508,7 @@ class _Reader:
             _refuse(event.start_mark, "a role is one YAML document, here begins another one")
         return tuple(entries)
 
-    def _entry(self, event: yaml.Event) -> list[Entry]:
+    def _entry(self, event: yaml.Event) -> list[RoleEntry]:
         if not isinstance(event, yaml.MappingStartEvent):
             _refuse(event.start_mark, f"an entry is a permission name with a list of patterns; {_SHAPE}")
         entries = []
@@ -519,7 +519,7 @@ class _Reader:
             permission = self._permission(event, names)
             patterns = self._pattern_list(event.value)
             if permission is not None:
-                entries.append(Entry(permission, patterns))
+                entries.append(RoleEntry(permission, patterns))
         return entries
 
     def _permission(self, event: yaml.ScalarEvent, names: set[str]) -> Permission | None:

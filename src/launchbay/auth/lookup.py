@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import structlog
 
 from launchbay.auth import gate, permissions
-from launchbay.auth.gate import ALL_GRANTS, NO_GRANTS, Entry, Grants, RoleGrants, read_role_text
+from launchbay.auth.gate import ALL_GRANTS, NO_GRANTS, Grants, RoleEntry, RoleGrants, read_role_text
 from launchbay.auth.permissions import Actor, Permission, Resource
 from launchbay.errors import BadRequest, NotAllowed, NotAuthenticated, NotFound
 from launchbay.ids import canonical_id, is_id
@@ -439,7 +439,7 @@ def _grants_of(rows: list[HeldRole]) -> Grants:
     return Grants(held)
 
 
-def _entries(name: str, kind: str, text: str) -> tuple[Entry, ...]:
+def _entries(name: str, kind: str, text: str) -> tuple[RoleEntry, ...]:
     if kind == RoleKind.ADMINISTRATOR:
         return ALL_GRANTS
     try:

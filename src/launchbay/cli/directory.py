@@ -33,9 +33,9 @@ from launchbay.directory.plan import (
     CHANGE,
     CREATE,
     DELETE,
-    Change,
     Comparison,
     Listed,
+    ObjectChange,
     State,
     StoredApplication,
     StoredObject,
@@ -322,7 +322,7 @@ def _apply(directory: Path, **given: Any) -> None:
     _do(changes)
 
 
-def _compare(connection: Connection, wanted: Contents) -> tuple[list[Change], list[Change]]:
+def _compare(connection: Connection, wanted: Contents) -> tuple[list[ObjectChange], list[ObjectChange]]:
     """Return what applying changes, and what only pruning deletes."""
     plan = Comparison(State(_Remote(connection.client, connection.names.organization())), wanted)
     try:
@@ -375,7 +375,9 @@ def _keep(
     click.echo(made.id)
 
 
-def _print_plan(connection: Connection, changes: list[Change], kept: list[Change], *, with_diff: bool) -> None:
+def _print_plan(
+    connection: Connection, changes: list[ObjectChange], kept: list[ObjectChange], *, with_diff: bool
+) -> None:
     if connection.output == "table":
         for change in changes:
             detail = f" ({change.detail})" if change.detail else ""
@@ -394,7 +396,7 @@ def _print_plan(connection: Connection, changes: list[Change], kept: list[Change
         click.echo("No changes. The organization matches the directory.", err=True)
 
 
-def _print_difference(change: Change) -> None:
+def _print_difference(change: ObjectChange) -> None:
     before, after = change.before.splitlines(), change.after.splitlines()
     _print_lines(list(difflib.unified_diff(before, after, lineterm="", n=2))[2:])
 
@@ -404,7 +406,7 @@ def _print_lines(changed: Sequence[str], *, err: bool = False) -> None:
         click.echo(f"    {style_difference(printable(line))}", err=err)
 
 
-def _do(changes: list[Change]) -> None:
+def _do(changes: list[ObjectChange]) -> None:
     for number, change in enumerate(changes, 1):
         try:
             change.make()

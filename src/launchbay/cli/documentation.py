@@ -11,7 +11,7 @@ from launchbay import documentation
 from launchbay.cli.connection import OUTPUTS, Profile, chosen_name, read_configuration, validate_output
 from launchbay.cli.lazy import HELP_OPTIONS, load, unknown_name
 from launchbay.cli.output import CommandFailed, ExitCode, show
-from launchbay.documentation import Entry
+from launchbay.documentation import DocumentedName
 
 _START = "index"
 _MOST_HITS = 10
@@ -59,7 +59,7 @@ def explain(name: Sequence[str], profile: str | None, output: str | None) -> Non
         click.echo(f"\nPage: {page_address(entry.place, profile) or entry.place}")
 
 
-def _document(entry: Entry, profile: str | None) -> dict[str, str | None]:
+def _document(entry: DocumentedName, profile: str | None) -> dict[str, str | None]:
     return {
         "kind": entry.kind,
         "name": entry.name,

@@ -12,14 +12,14 @@ from launchbay.cli.examples import example_of
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LazyCommand:
     """A command: where it is, `module:attribute`, and its line in the help of its group."""
 
     import_path: str
     summary: str
 
 
-Sections = Mapping[str, Mapping[str, Entry]]
+Sections = Mapping[str, Mapping[str, LazyCommand]]
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 

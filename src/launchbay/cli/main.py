@@ -7,57 +7,78 @@ import click
 from click.shell_completion import get_completion_class
 
 from launchbay import __version__
-from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, Entry, LazyGroup
+from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, LazyCommand, LazyGroup
 
-SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+SECTIONS: Mapping[str, Mapping[str, LazyCommand]] = {
     "Get started": {
-        "demo": Entry("launchbay.demo.command:demo", "Start a server with a sample application."),
-        "login": Entry("launchbay.cli.login:login", "Sign in to a server."),
-        "logout": Entry("launchbay.cli.login:logout", "Revoke the token of a profile and delete it."),
-        "profile": Entry("launchbay.cli.login:profile", "Manage profiles: server, organization, output format."),
-        "explain": Entry(
+        "demo": LazyCommand("launchbay.demo.command:demo", "Start a server with a sample application."),
+        "login": LazyCommand("launchbay.cli.login:login", "Sign in to a server."),
+        "logout": LazyCommand("launchbay.cli.login:logout", "Revoke the token of a profile and delete it."),
+        "profile": LazyCommand("launchbay.cli.login:profile", "Manage profiles: server, organization, output format."),
+        "explain": LazyCommand(
             "launchbay.cli.documentation:explain", "Explain an error code, finding, setting, action or metric."
         ),
-        "docs": Entry("launchbay.cli.documentation:docs", "Open a page of the documentation, or search it."),
-        "completion": Entry("launchbay.cli.main:completion", "Print the completion script for bash, zsh or fish."),
+        "docs": LazyCommand("launchbay.cli.documentation:docs", "Open a page of the documentation, or search it."),
+        "completion": LazyCommand(
+            "launchbay.cli.main:completion", "Print the completion script for bash, zsh or fish."
+        ),
     },
     "Common commands": {
-        "launch": Entry("launchbay.cli.commands:launch", "Launch an application; --wait shows its steps."),
-        "run": Entry("launchbay.cli.commands:run", "Run a workflow on an instance."),
-        "logs": Entry("launchbay.cli.commands:logs", "Print the log of an instance; --follow prints new lines."),
-        "status": Entry("launchbay.cli.short_verbs:status", "Show an instance, its running job and its newest jobs."),
-        "wait": Entry("launchbay.cli.short_verbs:wait", "Wait for a job, or for the job that an instance runs."),
-        "destroy": Entry("launchbay.cli.short_verbs:destroy", "Destroy an instance."),
-        "generations": Entry("launchbay.cli.short_verbs:generations", "List the configurations that an instance had."),
-        "rollback": Entry("launchbay.cli.short_verbs:rollback", "Roll an instance back to an earlier configuration."),
-        "edit": Entry("launchbay.cli.editing:edit", "Edit a manifest, a role, an environment's policies and so on."),
-        "open": Entry("launchbay.cli.short_verbs:open_", "Print the address of an instance in the console."),
-        "ps": Entry("launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."),
-        "failures": Entry("launchbay.cli.instances:failures", "List failures, equal ones together; resume all of one."),
-        "apply": Entry("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
-        "export": Entry("launchbay.cli.directory:export", "Write an organization to a directory of files."),
-        "diff": Entry("launchbay.cli.diff:diff", "Compare versions, instances, or a directory with the server."),
-        "mcp": Entry("launchbay.cli.mcp:mcp", "Serve tools for coding and operations agents on standard input."),
+        "launch": LazyCommand("launchbay.cli.commands:launch", "Launch an application; --wait shows its steps."),
+        "run": LazyCommand("launchbay.cli.commands:run", "Run a workflow on an instance."),
+        "logs": LazyCommand("launchbay.cli.commands:logs", "Print the log of an instance; --follow prints new lines."),
+        "status": LazyCommand(
+            "launchbay.cli.short_verbs:status", "Show an instance, its running job and its newest jobs."
+        ),
+        "wait": LazyCommand("launchbay.cli.short_verbs:wait", "Wait for a job, or for the job that an instance runs."),
+        "destroy": LazyCommand("launchbay.cli.short_verbs:destroy", "Destroy an instance."),
+        "generations": LazyCommand(
+            "launchbay.cli.short_verbs:generations", "List the configurations that an instance had."
+        ),
+        "rollback": LazyCommand(
+            "launchbay.cli.short_verbs:rollback", "Roll an instance back to an earlier configuration."
+        ),
+        "edit": LazyCommand(
+            "launchbay.cli.editing:edit", "Edit a manifest, a role, an environment's policies and so on."
+        ),
+        "open": LazyCommand("launchbay.cli.short_verbs:open_", "Print the address of an instance in the console."),
+        "ps": LazyCommand(
+            "launchbay.cli.instances:ps", "List instances with their last jobs; filters find the failed ones."
+        ),
+        "failures": LazyCommand(
+            "launchbay.cli.instances:failures", "List failures, equal ones together; resume all of one."
+        ),
+        "apply": LazyCommand("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
+        "export": LazyCommand("launchbay.cli.directory:export", "Write an organization to a directory of files."),
+        "diff": LazyCommand("launchbay.cli.diff:diff", "Compare versions, instances, or a directory with the server."),
+        "mcp": LazyCommand("launchbay.cli.mcp:mcp", "Serve tools for coding and operations agents on standard input."),
     },
     "Manifests (no server needed)": {
-        "validate": Entry("launchbay.cli.manifests:validate", "Check manifests; print findings with line and column."),
-        "test": Entry("launchbay.manifest_tests.runner:test", "Run tests of manifests."),
-        "graph": Entry("launchbay.cli.manifests:graph", "Draw a manifest as a Mermaid or DOT graph."),
+        "validate": LazyCommand(
+            "launchbay.cli.manifests:validate", "Check manifests; print findings with line and column."
+        ),
+        "test": LazyCommand("launchbay.manifest_tests.runner:test", "Run tests of manifests."),
+        "graph": LazyCommand("launchbay.cli.manifests:graph", "Draw a manifest as a Mermaid or DOT graph."),
     },
     "Resources": {
-        noun: Entry(f"launchbay.cli.commands:{noun.replace('-', '_')}", summary) for noun, summary in NOUNS.items()
+        noun: LazyCommand(f"launchbay.cli.commands:{noun.replace('-', '_')}", summary)
+        for noun, summary in NOUNS.items()
     },
     "Administration": {
-        "serve": Entry("launchbay.app.commands:serve", "Start a server: HTTP API, console and job engine."),
-        "worker": Entry("launchbay.app.commands:worker", "Run jobs for servers on the same database."),
-        "doctor": Entry("launchbay.app.doctor:doctor", "Say what this machine lacks for a server, and how to get it."),
-        "migrate": Entry("launchbay.app.commands:migrate", "Migrate the database to this version."),
-        "quota": Entry("launchbay.app.commands:quota", "Set what organizations may use."),
-        "backup": Entry("launchbay.app.commands:backup", "Back up the database to a file."),
-        "restore": Entry("launchbay.app.commands:restore", "Restore a backup into an empty database."),
-        "reset-password": Entry("launchbay.app.commands:reset_password", "Replace a forgotten password."),
-        "erase-person": Entry("launchbay.app.commands:erase_person", "Erase the address of a removed person."),
-        "rotate-secret-key": Entry("launchbay.app.commands:rotate", "Re-encrypt all secrets with a new secret key."),
+        "serve": LazyCommand("launchbay.app.commands:serve", "Start a server: HTTP API, console and job engine."),
+        "worker": LazyCommand("launchbay.app.commands:worker", "Run jobs for servers on the same database."),
+        "doctor": LazyCommand(
+            "launchbay.app.doctor:doctor", "Say what this machine lacks for a server, and how to get it."
+        ),
+        "migrate": LazyCommand("launchbay.app.commands:migrate", "Migrate the database to this version."),
+        "quota": LazyCommand("launchbay.app.commands:quota", "Set what organizations may use."),
+        "backup": LazyCommand("launchbay.app.commands:backup", "Back up the database to a file."),
+        "restore": LazyCommand("launchbay.app.commands:restore", "Restore a backup into an empty database."),
+        "reset-password": LazyCommand("launchbay.app.commands:reset_password", "Replace a forgotten password."),
+        "erase-person": LazyCommand("launchbay.app.commands:erase_person", "Erase the address of a removed person."),
+        "rotate-secret-key": LazyCommand(
+            "launchbay.app.commands:rotate", "Re-encrypt all secrets with a new secret key."
+        ),
     },
 }
 

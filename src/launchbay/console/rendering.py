@@ -15,7 +15,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from launchbay import __version__
-from launchbay.auth.gate import Entry, read_role_text
+from launchbay.auth.gate import RoleEntry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.auth.second_factors import qr_code as svg_qr_code
 from launchbay.clock import from_ms, iso_time_ms
@@ -44,7 +44,7 @@ from launchbay.model.waits import ISO_TIME
 from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.users import SignInState
-from launchbay.usecases.organizations import Change
+from launchbay.usecases.organizations import AuditedChange
 
 _LINK_CHARS = 2_048
 _ROLES_READ = 1_024  # whose words stay in memory
@@ -335,7 +335,7 @@ def _number_words(value: int, field: str) -> str:
     return str(value)
 
 
-def change_words(change: Change, names: Mapping[str, str]) -> str:
+def change_words(change: AuditedChange, names: Mapping[str, str]) -> str:
     """Return a change of a field in words, such as `size: 2 → 3`."""
     parameter = change.field.removeprefix("parameters.")
     words = parameter if parameter != change.field else field_words(change.field)
@@ -370,7 +370,7 @@ _VERBS = {
 _ID = re.compile(r"\b[0-9a-f]{24}\b")
 
 
-def entry_words(entry: Entry, names: Mapping[str, str]) -> str:
+def entry_words(entry: RoleEntry, names: Mapping[str, str]) -> str:
     """Return an entry in words, with names for IDs: `launch, on /applications/*`."""
     paths = ", ".join(pattern.text for pattern in entry.patterns)
     where = "" if paths == "/*" else f", on {_ID.sub(lambda found: names.get(found[0], found[0]), paths)}"

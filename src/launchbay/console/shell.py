@@ -34,7 +34,7 @@ def read_appearance(cookies: str, *, secure: bool) -> Appearance:
     return Appearance(*(chosen(kind, sent_cookie(cookies, cookie_name(kind), secure=secure)) for kind in CHOICES))
 
 
-class Entry(NamedTuple):
+class NavigationEntry(NamedTuple):
     """An entry; `key` ends its path, and is the section of its pages."""
 
     key: str
@@ -48,33 +48,33 @@ class Group(NamedTuple):
     """A group of entries. The first group has no title."""
 
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[NavigationEntry, ...]
 
 
 NAVIGATION = (
-    Group("", (Entry("", "Overview", "home", "o"), Entry("approvals", "Approvals", "check", "a"))),
+    Group("", (NavigationEntry("", "Overview", "home", "o"), NavigationEntry("approvals", "Approvals", "check", "a"))),
     Group(
         "Operate",
         (
-            Entry("instances", "Instances", "inst", "i"),
-            Entry("runs", "Runs", "runs", "r"),
-            Entry("schedules", "Schedules", "clock", "s"),
+            NavigationEntry("instances", "Instances", "inst", "i"),
+            NavigationEntry("runs", "Runs", "runs", "r"),
+            NavigationEntry("schedules", "Schedules", "clock", "s"),
         ),
     ),
     Group(
         "Build",
         (
-            Entry("applications", "Applications", "app", "p"),
-            Entry("environments", "Environments", "env", "e"),
-            Entry("services", "Services", "svc", "v"),
+            NavigationEntry("applications", "Applications", "app", "p"),
+            NavigationEntry("environments", "Environments", "env", "e"),
+            NavigationEntry("services", "Services", "svc", "v"),
         ),
     ),
     Group(
         "Govern",
         (
-            Entry("audit", "Activity", "act", "l"),
-            Entry("users", "Access", "users", "u", ("roles", "serviceAccounts")),
-            Entry("webhooks", "Webhooks", "hook", "w"),
+            NavigationEntry("audit", "Activity", "act", "l"),
+            NavigationEntry("users", "Access", "users", "u", ("roles", "serviceAccounts")),
+            NavigationEntry("webhooks", "Webhooks", "hook", "w"),
         ),
     ),
 )

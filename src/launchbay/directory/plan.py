@@ -334,7 +334,7 @@ CREATE, CHANGE, DELETE = "+", "~", "-"
 
 
 @dataclass(frozen=True)
-class Change:
+class ObjectChange:
     """One change. `before` and `after` are YAML to compare, or empty."""
 
     sign: str
@@ -377,7 +377,7 @@ class Comparison:
         self._wanted = wanted
         self._problems: list[str] = []
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[ObjectChange]:
         """Return creations and changes. Raises BadRequest for an unknown name or an invalid manifest."""
         wanted = self._wanted
         found = [change for name, text in (wanted.roles or {}).items() for change in self._role(name, text)]
@@ -430,7 +430,7 @@ class Comparison:
         kind: Noun = "service-account" if noun == "service-account" else "user"
         return {*state.objects(kind), *wanted.objects.get(kind, ())}
 
-    def superfluous(self) -> list[Change]:
+    def superfluous(self) -> list[ObjectChange]:
         """Return deletions of objects that aren't in the directory, only of kinds that have a folder in it."""
         state, wanted, organization = self._state, self._wanted, self._organization
         found = [change for kind in LATE for change in self._superfluous_objects(kind)]
@@ -439,7 +439,7 @@ class Comparison:
                 for revision, document in state.revisions(name).items():
                     if revision not in application.revisions:
                         delete = partial(organization.delete_revision, document.id)
-                        found.append(Change(DELETE, f"revision {name}/{revision}", delete))
+                        found.append(ObjectChange(DELETE, f"revision {name}/{revision}", delete))
         kinds: _Kinds = (
             ("application", wanted.applications, state.applications, organization.delete_application),
             ("environment", wanted.environments, state.environments, organization.delete_environment),
@@ -449,20 +449,20 @@ class Comparison:
         found += self._superfluous_of((("role", wanted.roles, state.roles, organization.delete_role),))
         return [replace(each, named=state.named) for each in found]
 
-    def _superfluous_of(self, kinds: _Kinds) -> Iterator[Change]:
+    def _superfluous_of(self, kinds: _Kinds) -> Iterator[ObjectChange]:
         for kind, names, present, delete_one in kinds:
             for name in sorted(set(present) - set(names)) if names is not None else ():
-                yield Change(DELETE, f"{kind} {name}", partial(delete_one, present[name]))
+                yield ObjectChange(DELETE, f"{kind} {name}", partial(delete_one, present[name]))
 
-    def _superfluous_objects(self, kind: Noun) -> Iterator[Change]:
+    def _superfluous_objects(self, kind: Noun) -> Iterator[ObjectChange]:
         wanted = self._wanted.objects.get(kind)
         if wanted is None:
             return
         for name, each in sorted(self._state.objects(kind).items()):
             if name not in wanted and not each.reason:
-                yield Change(DELETE, f"{kind} {name}", partial(self._organization.delete_object, kind, each.id))
+                yield ObjectChange(DELETE, f"{kind} {name}", partial(self._organization.delete_object, kind, each.id))
 
-    def _objects(self, kind: Noun) -> Iterator[Change]:
+    def _objects(self, kind: Noun) -> Iterator[ObjectChange]:
         """Yield the changes of a kind: those of vaults come first."""
         wanted = self._wanted.objects.get(kind)
         if not wanted:
@@ -481,10 +481,10 @@ class Comparison:
                 )
             if name not in present:
                 self._check_names(kind, name, None)
-                yield Change(CREATE, f"{kind} {name}", put, after=after)
+                yield ObjectChange(CREATE, f"{kind} {name}", put, after=after)
             elif not _same_object(kind, wanted[name], present[name].content):
                 self._check_names(kind, name, present[name])
-                yield Change(
+                yield ObjectChange(
                     CHANGE,
                     f"{kind} {name}",
                     put,
@@ -497,20 +497,20 @@ class Comparison:
         if kind == "service":
             self._state.services[name] = number
 
-    def _role(self, name: str, text: str) -> Iterator[Change]:
+    def _role(self, name: str, text: str) -> Iterator[ObjectChange]:
         state, organization = self._state, self._organization
         if name in state.fixed_roles:
             raise BadRequest(f"The role '{name}' can't be changed. Delete roles/{name}.yaml.")
         if name not in state.roles:
             create = partial(organization.create_role, name, text)
-            yield Change(CREATE, f"role {name}", create, after=text)
+            yield ObjectChange(CREATE, f"role {name}", create, after=text)
             return
         now = state.role_text(name)
         if now != text:
             update = partial(organization.update_role, state.roles[name], name, text)
-            yield Change(CHANGE, f"role {name}", update, before=now, after=text)
+            yield ObjectChange(CHANGE, f"role {name}", update, before=now, after=text)
 
-    def _environment(self, name: str, wanted: Environment) -> Iterator[Change]:
+    def _environment(self, name: str, wanted: Environment) -> Iterator[ObjectChange]:
         state = self._state
         for service in wanted.services or ():
             if service not in {*state.services, *self._wanted.objects.get("service", ())}:
@@ -518,7 +518,7 @@ class Comparison:
         is_new = name not in state.environments
         now = Environment(policies={}, markers=[], properties=[], services=[], labels={}, rules=Rules())
         if is_new:
-            yield Change(CREATE, f"environment {name}", partial(self._create_environment, name))
+            yield ObjectChange(CREATE, f"environment {name}", partial(self._create_environment, name))
         else:
             now = state.environment(name)
         for part in ("policies", "markers", "properties", "services", "labels", "rules"):
@@ -527,9 +527,9 @@ class Comparison:
                 set_part = partial(getattr(self, f"_set_{part}"), name, value)
                 before, after = (yaml_text({part: _as_data(each)}) for each in (present, value))
                 sign = CREATE if is_new else CHANGE
-                yield Change(sign, f"{part} of environment {name}", set_part, before=before, after=after)
+                yield ObjectChange(sign, f"{part} of environment {name}", set_part, before=before, after=after)
         if wanted.default and not now.default:
-            yield Change(CHANGE, f"environment {name}", partial(self._set_default, name), "becomes the default")
+            yield ObjectChange(CHANGE, f"environment {name}", partial(self._set_default, name), "becomes the default")
 
     def _create_environment(self, name: str) -> None:
         self._state.environments[name] = self._organization.create_environment(name)
@@ -556,29 +556,29 @@ class Comparison:
     def _set_default(self, name: str) -> None:
         self._organization.set_default_environment(self._state.environments[name])
 
-    def _application(self, name: str, wanted: Application) -> Iterator[Change]:
+    def _application(self, name: str, wanted: Application) -> Iterator[ObjectChange]:
         """Yield the application and its manifests: those of revisions first, so that its own is the newest."""
         state = self._state
         is_new = name not in state.applications
         document = None if is_new else state.application(name)
         if is_new:
-            yield Change(CREATE, f"application {name}", partial(self._create_application, name))
+            yield ObjectChange(CREATE, f"application {name}", partial(self._create_application, name))
         labels = {} if is_new or wanted.labels is None else state.application_labels(name)
         if wanted.labels is not None and wanted.labels != labels:
             before, after = yaml_text(labels), yaml_text(wanted.labels)
             label = partial(self._label_application, name, wanted.labels)
             sign = CREATE if is_new else CHANGE
-            yield Change(sign, f"labels of application {name}", label, before=before, after=after)
+            yield ObjectChange(sign, f"labels of application {name}", label, before=before, after=after)
         if wanted.rules is not None:
             now_set = Rules() if is_new else state.organization.rules("application", state.applications[name])
             if wanted.rules != now_set:
                 before, after = (yaml_text(msgspec.to_builtins(each)) for each in (now_set, wanted.rules))
                 rule = partial(self._rule_application, name, wanted.rules)
                 sign = CREATE if is_new else CHANGE
-                yield Change(sign, f"rules of application {name}", rule, before=before, after=after)
+                yield ObjectChange(sign, f"rules of application {name}", rule, before=before, after=after)
         if wanted.source is not None:
             if document is None or document.source_url != wanted.source.url:
-                yield Change(
+                yield ObjectChange(
                     CREATE if is_new else CHANGE,
                     f"manifest of application {name}",
                     partial(self._set_source, name, wanted.source.url),
@@ -602,12 +602,12 @@ class Comparison:
             sign = CREATE if is_new else CHANGE
             yield self._upload(name, newest, sign, f"manifest of application {name}", now or "")
 
-    def _upload(self, name: str, text: str, sign: str, what: str, before: str) -> Change:
+    def _upload(self, name: str, text: str, sign: str, what: str, before: str) -> ObjectChange:
         """Return an upload. Raises BadRequest if the server finds an error in the manifest."""
         problem = self._organization.manifest_problem(text)
         if problem is not None:
             raise BadRequest(f"The {what} is invalid: {problem}", code="InvalidManifest")
-        return Change(sign, what, partial(self._replace_manifest, name, text), before=before, after=text)
+        return ObjectChange(sign, what, partial(self._replace_manifest, name, text), before=before, after=text)
 
     def _create_application(self, name: str) -> None:
         self._state.applications[name] = self._organization.create_application(name)
@@ -646,7 +646,7 @@ class Comparison:
                 take(application, name)
         return list(done)
 
-    def _revision(self, application: str, name: str, wanted: NamedRevision) -> Iterator[Change]:
+    def _revision(self, application: str, name: str, wanted: NamedRevision) -> Iterator[ObjectChange]:
         state, content = self._state, wanted.content
         planned = self._wanted.environments or {}
         if content.environment is not None and content.environment not in {*state.environments, *planned}:
@@ -660,7 +660,7 @@ class Comparison:
         now = state.revisions(application).get(name) if application in state.applications else None
         what, do = f"revision {application}/{name}", partial(self._put_revision, application, name, wanted)
         if now is None:
-            yield Change(CREATE, what, do, after=_shown(content))
+            yield ObjectChange(CREATE, what, do, after=_shown(content))
             return
         before = state.revision(now)
         text = self._text_of(application, wanted)
@@ -670,7 +670,7 @@ class Comparison:
         )
         if not is_same or has_other_text:
             detail = "another manifest" if has_other_text else ""
-            yield Change(CHANGE, what, do, detail, _shown(before), _shown(content))
+            yield ObjectChange(CHANGE, what, do, detail, _shown(before), _shown(content))
 
     def _text_of(self, application: str, revision: NamedRevision) -> str | None:
         """Return the wanted manifest of a revision, or None if the directory has none."""

@@ -76,7 +76,7 @@ _HOST_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_-]{1,63}\.)*(?=[0-9_-]*[a-z])[
 _ISATAP_INTERFACES = (0x0000_5EFE, 0x0200_5EFE)
 
 
-class Place(NamedTuple):
+class HostPattern(NamedTuple):
     """A network or the name of a host, for all ports or one."""
 
     network: IPv4Network | IPv6Network | None
@@ -279,14 +279,14 @@ def _entry(text: str) -> _Entry:
     return _Entry(*found, whose, is_plain)
 
 
-def read_place(text: str) -> Place:
+def read_place(text: str) -> HostPattern:
     """Read a network, address or host name, each with an optional port.
 
     Raises ValueError with a message for the user.
     """
     host, port = _split_port(text)
     try:
-        return Place(_plain_network(host), "", port)
+        return HostPattern(_plain_network(host), "", port)
     except ValueError:
         pass
     try:
@@ -297,7 +297,7 @@ def read_place(text: str) -> Place:
         raise ValueError(
             f"Invalid entry {text!r}. Use an address, network or host name: 10.0.0.0/8, build.internal:8080."
         )
-    return Place(None, name, port)
+    return HostPattern(None, name, port)
 
 
 def _plain_network(text: str) -> IPv4Network | IPv6Network:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-from launchbay.egress.addresses import Place, literal_addresses, normalized_host, read_place, unmapped_address
+from launchbay.egress.addresses import HostPattern, literal_addresses, normalized_host, read_place, unmapped_address
 from launchbay.errors import CannotStart, EgressFailed
 
 # Go leaves these out by itself. Python, and so Ansible, reads no networks, and needs brackets around IPv6.
@@ -37,7 +37,7 @@ class ProxyFailed(EgressFailed):
 class _Exception:
     """What is reached directly: a network, or a host and the names below it."""
 
-    place: Place
+    place: HostPattern
     only_below: bool
 
     def matches(self, name: str, addresses: Sequence[IPv4Address | IPv6Address], port: int) -> bool:

@@ -188,8 +188,8 @@ class _Turns:
 class _Starts:
     """Lets few jobs start at a time, organization by organization.
 
-    So many jobs of one don't hold up the next job of another. Fewer start while a burst is accepted, until one of them
-    has waited YIELDING_S: whoever sends many requests waits for the last answer, and no job is late by that.
+    Many jobs of one organization don't delay the next job of another. While a burst of launches is accepted, fewer
+    start, because the client waits for the last answer. That ends when one of them has waited for YIELDING_S.
     """
 
     def __init__(self, at_once: int) -> None:

@@ -15,7 +15,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.engine.journal import retry_while_unavailable
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
-from launchbay.machines.clouds.account import GIVEN, CloudAccount, Place
+from launchbay.machines.clouds.account import GIVEN, CloudAccount, CloudRegion
 from launchbay.machines.clouds.driver import CloudCalls
 from launchbay.machines.clouds.order import DEFAULT_REGION
 from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext
@@ -122,13 +122,13 @@ class PostgresMachineLedger:
             )
 
     @retrying_while_unavailable
-    async def places(self, instance_id: str | None = None) -> Sequence[Place]:
+    async def places(self, instance_id: str | None = None) -> Sequence[CloudRegion]:
         async with self._database.connection() as connection:
             if instance_id is None:
                 rows = await store.list_places(connection)
             else:
                 rows = await store.list_places_by_instance(connection, instance_id=instance_id)
-        return [Place(*row) for row in rows]
+        return [CloudRegion(*row) for row in rows]
 
     async def _is_held(self, connection: Connection, account_id: str) -> bool:
         """Lock an account against deletion; return whether it exists."""

@@ -89,7 +89,7 @@ class SharedCounts:
             own[cell] += change
 
     def forget_connections(self, number: int) -> None:
-        """Count those of a process that has ended no more."""
+        """Stop counting the connections of a process that has ended."""
         self._connections[number - 1].cast("B")[:] = bytes(4 * _CELLS)
 
     def _find(self, key: str) -> tuple[int, ...]:

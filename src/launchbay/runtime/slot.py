@@ -6,8 +6,8 @@ it waits inside `slot_released()`.
 A worker that stops hands its jobs over to others. A job leaves only where no effect is interrupted: while it waits
 (`interruptible()`), or before its next effect (`uninterruptible()`). A running effect may finish first.
 
-A job of which every branch rests (`resting()`) leaves too: it is parked, and occupies no worker until something ends
-one of its rests. Whatever else a branch does, it does inside of an effect or of `staying()`.
+A job whose branches all rest (`resting()`) leaves too. It is parked: it occupies no worker until a time or an event
+ends one of the rests. A branch that does anything else is inside of an effect or of `staying()`, which keep the job.
 """
 
 import asyncio

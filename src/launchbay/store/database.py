@@ -333,7 +333,7 @@ class Database:
 
 
 class _Borrowed:
-    """The loan of a connection. A generator-based context manager would cost more than the loan itself."""
+    """The loan of a connection. A class, since each request enters one (decision 0169)."""
 
     __slots__ = ("_connection", "_database", "_savepoint", "_scope")
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from launchbay import limits
 from launchbay.auth import gate, permissions
-from launchbay.auth.gate import Entry, read_role_text
+from launchbay.auth.gate import RoleEntry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.auth.tokens import hash_token, new_access_token
 from launchbay.errors import BadRequest, NotAllowed, NotFound
@@ -118,7 +118,7 @@ def _may_see(work: Work, organization_id: str, owner_id: str) -> bool:
 
 
 async def require_service_account(
-    work: Work, organization_id: str, owner_id: str, *, scope: Collection[Entry] | None = None
+    work: Work, organization_id: str, owner_id: str, *, scope: Collection[RoleEntry] | None = None
 ) -> None:
     """Raise unless the caller may make tokens for the owner.
 
@@ -137,7 +137,7 @@ async def require_service_account(
         await require_own_rights(work, organization_id, scope)
 
 
-def _read_scope(scope: Sequence[str]) -> tuple[Entry, ...]:
+def _read_scope(scope: Sequence[str]) -> tuple[RoleEntry, ...]:
     entries = read_role_text("".join(f"- {entry}\n" for entry in scope))
     if not entries:
         raise BadRequest(
@@ -148,7 +148,7 @@ def _read_scope(scope: Sequence[str]) -> tuple[Entry, ...]:
     return entries
 
 
-async def _require_within(entries: Sequence[Entry] | None, scope: Sequence[Entry]) -> None:
+async def _require_within(entries: Sequence[RoleEntry] | None, scope: Sequence[RoleEntry]) -> None:
     if entries is None or len(await asyncio.to_thread(gate.entries_beyond, entries, scope)) > 0:
         own = ", ".join(map(str, scope))
         raise NotAllowed(f"A token can't make one that allows more than itself: {own}.", "Give a narrower scope.")

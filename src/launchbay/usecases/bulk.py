@@ -292,7 +292,7 @@ async def _visible_bulk(work: Work, bulk_id: str) -> BulkRun:
 async def read_open_parameters(ctx: Context, bulk_id: str) -> dict[str, Any]:
     """Return the parameters of a bulk run without its secrets.
 
-    Who may not control it gets none.
+    It is empty for a caller who may not control the run.
     """
     async with ctx.read() as work:
         run = await work.lookup.of_member(store.bulk, bulk_id)

@@ -513,9 +513,9 @@ def _may_approve(
 
 
 async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
-    """Return a sentence for each thing that has changed since, which `apply_change_set` would refuse.
+    """Return why `apply_change_set` would refuse: a sentence for each difference from what was shown.
 
-    Raises NotAllowed for who may not do what the change set does.
+    Raises NotAllowed for a caller who may not do what the change set does.
     """
     async with ctx.begin() as work:
         found = await work.lookup.of_member(store.change_set, change_set_id)
@@ -534,10 +534,12 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
 async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
     """Approve or reject a change set that waits for it.
 
-    The same answer again changes nothing, unless the first was given with another access token, which it would end
-    with. Raises Conflict once it is decided, except for who approved it with such a token and approves it again.
-    Raises NotAllowed for its author, for who lacks a role or permission, for whose password somebody else chose and
-    knows, and, if a person has to confirm it, for an access token.
+    The same answer again changes nothing. An approval that was given with an access token ends with that token, so the
+    same person may give it again in another way, even after the decision. Any other answer to a decided change set
+    raises Conflict.
+
+    Raises NotAllowed for the author, and for a caller without the role or the permissions. Also for one whose password
+    somebody else knows. If a person must confirm it, an access token isn't enough.
     """
     if len(comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
@@ -901,7 +903,7 @@ async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord, offers: 
         "version": str(record.version),
         **await offers.facts(record.environment_id),
         **_parameter_facts(work, "parameter", msgspec.json.decode(record.parameters)),
-        "course of the change": _course(work, promise),
+        "course of the change": _fingerprint_of_effect(work, promise),
     }
     return _Planned(record.id, record.name, record.application_id, record.environment_id, {}, promise, facts)
 
@@ -998,8 +1000,8 @@ def _hidden(work: Work, value: Any) -> str:
     return _FINGERPRINT + work.fingerprint(msgspec.to_builtins(value))
 
 
-def _course(work: Work, promise: Promise) -> str:
-    """Return what a plan does, without how long it usually takes."""
+def _fingerprint_of_effect(work: Work, promise: Promise) -> str:
+    """Return a fingerprint of what a plan does. How long it usually takes isn't part of it."""
     return _hidden(work, [promise.components, [each.name for each in promise.workflows]])
 
 
@@ -1035,7 +1037,7 @@ async def _compare(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) ->
         found.append(planned)
         sentences = _changes(_read_facts(row.facts), planned.facts)
         before = read_promise(row.promise)
-        if not sentences and _course(work, before) != _course(work, planned.promise):
+        if not sentences and _fingerprint_of_effect(work, before) != _fingerprint_of_effect(work, planned.promise):
             sentences = ["Its effects changed."]
         changed += [f"{row.instance_name}: {sentence}" for sentence in sentences]
     return found, changed

@@ -17,7 +17,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.directory.contents import Contents, FileTree, read_directory
-from launchbay.directory.plan import CHANGE, CREATE, DELETE, Change, Comparison, State
+from launchbay.directory.plan import CHANGE, CREATE, DELETE, Comparison, ObjectChange, State
 from launchbay.errors import BadRequest, Conflict, InvalidManifest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
@@ -152,7 +152,7 @@ async def directory_contents(files: Mapping[str, bytes]) -> Contents:
 class _Found:
     """What applying would change now, and the present state of it."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ObjectChange] = field(default_factory=list)
     before: list[str] = field(default_factory=list)  # of each change
     ids: dict[tuple[str, str], str] = field(default_factory=dict)  # by kind and name
     versions: dict[str, int] = field(default_factory=dict)  # of the applications' manifests
@@ -218,7 +218,7 @@ def _places(state: State, wanted: Contents) -> dict[tuple[str, str], tuple[str, 
     return {(kind, name): each.at for kind in wanted.objects for name, each in state.objects(kind).items()}
 
 
-def _deleted(state: State, change: Change) -> str:
+def _deleted(state: State, change: ObjectChange) -> str:
     """Return what a deletion takes away."""
     kind, name = change.subject()
     if kind == "role":
@@ -249,7 +249,7 @@ def _environments_of(state: State, wanted: Contents, application: str, name: str
 
 
 def _kept(
-    state: State, wanted: Contents, changed: set[tuple[str, str]], superfluous: list[Change]
+    state: State, wanted: Contents, changed: set[tuple[str, str]], superfluous: list[ObjectChange]
 ) -> list[tuple[str, str, str]]:
     """Return the objects that stay as they are.
 
@@ -336,7 +336,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         entries=entries,
         warnings=warnings,
         facts=_facts(ctx, found),
-        course=_course(ctx, found),
+        course=_fingerprint_of_effect(ctx, found),
         environment_ids=sorted(touched),
         application_ids=application_ids,
     )
@@ -379,7 +379,7 @@ def _at(kind: str, name: str, found: _Found, after: _Found) -> tuple[str, ...]:
     return kind, found.ids.get((kind, name)) or after.ids.get((kind, name), "")
 
 
-def _is_data(change: Change) -> bool:
+def _is_data(change: ObjectChange) -> bool:
     """Return whether its texts are data, and no role or manifest that people wrote."""
     return change.subject()[0] != "role" and not change.what.partition(" of ")[0].endswith("manifest")
 
@@ -452,7 +452,7 @@ def _facts(ctx: Context, found: _Found) -> dict[str, str]:
     }
 
 
-def _course(ctx: Context, found: _Found) -> str:
+def _fingerprint_of_effect(ctx: Context, found: _Found) -> str:
     """Return a fingerprint of what the changes make."""
     return ctx.app.audit.fingerprint([[each.sign, each.what, each.detail, each.after] for each in found.changes])
 
@@ -466,7 +466,7 @@ def _stale(ctx: Context, plan: DirectoryPlan, found: _Found) -> list[str]:
         if facts.get(what) != fact
     ]
     sentences += [f"Since then, the {what} changed, and would change too." for what in facts if what not in plan.facts]
-    if not sentences and _course(ctx, found) != plan.course:
+    if not sentences and _fingerprint_of_effect(ctx, found) != plan.course:
         sentences = ["Its effects changed."]
     return sentences
 

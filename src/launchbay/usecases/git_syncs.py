@@ -19,7 +19,7 @@ from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff
 from launchbay.directory.contents import Application, Contents
-from launchbay.directory.plan import Change, Comparison, State
+from launchbay.directory.plan import Comparison, ObjectChange, State
 from launchbay.egress.git import Commit, Git, validate_path
 from launchbay.errors import (
     BadRequest,
@@ -112,12 +112,12 @@ async def _contents(ctx: Context, application_id: str | None, files: Mapping[str
     return Contents(applications={application.name: Application(manifest=text)})
 
 
-def _plan(organization: StoredOrganization, wanted: Contents, prune: bool) -> list[Change]:  # noqa: FBT001 - by position in a thread
+def _plan(organization: StoredOrganization, wanted: Contents, prune: bool) -> list[ObjectChange]:  # noqa: FBT001 - by position in a thread
     plan = Comparison(State(organization), wanted)
     return [*plan.changes(), *(plan.superfluous() if prune else ())]
 
 
-def _notes(changes: list[Change]) -> list[ChangeNote]:
+def _notes(changes: list[ObjectChange]) -> list[ChangeNote]:
     return [ChangeNote(each.sign, each.what, each.detail) for each in changes]
 
 

@@ -22,7 +22,7 @@ _SEARCHED_LINES = 20_000  # for one window of a search; the next window continue
 _CONTEXT_LINES = 100  # before a line that a window is about
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in a log: after the line with this ID and number.
 
     Lines are numbered 1, 2, 3 … in their job. The number is 0 before the first one.
@@ -46,13 +46,13 @@ class LogWindow(NamedTuple):
     """
 
     lines: list[NumberedLine]
-    before: Place
-    after: Place | None
-    end: Place
+    before: LogPosition
+    after: LogPosition | None
+    end: LogPosition
 
 
 async def read_window(
-    ctx: Context, instance_id: str, job_id: str, place: Place, *, wanted: LogFilter | None = None, count: int = 0
+    ctx: Context, instance_id: str, job_id: str, place: LogPosition, *, wanted: LogFilter | None = None, count: int = 0
 ) -> LogWindow:
     """Return lines after a place, masked, by default `WINDOW_LINES`.
 
@@ -70,7 +70,7 @@ async def read_window(
     async for rows in _chunks(ctx, record, job_id, place.id):
         shown = await mask_lines(redactor, rows)
         for row in shown:
-            at = Place(row.id, at.number + 1)
+            at = LogPosition(row.id, at.number + 1)
             looked += 1
             if row.level not in hidden and (not text or text in row.text.casefold()):
                 lines.append(NumberedLine(at.number, row))
@@ -96,7 +96,7 @@ async def _chunks(ctx: Context, record: InstanceRecord, job_id: str, after: int)
         after = rows[-1].id
 
 
-class LogPlaces:
+class LogPositions:
     """Finds places in the log of a job.
 
     The caller must have looked at the job, which checks the permission.
@@ -111,21 +111,21 @@ class LogPlaces:
         async with self._ctx.read() as work:
             return await store.count_log_lines(work.connection, **self._of, until=until, most=most) or 0
 
-    async def around(self, number: int) -> Place:
+    async def around(self, number: int) -> LogPosition:
         """Return the place some lines before the one with a number."""
         first = min(number, await self.count()) - _CONTEXT_LINES
         return await self._before(max(1, first))
 
-    async def tail(self) -> Place:
+    async def tail(self) -> LogPosition:
         """Return the place before the last window."""
         return await self._before(max(1, await self.count() - WINDOW_LINES + 1))
 
-    async def _before(self, number: int) -> Place:
+    async def _before(self, number: int) -> LogPosition:
         if number <= 1:
-            return Place()
+            return LogPosition()
         async with self._ctx.read() as work:
             found = await store.find_numbered_line(work.connection, **self._of, skipped=number - 2)
-        return Place() if found is None else Place(found, number - 1)
+        return LogPosition() if found is None else LogPosition(found, number - 1)
 
     async def next_error(self, after: int, step: str | None = None) -> int | None:
         """Return the number of the first error after a line."""

@@ -78,11 +78,11 @@ async def launch(
 ) -> StartedJob:
     """Launch an application and return the new instance and its job. The commit accepts the launch (promises 1 and 2).
 
-    What the body leaves open comes from its revision, if it names one. `if_exists` says what happens if the name is
-    that of a living instance of the application in the environment (decision 0147); None: as the rules say.
+    Fields that the body leaves out come from its revision. `if_exists` decides when the application already has a
+    living instance of this name in the environment (decision 0147). None leaves that to the rules.
 
-    Raises BadRequest for a field that makes no sense, an unknown version, revision or environment, for parameters that
-    do not fit, and for needs that the environment does not meet.
+    Raises BadRequest for an invalid field or parameter, for an unknown version, revision or environment, and for a
+    service or marker that the environment lacks.
     """
     with foreign_key_violation_as("The application or its environment was deleted by another request."):
         if if_exists in {None, "allow"}:

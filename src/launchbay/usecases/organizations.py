@@ -145,7 +145,7 @@ async def find_by_name(ctx: Context, organization_id: str, text: str, count: int
 
 
 @dataclass(frozen=True)
-class Change:
+class AuditedChange:
     """A field that a change has set; nested ones have dots in their names."""
 
     field: str
@@ -153,12 +153,12 @@ class Change:
     after: Any
 
 
-def list_changes(before: str | None, after: str | None) -> list[Change]:
+def list_changes(before: str | None, after: str | None) -> list[AuditedChange]:
     """Return what differs between the two documents of an entry, by field."""
     old = _fields("", {} if before is None else msgspec.json.decode(before))
     new = _fields("", {} if after is None else msgspec.json.decode(after))
     return [
-        Change(name, old.get(name), new.get(name))
+        AuditedChange(name, old.get(name), new.get(name))
         for name in dict.fromkeys((*old, *new))
         if (name in old) != (name in new) or old.get(name) != new.get(name)
     ]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from launchbay.auth import gate
 from launchbay.auth import permissions as auth_permissions
-from launchbay.auth.gate import Entry, Grants, read_role_text
+from launchbay.auth.gate import Grants, RoleEntry, read_role_text
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
@@ -77,9 +77,9 @@ class HolderChange(NamedTuple):
     """What a holder of a role would gain and lose; other roles allow `kept`."""
 
     holder: RoleHolder
-    gains: tuple[Entry, ...]
-    losses: tuple[Entry, ...]
-    kept: tuple[Entry, ...]
+    gains: tuple[RoleEntry, ...]
+    losses: tuple[RoleEntry, ...]
+    kept: tuple[RoleEntry, ...]
 
 
 class RoleCheck(NamedTuple):
@@ -106,7 +106,7 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
         await work.lookup.member_of(organization_id)
         if role_id is None:
             work.lookup.require(organization_id, Permission.MANAGE_ROLES, auth_permissions.role(new_id()))
-            before: tuple[Entry, ...] = ()
+            before: tuple[RoleEntry, ...] = ()
         else:
             role = await work.lookup.role(role_id, Permission.MANAGE_ROLES)
             if role.organization_id != organization_id:
@@ -147,18 +147,18 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
 
 
 def _compared(
-    before: Sequence[Entry],
-    after: Sequence[Entry],
+    before: Sequence[RoleEntry],
+    after: Sequence[RoleEntry],
     holders: Sequence[RoleHolder],
     roles: Sequence[Role],
     grants: Grants,
-) -> tuple[tuple[HolderChange, ...], list[Entry]]:
+) -> tuple[tuple[HolderChange, ...], list[RoleEntry]]:
     """Return what a new text changes for holders, and what these grants lack."""
     known = {role.id: gate.entries_of_role(role.kind, role.permissions) for role in roles}
     gains, losses = gate.entries_beyond(after, before), gate.entries_beyond(before, after)
 
     @cache  # many hold the same roles
-    def change(other_role_ids: frozenset[str]) -> tuple[tuple[Entry, ...], ...]:
+    def change(other_role_ids: frozenset[str]) -> tuple[tuple[RoleEntry, ...], ...]:
         others = [entry for each in other_role_ids for entry in known[each]]
         new, gone = gate.entries_beyond(gains, others), gate.entries_beyond(losses, others)
         changed = {*new, *gone}
@@ -168,7 +168,7 @@ def _compared(
     return changes, gate.beyond(grants, gains)
 
 
-def _ids_in(entry: Entry) -> list[str]:
+def _ids_in(entry: RoleEntry) -> list[str]:
     """Return the IDs of objects that the patterns of an entry name."""
     return [segment for pattern in entry.patterns for segment in pattern.segments[1:4:2] if is_id(segment)]
 
@@ -388,7 +388,7 @@ async def require_gift(work: Work, organization_id: str, user_id: str, given: Se
     await require_own_rights(work, organization_id, entries)
 
 
-async def require_own_rights(work: Work, organization_id: str, entries: Collection[Entry]) -> None:
+async def require_own_rights(work: Work, organization_id: str, entries: Collection[RoleEntry]) -> None:
     """Refuse entries that allow more than the caller may do.
 
     Raises NotAllowed naming them.

@@ -114,7 +114,7 @@ class ParameterUpdate:
             if parameter is None or not is_reference(value):
                 continue
             if not parameter.secret:
-                problems[name] = ["Only a secret parameter may stand for a secret of a vault; give this one a value."]
+                problems[name] = ["This parameter isn't a secret, so it can't refer to a vault. Enter a value."]
                 continue
             try:
                 secret, wanted = parse_reference(value)

@@ -113,11 +113,11 @@ class OpenIdSignIn:
 async def sign_in_with_identity(
     app: AppContext, account_policy: AccountPolicy, identity: Identity, address: str
 ) -> Actor:
-    """Return the caller who has signed in at the provider, with the account of theirs.
+    """Return the account of a person who has signed in at the provider.
 
-    That is the account that the identity was linked with, else the one with its verified email address, which is
-    linked now, else a new one, if those are made. Raises NotAllowed for who may not come in, NotAuthenticated for a
-    disabled account.
+    It is the account that the identity is linked with, or else the one with the identity's verified email address,
+    which is linked now. Without either, a new account is made, if the policy allows that.
+    Raises NotAllowed if the policy keeps the person out, and NotAuthenticated for a disabled account.
     """
     _check_domain(account_policy.domains, identity.email)
     async with app.database.transaction() as connection:

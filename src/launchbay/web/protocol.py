@@ -116,7 +116,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return False, waited_s
 
     def drop(self) -> None:
-        """Close the connection without a word, to make room for others."""
+        """Abort the connection without a response, to make room for others."""
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # declared so by uvicorn

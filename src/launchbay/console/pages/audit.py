@@ -17,8 +17,8 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.store.audit import AuditRow, FoundObject
 from launchbay.usecases.organizations import (
     AuditChunk,
+    AuditedChange,
     AuditFilter,
-    Change,
     find_by_name,
     list_changes,
     read_audit_entries,
@@ -235,7 +235,7 @@ class Told(NamedTuple):
     name: str
     href: str
     run_href: str
-    changes: Sequence[Change]
+    changes: Sequence[AuditedChange]
 
 
 @routes.get("/console/organizations/{id}/audit", query=("actor", "before", "object", "q"))

@@ -190,7 +190,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         problem=problem,
         found=found,
         title=title_of(found, view.instances),
-        deed=_deed(found, view.instances),
+        summary=_summary(found, view.instances),
         state=STATUSES[found.status],
         waiting=waiting_for(view),
         answers=view.answers,
@@ -288,11 +288,11 @@ def title_of(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
     """Return the first line of the comment, or what the change set does."""
     first = found.comment.strip().partition("\n")[0].strip()
     if not first:
-        return _deed(found, rows)
+        return _summary(found, rows)
     return first if len(first) <= _TITLE_CHARS else f"{first[:_TITLE_CHARS]}…"
 
 
-def _deed(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
+def _summary(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
     if found.kind == "apply":
         return f"Apply the directory of {found.git_commit[:10]}" if found.git_commit else "Apply a directory"
     number = found.instances

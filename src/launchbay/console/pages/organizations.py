@@ -50,7 +50,7 @@ _VERBS = {
 }
 
 
-class Act(NamedTuple):
+class PaletteCommand(NamedTuple):
     """A command of the palette with its object."""
 
     href: str
@@ -115,7 +115,7 @@ async def jump(request: PageRequest) -> Response:
             if text and verb.label.lower().startswith(text.lower())
         ],
         acts=[
-            Act(f"{HOME}/applications/{row.id}/launch", "rocket", f"Launch {row.name}")
+            PaletteCommand(f"{HOME}/applications/{row.id}/launch", "rocket", f"Launch {row.name}")
             for row in applications[:_LAUNCHED]
             if permissions.launch(row.id)
         ],
@@ -127,14 +127,18 @@ async def jump(request: PageRequest) -> Response:
     )
 
 
-async def _acts(request: PageRequest, permissions: UiPermissions, key: str, verb: Verb, name: str) -> list[Act]:
+async def _acts(
+    request: PageRequest, permissions: UiPermissions, key: str, verb: Verb, name: str
+) -> list[PaletteCommand]:
     """Return a command with each object that the user may use it on."""
     organization_id = request.path("id")
-    found: list[Act] = []
+    found: list[PaletteCommand] = []
     if verb.of_applications or key == "open":
         may = permissions.launch if key == "launch" else permissions.edit_application
         found += [
-            Act(f"{HOME}/applications/{row.id}{verb.path}", verb.icon, f"{verb.label} {row.name}", "application")
+            PaletteCommand(
+                f"{HOME}/applications/{row.id}{verb.path}", verb.icon, f"{verb.label} {row.name}", "application"
+            )
             for row in _best(await list_applications(request.ctx, organization_id), name)
             if key == "open" or may(row.id)
         ]
@@ -159,10 +163,12 @@ async def _acts(request: PageRequest, permissions: UiPermissions, key: str, verb
                 continue
             end = "#log" if row.job_status != JobStatus.FAILED else "/log/failure"
             path = f"/jobs/{row.job_id}" + ("?do=resume" if key == "resume" else end)
-        found.append(Act(f"{HOME}/instances/{row.id}{path}", verb.icon, f"{verb.label} {row.name}", row.application))
+        found.append(
+            PaletteCommand(f"{HOME}/instances/{row.id}{path}", verb.icon, f"{verb.label} {row.name}", row.application)
+        )
     if key == "open":
         found += [
-            Act(f"{HOME}/environments/{row.id}", "env", f"{verb.label} {row.name}", "environment")
+            PaletteCommand(f"{HOME}/environments/{row.id}", "env", f"{verb.label} {row.name}", "environment")
             for row in _best(await list_environments(request.ctx, organization_id), name)
         ]
     return found

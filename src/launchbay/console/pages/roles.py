@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.auth.gate import Entry, entries_of_role, extent
+from launchbay.auth.gate import RoleEntry, entries_of_role, extent
 from launchbay.auth.permissions import KINDS, Permission
 from launchbay.console.forms import SEEN, seen_tag
 from launchbay.console.list_query import page_by_name
@@ -179,7 +179,7 @@ def _read_roles(rows: Sequence[Role]) -> tuple[dict[str, int], list[tuple[str, l
     return {row.id: len(entries[row.id]) for row in rows}, grid
 
 
-def _entries(role: Role) -> tuple[Entry, ...]:
+def _entries(role: Role) -> tuple[RoleEntry, ...]:
     try:
         return entries_of_role(role.kind, role.permissions)
     except BadRequest:

@@ -37,10 +37,10 @@ from launchbay.usecases.job_comparisons import compare_jobs
 from launchbay.usecases.job_log import (
     COUNTED_LINES,
     WINDOW_LINES,
-    LogPlaces,
+    LogPosition,
+    LogPositions,
     LogWindow,
     NumberedLine,
-    Place,
     read_window,
 )
 from launchbay.usecases.jobs import JobDetails
@@ -132,7 +132,7 @@ class _Found(NamedTuple):
     view: RunView
     recent: Sequence[FleetJobRow]  # runs of the instance, the newest first
     attempts: Sequence[AttemptLink]
-    places: LogPlaces
+    places: LogPositions
 
     @classmethod
     async def read(cls, request: PageRequest) -> "_Found":
@@ -148,7 +148,7 @@ class _Found(NamedTuple):
         job = await asked
         attempts = request.ask(_attempts(request, record, job))
         view = await asyncio.to_thread(RunView, job, to_ms(request.now()))
-        places = LogPlaces(request.ctx, record.id, job_id)
+        places = LogPositions(request.ctx, record.id, job_id)
         return cls(record, manifest, view, (await recent).rows, await attempts, places)
 
     @property
@@ -295,13 +295,13 @@ class _Found(NamedTuple):
         failure = await self.failure_line() if target is None and not is_filtered else None
         after = parse_number(request.query("after"), 18)
         if after is not None:
-            place = Place(after, parse_number(request.query("n"), 9) or 0)
+            place = LogPosition(after, parse_number(request.query("n"), 9) or 0)
         elif (target or failure or 0) > WINDOW_LINES:
             place = await self.places.around(target or failure or 0)
         elif target is None and not view.is_over and not is_filtered:
             place = await self.places.tail()
         else:
-            place = Place()
+            place = LogPosition()
         window = await read_window(request.ctx, self.record.id, view.job.view.id, place, wanted=wanted)
         return {
             "sections": _sections(view, window, target or failure, is_filtered=is_filtered),
@@ -501,7 +501,7 @@ async def watch(request: PageRequest) -> Response:
 async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
     instance_id, job_id = request.path("id"), request.path("job")
     line = parse_number(request.query("line"), 18)
-    place = None if line is None else Place(line, parse_number(request.query("n"), 9) or 0)
+    place = None if line is None else LogPosition(line, parse_number(request.query("n"), 9) or 0)
     sent: dict[str, str] = {}
     kinds: dict[str, Glyph] = {}
     brought = 0

@@ -35,7 +35,7 @@ _UTC = ZoneInfo("UTC")
 _TICK = timedelta.resolution
 
 
-class Entry(NamedTuple):
+class CalendarEntry(NamedTuple):
     """A run or recurring schedule that is due, or the expiry of an instance."""
 
     at: datetime
@@ -70,13 +70,13 @@ class Day:
     date: date
     is_of_month: bool
     is_today: bool
-    entries: Sequence[Entry]
+    entries: Sequence[CalendarEntry]
     ran: TimeRow | None = None  # of a day that is over
 
     @cached_property
-    def groups(self) -> list[Sequence[Entry]]:
+    def groups(self) -> list[Sequence[CalendarEntry]]:
         """Its expiries, and the runs of each minute, in the order of time."""
-        found: dict[tuple[object, ...], list[Entry]] = {}
+        found: dict[tuple[object, ...], list[CalendarEntry]] = {}
         for each in self.entries:
             kind = each.kind
             key = (_EXPIRES,) if kind == "expiries" else (each.at.hour, each.at.minute, kind == "cancelled")
@@ -84,7 +84,7 @@ class Day:
         return list(found.values())
 
     @property
-    def shown(self) -> list[Sequence[Entry]]:
+    def shown(self) -> list[Sequence[CalendarEntry]]:
         return self.groups[:_NAMED]
 
     @property
@@ -117,7 +117,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     of_kind = [each for each in matching if wanted in ("all", each.kind)]
     end = begin + CONSOLE_PAGE_ROWS
     soon = [] if is_list else _summed(await _entries(due, home, now, now + _DAY, is_daily=True))
-    by_day: dict[date, list[Entry]] = {}
+    by_day: dict[date, list[CalendarEntry]] = {}
     for each in entries:
         by_day.setdefault(each.at.date(), []).append(each)
     return await request.page(
@@ -165,9 +165,9 @@ async def change(request: PageRequest) -> Response:
     return request.redirect(safe_path(form.text("back")), message)
 
 
-def _lines(entries: Iterable[Entry]) -> list[Sequence[Entry]]:
+def _lines(entries: Iterable[CalendarEntry]) -> list[Sequence[CalendarEntry]]:
     """Return entries as lines, of which one has all expiries of a day."""
-    found: dict[object, list[Entry]] = {}
+    found: dict[object, list[CalendarEntry]] = {}
     for number, each in enumerate(entries):
         found.setdefault(each.at.date() if each.kind == "expiries" else number, []).append(each)
     return list(found.values())
@@ -203,17 +203,18 @@ async def _read_due(request: PageRequest, organization_id: str, since: datetime,
     return Due(scheduled, expiring, rows, await fleet.read_crons(ctx, scheduled))
 
 
-async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_daily: bool) -> list[Entry]:
+async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_daily: bool) -> list[CalendarEntry]:
     """Return what is due in a time, in its order.
 
     What repeats is there once for each day, or with the next time alone.
     """
     most = None if is_daily else 1
 
-    def made() -> list[Entry]:
+    def made() -> list[CalendarEntry]:
         runs = (each for row in due.schedules for each in islice(_runs(row, due.crons.get(row.id), since, until), most))
         expiries = (
-            Entry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row) for row in due.expiring
+            CalendarEntry(row.destroy_at, _EXPIRES, row.id, row.name, row.owner_id, expiring=row)
+            for row in due.expiring
         )
         fired = _firings(due.recurring, f"{home}/recurring", since, until, most)
         return sorted(
@@ -224,9 +225,9 @@ async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_
     return await asyncio.to_thread(made)
 
 
-def _summed(entries: Iterable[Entry]) -> list[Entry]:
+def _summed(entries: Iterable[CalendarEntry]) -> list[CalendarEntry]:
     """Return one entry for all days of what repeats, at its first time."""
-    found: dict[object, Entry] = {}
+    found: dict[object, CalendarEntry] = {}
     for each in entries:
         key = each.recurring or (each.schedule.id if each.schedule else each.instance_id)
         earlier = found.get(key)
@@ -251,9 +252,9 @@ async def _past_days(request: PageRequest, organization_id: str, days: Sequence[
     return found
 
 
-def _runs(row: FleetScheduleRow, cron: str | None, since: datetime, until: datetime) -> Iterator[Entry]:
+def _runs(row: FleetScheduleRow, cron: str | None, since: datetime, until: datetime) -> Iterator[CalendarEntry]:
     """Yield the next run of a schedule; what repeats, once a day."""
-    entry = Entry(row.due_at, row.workflow, row.instance_id, row.instance, row.owner_id, schedule=row)
+    entry = CalendarEntry(row.due_at, row.workflow, row.instance_id, row.instance, row.owner_id, schedule=row)
     later = iter(()) if cron is None else daily_due_times(cron, _UTC, max(row.due_at, since - _TICK), until)
     for at, times in later:
         if at.date() == row.due_at.date():
@@ -264,7 +265,9 @@ def _runs(row: FleetScheduleRow, cron: str | None, since: datetime, until: datet
     yield entry
 
 
-def _firings(rows: Iterable[Row], home: str, since: datetime, until: datetime, most: int | None) -> Iterable[Entry]:
+def _firings(
+    rows: Iterable[Row], home: str, since: datetime, until: datetime, most: int | None
+) -> Iterable[CalendarEntry]:
     """Yield the first firing of each schedule on each day, `most` of each schedule.
 
     `home` is the page of the schedules.
@@ -273,6 +276,6 @@ def _firings(rows: Iterable[Row], home: str, since: datetime, until: datetime, m
         one = row.schedule
         what = f"{row.what} on {row.instance}" if one.instance_id else row.what
         for at, times in islice(daily_times(one, since, until), most):
-            yield Entry(
+            yield CalendarEntry(
                 at, one.name, one.instance_id or "", what, one.owner_id, recurring=f"{home}/{one.id}", times=times
             )

@@ -25,7 +25,7 @@ class CloudAccount:
     security_group: str = ""
 
 
-class Place(NamedTuple):
+class CloudRegion(NamedTuple):
     """A region where machines of an account may exist, and the environment that may connect to its endpoint."""
 
     account_id: str
@@ -52,7 +52,7 @@ class MachineLedger(Protocol):
     async def record_place(self, context: ProviderContext, account_id: str, region: str) -> None:
         """Record that machines of the context's instance may exist in a region."""
 
-    async def places(self, instance_id: str | None = None) -> Sequence[Place]:
+    async def places(self, instance_id: str | None = None) -> Sequence[CloudRegion]:
         """Return the places where machines may exist: of one instance, or all."""
 
 

@@ -16,7 +16,7 @@ from launchbay import limits
 from launchbay.clock import Backoff
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
-from launchbay.machines.clouds.account import CloudAccount, MachineLedger, NodeId, Place
+from launchbay.machines.clouds.account import CloudAccount, CloudRegion, MachineLedger, NodeId
 from launchbay.machines.clouds.driver import (
     KEY_UNKNOWN,
     Cloud,
@@ -334,7 +334,7 @@ class CloudMachines(SshMachines):
         return name
 
     async def _find_tagged(
-        self, context: ProviderContext, place: Place, tags: Mapping[str, str]
+        self, context: ProviderContext, place: CloudRegion, tags: Mapping[str, str]
     ) -> list[TaggedMachine]:
         account = await self._ledger.get(place.account_id)
         if account is None:
