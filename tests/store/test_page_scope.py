@@ -17,6 +17,7 @@ insert = Change("insert", b"INSERT INTO organizations (id, name) VALUES (%(id)s,
 names: Column[str] = Column("names", b"SELECT name FROM organizations ORDER BY name")
 number: Value[int] = Value("number", b"SELECT %(value)s::integer")
 quotient: Value[int] = Value("quotient", b"SELECT 1 / %(value)s::integer")
+rest: Value[str] = Value("rest", b"SELECT pg_sleep(0.1)::text")
 gone: Value[bool] = Value("gone", b"SELECT pg_terminate_backend(pg_backend_pid())")
 
 
@@ -49,6 +50,11 @@ async def _number(database: Database, value: int) -> int | None:
 async def _quotient(database: Database, value: int) -> int | None:
     async with database.connection() as connection:
         return await quotient(connection, value=value)
+
+
+async def _rest(database: Database) -> None:
+    async with database.connection() as connection:
+        await rest(connection)
 
 
 async def _names(database: Database) -> list[str]:
@@ -138,6 +144,35 @@ async def test_the_connection_goes_back_before_the_page_is_rendered_and_at_its_e
     assert left.cancelled()
     assert database.pool.used == 0
     assert PageScope.current(database.pool) is None
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+async def test_a_page_that_is_cancelled_again_and_again_gives_back_its_connection(
+    database: Database, *, is_waiting: bool
+) -> None:
+    """As the stream of a browser that has gone is, at each place where it waits."""
+    held = [await database.pool.lend() for _ in range(database.pool.most)] if is_waiting else []
+    scope = PageScope(database.pool)
+
+    async def _page() -> None:
+        scope.begin()
+        try:
+            for read in [scope.ask(_rest(database)), scope.ask(_number(database, 1))]:
+                await read
+        finally:
+            await scope.end()
+
+    page = asyncio.create_task(_page())
+    while not (database.pool.waiting if is_waiting else database.pool.used):
+        await asyncio.sleep(0)
+    while not page.done():
+        page.cancel()
+        await asyncio.sleep(0)
+    for connection in held:
+        await database.pool.take_back(connection)
+    lent = [await database.pool.lend() for _ in range(database.pool.most)]  # raises Unavailable if one never comes back
+    for connection in lent:
+        await database.pool.take_back(connection)
 
 
 async def test_a_read_that_is_cancelled_leaves_the_others_their_answers(database: Database, scope: PageScope) -> None:

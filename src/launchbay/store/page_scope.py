@@ -47,6 +47,7 @@ class PageScope:
         self._asked: list[tuple[Statement, asyncio.Future[PGresult]]] = []
         self._sending: asyncio.Task[None] | None = None
         self._reads: list[asyncio.Task[Any]] = []
+        self._ending: asyncio.Task[None] | None = None
         self.is_over = False
 
     @staticmethod
@@ -83,9 +84,16 @@ class PageScope:
                 await self.pool.take_back(connection)  # which ends the transaction
 
     async def end(self) -> None:
-        """Cancel reads that nobody waits for, and give back the connection."""
+        """Cancel reads that nobody waits for, and give back the connection.
+
+        The connection goes back also if the caller is cancelled, as a stream is whose browser has gone.
+        """
         _current.set(None)
         self.is_over = True
+        self._ending = asyncio.create_task(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         left = [task for task in self._reads if not task.done()]
         for task in left:
             task.cancel()
