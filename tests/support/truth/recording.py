@@ -6,7 +6,7 @@ A route counts as compared once a value of the oracle was compared that its answ
 import html
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -94,35 +94,18 @@ class Record:
         self._open = []
 
 
-Fault = Callable[[tuple[str, str], str], str]  # changes the text of an answer of a place
-
-
 class Recorded(httpx.AsyncBaseTransport):
-    """Sends requests on, and notes what is answered.
-
-    With `kept`, an answer that has come before is given again, and a fault changes it.
-    """
+    """Sends requests on, and notes what is answered."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport, record: Record) -> None:
         self._transport = transport
         self._record = record
-        self.kept: dict[str, httpx.Response] | None = None
-        self.fault: Fault | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if self.kept is None or request.method != "GET":
-            answer = await self._transport.handle_async_request(request)
-        elif (url := str(request.url)) in self.kept:
-            answer = self.kept[url]
-        else:
-            answer = self.kept[url] = await self._transport.handle_async_request(request)
+        answer = await self._transport.handle_async_request(request)
         place = place_of(request.url.path) if request.method == "GET" and answer.status_code == 200 else None
-        if place is None:
-            return answer
-        text = (await answer.aread()).decode()
-        if self.fault is not None:
-            headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
-            return httpx.Response(200, headers=headers, text=self.fault(place, text))
-        is_json = place[0] == "operation" and answer.headers.get("content-type") == "application/json"
-        self._record.read(*place, "\n".join(leaves(json.loads(text))) if is_json else text)
-        return httpx.Response(200, headers=answer.headers, content=text.encode()) if self.kept is not None else answer
+        if place is not None:
+            text = (await answer.aread()).decode()
+            is_json = place[0] == "operation" and answer.headers.get("content-type") == "application/json"
+            self._record.read(*place, "\n".join(leaves(json.loads(text))) if is_json else text)
+        return answer
