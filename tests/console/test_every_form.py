@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 import pytest
@@ -58,7 +58,11 @@ def refusal(monkeypatch: pytest.MonkeyPatch) -> Refusal:
             return Response()  # nothing happens
         refusal.refused = route.path
         refusal.all.add(route.path)
-        return await route.again(request, BadRequest(WRONG, field=refusal.about))
+
+        async def wrong(_: PageRequest) -> Response:
+            raise BadRequest(WRONG, field=refusal.about)
+
+        return await answer(replace(route, handler=wrong, refusals=(BadRequest,)), request)
 
     monkeypatch.setattr(PageRoute, "answer", refuse)
     return refusal
