@@ -72,6 +72,15 @@ def test_the_names_of_masked_values_in_maps_are_those_of_the_maps() -> None:
     assert compared({"a": {"password": _MASK, "b": 1}}, {"a": {"password": _MASK, "b": 2}}) == (["a.b"], ["a.password"])
 
 
+def test_a_name_may_be_there_as_one_that_is_masked() -> None:
+    """A run masks its own secrets only, so equal maps show different names after a secret has changed."""
+    former, later = Redactor([{"password": SECRET}]), Redactor([{"password": "wrong horse"}])
+    one, other = [each.value({"m": {f"x-{SECRET}-1": 1}}) for each in (former, later)]
+    assert compared(one, other) == ([], [f"m.x-{_MASK}-1", f"m.x-{SECRET}-1"])
+    assert compared(other, one) == ([], [f"m.x-{SECRET}-1", f"m.x-{_MASK}-1"])
+    assert compared(one, {"m": {"y": 1}}) == (["m.y"], [f"m.x-{_MASK}-1"])
+
+
 def test_what_is_cut_is_compared_as_far_as_both_show_it() -> None:
     assert compared({"x": "abc…"}, {"x": "abcde…"}, are_cut=True) == ([], ["x"])
     assert compared({"x": "abc…"}, {"x": "abd…"}, are_cut=True) == (["x"], [])

@@ -56,6 +56,7 @@ class _Comparison:
     def maps(self, one: Mapping[str, Any], other: Mapping[str, Any], outer: str = "") -> ValueComparison:
         sides = one, other
         ends_early = [is_cut and CUT in side for side, is_cut in zip(sides, self._are_cut, strict=True)]
+        open_names = [[name for name in side if self._is_open(name)] for side in sides]
         found = ValueComparison([], [])
         equal = 0
         for name in dict.fromkeys([*one, *other]):
@@ -64,7 +65,8 @@ class _Comparison:
             shown = f"{outer}{name}"
             if name not in one or name not in other:
                 lacking = 0 if name not in one else 1
-                if ends_early[lacking] or self._is_open(name):
+                may_be_there = any(self._may_be(name, each, lacking) for each in open_names[lacking])
+                if ends_early[lacking] or may_be_there or self._is_open(name):
                     found.uncertain.append(shown)
                 else:
                     found.differences.append(ValueDifference(shown, one.get(name), other.get(name)))
@@ -89,6 +91,11 @@ class _Comparison:
     def _is_open(self, name: str) -> bool:
         """Return whether a name may be that of another one: it is masked or cut itself."""
         return REDACTED in name or (any(self._are_cut) and name.endswith(CUT))
+
+    def _may_be(self, name: str, other: str, lacking: int) -> bool:
+        """Return whether the side that lacks a name may have it, as another one that is masked or cut."""
+        pair = (other, name) if lacking == 0 else (name, other)
+        return self._texts(*pair) is not _Verdict.DIFFERENT
 
     def _verdict(self, one: Any, other: Any) -> _Verdict:
         if isinstance(one, Mapping) and isinstance(other, Mapping):
