@@ -221,14 +221,16 @@ async def test_no_sleep_is_promised_to_an_instance_that_cannot_sleep_or_ends_bef
     bay.set(NOON)
     unable = await bay.instance("launch: {steps: []}")
     found = await bay.sleep(unable)
-    assert (found["sleepsAt"], found["message"]) == (
+    assert (found["sleepsAt"], found["wakesAt"], found["message"]) == (
+        None,
         None,
         "It can't sleep: its manifest has no commands stop and start without arguments.",
     )
     able = await bay.instance()
     assert (await bay.sleep(able))["sleepsAt"] == ms(EVENING)
     accepted(await bay.api.put(f"instances/{able}/destroyAt", {"destroyAt": ms(EVENING - MINUTE)}))
-    assert (await bay.sleep(able))["sleepsAt"] is None
+    found = await bay.sleep(able)
+    assert (found["sleepsAt"], found["wakesAt"]) == (None, None)
 
 
 async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:

@@ -73,7 +73,11 @@ async def test_what_a_cancellation_interrupts_has_not_failed(api: Api, visitor: 
     assert "Status Interrupted" in words_of(run)
     assert "Status Failed" not in words_of(run)
     assert 'class="g fail"' not in run.partition("Timeline")[2].partition("Search the log")[0]
-    last = words_of((await get(visitor, f"/console/instances/{instance}")).answer.text.partition("Last run")[2])
+    page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+    legend = words_of(page.partition('class="legend"')[2].partition("</div>")[0])
+    assert "Interrupted" in legend
+    assert "Sleeping" not in legend
+    last = words_of(page.partition("Last run")[2])
     assert " Interrupted " in last.partition("Latest log lines")[0]
     assert " Failed " not in last.partition("Latest log lines")[0]
     await api.run(instance, "destroy")

@@ -128,7 +128,10 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     path = f"/console/instances/{instance}"
     assert "Launchbay first waits 2 hours" in (await get(visitor, f"{path}/end")).text
     assert isinstance(await post(visitor, f"{path}/end", do="destroy"), httpx.Response)
-    assert "Until then, you can take this back." in (await get(visitor, path)).text
+    waiting = (await get(visitor, path)).text
+    assert "requested this" in waiting
+    assert "Until then, you can take this back." in waiting
+    assert "destroyed it" not in waiting
     assert isinstance(await post(visitor, f"{path}/undo-destroy"), httpx.Response)
     page = await get(visitor, path)
     assert "take this back" not in page.text
@@ -258,6 +261,7 @@ async def test_a_cancelled_run_is_told_as_cancelled_and_not_as_failed(api: Api, 
     await api.settled(instance)
     page = await get(visitor, f"/console/instances/{instance}")
     assert "The last run was cancelled" in page.text
+    assert "rest #2 failed" not in page.text
     assert "The last run failed" not in page.text
     assert "Go to the failure" not in page.text
     listed = (await get(visitor, f"/console/organizations/{api.organization}/instances?q=last-run:failed")).answer.text

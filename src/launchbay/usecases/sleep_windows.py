@@ -150,8 +150,11 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         else:
             wakes_at = rules.next_change(now, to_sleep=False)
         sleeps_at = None if cannot else _sleeps_at(rules, now, awake_until, is_asleep=is_asleep)
-    if sleeps_at is not None and record.destroy_at is not None and record.destroy_at <= sleeps_at:
-        sleeps_at = None  # it ends before
+    if cannot:
+        wakes_at = None
+    if record.destroy_at is not None:  # what comes after its end doesn't happen
+        sleeps_at = None if sleeps_at is None or record.destroy_at <= sleeps_at else sleeps_at
+        wakes_at = None if wakes_at is None or (not is_asleep and record.destroy_at <= wakes_at) else wakes_at
     return Sleep(
         rules,
         of,
