@@ -1,7 +1,7 @@
 """The reads of a page: one connection, one snapshot, each statement once, those asked together in one round trip."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import psycopg
 import pytest
@@ -18,6 +18,9 @@ names: Column[str] = Column("names", b"SELECT name FROM organizations ORDER BY n
 number: Value[int] = Value("number", b"SELECT %(value)s::integer")
 quotient: Value[int] = Value("quotient", b"SELECT 1 / %(value)s::integer")
 rest: Value[str] = Value("rest", b"SELECT pg_sleep(0.1)::text")
+canceled: Value[int] = Value(
+    "canceled", b"SELECT %(value)s::integer FROM pg_cancel_backend(pg_backend_pid()), pg_sleep(5)"
+)
 gone: Value[bool] = Value("gone", b"SELECT pg_terminate_backend(pg_backend_pid())")
 
 
@@ -50,6 +53,11 @@ async def _number(database: Database, value: int) -> int | None:
 async def _quotient(database: Database, value: int) -> int | None:
     async with database.connection() as connection:
         return await quotient(connection, value=value)
+
+
+async def _too_long(database: Database, value: int) -> int | None:
+    async with database.connection() as connection:
+        return await canceled(connection, value=value)
 
 
 async def _rest(database: Database) -> None:
@@ -110,6 +118,16 @@ async def test_a_read_that_fails_fails_no_other_one(database: Database, scope: P
     with pytest.raises(psycopg.errors.DivisionByZero):
         await wrong
     assert await _number(database, 3) == 3
+
+
+@pytest.mark.parametrize("read", [_quotient, _too_long])
+async def test_a_read_that_fails_alone_fails_no_later_one(
+    database: Database, scope: PageScope, read: Callable[[Database, int], Awaitable[int | None]]
+) -> None:
+    assert await _number(database, 1) == 1
+    with pytest.raises((psycopg.errors.DivisionByZero, Unavailable, psycopg.errors.QueryCanceled)):
+        await read(database, 0)
+    assert await _number(database, 2) == 2
 
 
 async def test_a_connection_that_is_lost_is_an_error_of_all_reads(database: Database, scope: PageScope) -> None:

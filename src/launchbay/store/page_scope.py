@@ -174,8 +174,13 @@ class PageScope:
             await connection.close()  # after an upgrade, its prepared statements are invalid
             raise
         except psycopg.Error as error:
+            if connection.closed:
+                raise
+            # One that failed has failed all behind it, in its transaction. The next one begins another snapshot.
+            await connection.roll_back_transaction()
+            self._has_begun = False
             # An operational error, such as a timeout, would meet the others as well.
-            if len(asked) == 1 or connection.closed or isinstance(error, psycopg.OperationalError):
+            if len(asked) == 1 or isinstance(error, psycopg.OperationalError):
                 raise
             await self._answer_alone(connection, asked)
             return
@@ -186,14 +191,7 @@ class PageScope:
     async def _answer_alone(
         self, connection: BoundedConnection, asked: Sequence[tuple[Statement, "asyncio.Future[PGresult]"]]
     ) -> None:
-        """Send each statement by itself.
-
-        One that failed has failed all behind it, in its transaction.
-
-        The next one begins another snapshot.
-        """
-        await connection.roll_back_transaction()
-        self._has_begun = False
+        """Send each statement by itself, outside of a transaction."""
         for statement, answer in asked:
             try:
                 result = await connection.run(statement)
