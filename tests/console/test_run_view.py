@@ -170,6 +170,20 @@ def test_lanes_stand_by_component_in_the_order_in_which_they_began() -> None:
     assert [label for _, label in view.ticks] == ["0:00", "0:02", "0:04", "0:06", "0:08"]
 
 
+def test_the_steps_that_are_kept_are_counted_as_all_steps_are_without_inner_ones() -> None:
+    view = run(
+        [
+            ("web#launch/a", "Succeeded", 1, -90_000, -80_000, None),
+            ("web#launch/b", "Succeeded", 1, 1, 2, None),
+            ("web#launch/b/inner", "Succeeded", 1, -70_000, -60_000, None),
+        ],
+        planned=["web#launch/a", "web#launch/b"],
+    )
+    view.job.plan.resumes.append("5f" * 12)
+    view = RunView(view.job, START + 10_000)
+    assert (view.total, view.kept) == (2, 1)
+
+
 def test_of_nested_failures_the_innermost_counts() -> None:
     view = run(
         [("web#launch/a", "Failed", 1, 0, 5, None), ("web#launch/a/b", "Failed", 1, 1, 5, None)],

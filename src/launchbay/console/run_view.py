@@ -169,7 +169,7 @@ class RunView:
 
     @property
     def kept(self) -> int:
-        return sum(step.is_kept for step in self.steps)
+        return sum(step.is_kept for step in self.steps if step.level == 0)
 
     @property
     def not_run(self) -> list[RunStep]:
