@@ -149,6 +149,17 @@ async def test_a_scope_changes_nothing(database: Database, scope: PageScope) -> 
             await insert(connection, id="a", name="A")
 
 
+async def test_a_change_that_is_asked_together_with_reads_changes_nothing(database: Database, scope: PageScope) -> None:
+    async def _insert() -> None:
+        async with database.connection() as connection:
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                await insert(connection, id="a", name="A")
+
+    change, read = scope.ask(_insert()), scope.ask(_names(database))
+    await change
+    assert await read == []
+
+
 async def test_the_connection_goes_back_before_the_page_is_rendered_and_at_its_end(database: Database) -> None:
     scope = PageScope(database.pool)
     scope.begin()

@@ -191,16 +191,17 @@ class PageScope:
     async def _answer_alone(
         self, connection: BoundedConnection, asked: Sequence[tuple[Statement, "asyncio.Future[PGresult]"]]
     ) -> None:
-        """Send each statement by itself, outside of a transaction."""
+        """Send each statement in a read-only transaction of its own."""
         for statement, answer in asked:
             try:
-                result = await connection.run(statement)
+                *_, result = await connection.run_all([_BEGIN, statement])
             except psycopg.Error as error:
                 if not answer.done():
                     answer.set_exception(error)
             else:
                 if not answer.done():
                     answer.set_result(result)
+            await connection.roll_back_transaction()
 
 
 def _retrieve(answer: "asyncio.Future[Any]") -> None:
