@@ -136,9 +136,10 @@ def next_step_before_the_record() -> None:
         row.status = transition_step(row.status, StepStatus.EXECUTING)
         row.attempt = attempt
         row.started_at = at
+        row.attempt_at = self._clock.now()
         self._put(path, row)
 
-    def within(self: Any, _: float) -> None:
+    def within(self: Any, _: float, *_turns: int) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(0.6, self._write_now)
 
