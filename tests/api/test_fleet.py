@@ -336,6 +336,7 @@ async def test_jobs_of_all_instances_are_listed_newest_first_by_filters(own: Api
         "finishedAt": history["finishedAt"],
         "errorMessage": None,
         "currentStep": None,
+        "beganBy": accepted(await own.get(f"jobs/{history['id']}"))["beganBy"],
     }
     assert await jobs(own, instance=first) == [each for each in whole if each["instanceId"] == first]
     assert await jobs(own, application=application, q="FIRST") == await jobs(own, instance=first)
