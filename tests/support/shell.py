@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,8 @@ from launchbay.cli.main import main
 from tests.support.documentation import Block
 from tests.support.servers import Bay
 from tests.support.service import EMAIL, PASSWORD
+
+_ONE_AT_A_TIME = threading.Lock()  # commands of one process share its streams
 
 
 @dataclass
@@ -41,7 +44,8 @@ class Shell:
     def run(self, *words: str, stdin: str = "") -> Result:
         """Run a command and return what came of it."""
         environ: dict[str, str | None] = {"LAUNCHBAY_CONFIG_DIR": str(self.config), "LAUNCHBAY_KEYRING": "off"}
-        result = CliRunner().invoke(main, list(words), input=stdin, env={**environ, **self.environ})
+        with _ONE_AT_A_TIME:
+            result = CliRunner().invoke(main, list(words), input=stdin, env={**environ, **self.environ})
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
 
