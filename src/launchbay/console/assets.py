@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from launchbay.model.instance import Health, InstanceStatus, health_of
-from launchbay.model.job import CANCELLED, JobStatus
+from launchbay.model.job import JobStatus, is_cancellation
 
 PATH = "/console/static"
 NAMES = (
@@ -155,7 +155,7 @@ def run_status(status: str, *, has_started: bool, error: str | None, is_asking: 
         return "waiting"
     if status == JobStatus.EXECUTING and not has_started:
         return "requested"
-    return "cancelled" if status == JobStatus.FAILED and (error or "").startswith(CANCELLED) else status
+    return "cancelled" if status == JobStatus.FAILED and is_cancellation(error) else status
 
 
 class InstanceState(Protocol):

@@ -21,7 +21,7 @@ from launchbay.errors import BadRequest, Conflict, Fenced, WorkflowFailed, inter
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, status_after_job
-from launchbay.model.job import CANCELLED, JobKind, JobStatus, Origin, Plan
+from launchbay.model.job import JobKind, JobStatus, Origin, Plan, is_cancellation
 from launchbay.model.schedule import next_due
 from launchbay.model.values import size_of
 from launchbay.planning.acceptance import Dispatch, accept
@@ -155,7 +155,7 @@ def _how(error: str | None) -> str:
     """Return how a job ended, for its log."""
     if error is None:
         return "succeeded"
-    return "was cancelled" if error.startswith(CANCELLED) else "failed"
+    return "was cancelled" if is_cancellation(error) else "failed"
 
 
 def _schedules(manifest: CompiledManifest, components: Collection[str], now: datetime) -> list[PendingRun]:

@@ -37,12 +37,17 @@ _FAILURES = (
 )
 
 
+def is_cancellation(error: str | None) -> bool:
+    """Return whether the error of a job says that somebody cancelled it."""
+    return error is not None and error.startswith(CANCELLED)
+
+
 def failure_code(message: str | None) -> str | None:
     """Return the code that explains the error of a job.
 
     None if it has no error, if somebody cancelled it, or if no step failed.
     """
-    if not message or message.startswith(CANCELLED):
+    if not message or is_cancellation(message):
         return None
     places = {message.find(words): code for words, code in _FAILURES if words in message}
     if places:

@@ -23,7 +23,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import CANCELLED, ApprovalStatus, JobStatus, failure_code
+from launchbay.model.job import ApprovalStatus, JobStatus, failure_code, is_cancellation
 from launchbay.planning.names import available_workflows
 from launchbay.store.events import LogRow
 from launchbay.store.fleet import FleetJobRow
@@ -226,7 +226,7 @@ class _Found(NamedTuple):
                 is_asking=bool(pending),
             ),
             "error": error,
-            "is_cancelled": error.startswith(CANCELLED),
+            "is_cancelled": is_cancellation(error),
             "failed": failed,
             "failed_error": "" if failed is None else view.error_of(failed),
             "failure_code": failure_code(error),
