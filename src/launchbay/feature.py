@@ -54,14 +54,14 @@ class Feature:
 class Features:
     """All features of a process, composed.
 
-    Raises ValueError for two with one name, for two notifiers, and for an endpoint or a page that is declared twice.
+    Raises ValueError for what only one may have: a name, the notifier, an endpoint, a page, the lock of a path.
     """
 
     all: tuple[Feature, ...]
 
     def __post_init__(self) -> None:
         _once("feature", (each.name for each in self.all))
-        _once("notifier of", ("notifications" for each in self.all if each.notifier is not None))
+        _once("notifier", ("of steps" for each in self.all if each.notifier is not None))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
         _once("page", (f"{each.method} {each.path}" for each in self.pages()))

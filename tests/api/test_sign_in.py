@@ -199,7 +199,7 @@ async def test_the_own_organizations_and_tokens_and_what_is_offered_come_in_page
 @pytest.fixture
 async def limited(databases: Databases) -> AsyncIterator[tuple[Api, HandClock]]:
     url, clock = databases.create(), HandClock()
-    settings = {"rate_limit_address_per_s": 20, "rate_limit_user_per_s": 5, "rate_limit_burst_s": 1.0}
+    settings: dict[str, Any] = {"rate_limit_address_per_s": 20, "rate_limit_user_per_s": 5, "rate_limit_burst_s": 1.0}
     async with running_api(url, clock, engine=False, **settings) as api:
         clock.advance(60)
         yield api, clock

@@ -20,9 +20,11 @@ from argon2 import PasswordHasher
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.app.build import App, lifespan
+from launchbay.app.features import FEATURES
 from launchbay.auth.passwords import Passwords
 from launchbay.client import Basic, Client
 from launchbay.clock import Clock, SystemClock
+from launchbay.feature import Features
 from launchbay.ids import is_id, new_id
 from launchbay.settings import Settings
 from launchbay.store import users
@@ -272,7 +274,12 @@ class Api(Caller):
 
 @asynccontextmanager
 async def running_api(
-    database_url: str, clock: Clock | None = None, *, engine: bool = True, **settings: Any
+    database_url: str,
+    clock: Clock | None = None,
+    *,
+    engine: bool = True,
+    features: Features = FEATURES,
+    **settings: Any,
 ) -> AsyncIterator[Api]:
     """Start the service on a database with the schema in it; its engine works until the end, unless told not to."""
     with tempfile.TemporaryDirectory() as directory:
@@ -290,7 +297,7 @@ async def running_api(
             "allowed_hosts": "launchbay",  # which clients on a socket send
             **settings,
         }
-        async with lifespan(Settings(**chosen), clock, QUICK_HASHES) as parts:
+        async with lifespan(Settings(**chosen), clock, QUICK_HASHES, features=features) as parts:
             stop = asyncio.Event()
             working = asyncio.create_task(parts.engine.run(stop) if engine else stop.wait())
             passwords = Passwords(QUICK_HASHES)
