@@ -130,6 +130,9 @@ async def test_an_account_that_exists_is_not_erased(api: Api) -> None:
     assert [entry["actor"]["email"] for entry in await entries(api, actor=who.id)] in ([], [who.email])
 
 
+WITH_MESSAGES = ("rollout_instances", "change_set_instances")
+
+
 @pytest.mark.slow  # launches twice, and waits for a wave
 async def test_the_owner_of_an_unfinished_change_set_or_roll_out_gets_the_pseudonym(api: Api) -> None:
     kim = await person(api, "Administrator")
@@ -142,6 +145,9 @@ async def test_the_owner_of_an_unfinished_change_set_or_roll_out_gets_the_pseudo
     wanted = {"applicationId": application, "version": version, "ids": instances, "waves": [1], "pause": None}
     rollout = accepted(await kim.post(f"{within}/rollouts", wanted))["id"]
     changes = accepted(await kim.post(f"{within}/change-sets", {"act": "destroy", "ids": instances}))["id"]
+    async with api.database.transaction() as connection:
+        for table in WITH_MESSAGES:
+            await connection.execute(f"UPDATE {table} SET message = %s".encode(), [f"{kim.email} has no right."])
     await remove(api, kim.id)
 
     assert (await erase(api, kim.email, "--yes")).exit_code == 0
@@ -151,6 +157,9 @@ async def test_the_owner_of_an_unfinished_change_set_or_roll_out_gets_the_pseudo
     async with api.database.connection() as connection:
         rows = await connection.execute("SELECT owner_email FROM rollouts WHERE id = %s", (rollout,))
         assert await rows.fetchall() == [(f"erased-{kim.id[-8:]}",)]
+        for table in WITH_MESSAGES:
+            rows = await connection.execute(f"SELECT DISTINCT message FROM {table}".encode())
+            assert await rows.fetchall() == [(f"erased-{kim.id[-8:]} has no right.",)], table
 
 
 # Columns with the address or name of a person that an erasure needs not look at by itself.
