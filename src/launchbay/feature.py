@@ -8,12 +8,13 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.console.request import PageRoute
 from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
+from launchbay.model.expiry import ExpiryRules
 from launchbay.processes.run import Programs
 from launchbay.runtime.contract import Notifier
 from launchbay.store.database import Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
-from launchbay.usecases.context import AppContext
+from launchbay.usecases.context import AppContext, Ports, Work
 from launchbay.usecases.sealing import Sealed
 from launchbay.web.routing import Endpoint
 
@@ -47,6 +48,7 @@ class Feature:
     traces: tuple[Traces, ...] = ()  # what is left of a person who was removed
     start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
     tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None
+    expiry_rules: Callable[[Work, str, str, str], Awaitable[ExpiryRules]] | None = None  # as in `Ports`
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
 
 
@@ -62,6 +64,7 @@ class Features:
     def __post_init__(self) -> None:
         _once("feature", (each.name for each in self.all))
         _once("notifier", ("of steps" for each in self.all if each.notifier is not None))
+        _once("port", ("expiry_rules" for each in self.all if each.expiry_rules is not None))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
         _once("page", (f"{each.method} {each.path}" for each in self.pages()))
@@ -82,6 +85,10 @@ class Features:
 
     def pages(self) -> tuple[PageRoute, ...]:
         return tuple(page for each in self.all for pages in each.pages for page in pages)
+
+    def ports(self) -> Ports:
+        found = [each.expiry_rules for each in self.all if each.expiry_rules is not None]
+        return Ports(expiry_rules=found[0]) if found else Ports()
 
     def locks(self) -> dict[str, Value[str]]:
         return {root: lock for each in self.all for root, lock in each.locks.items()}

@@ -297,12 +297,8 @@ usecases/directory_objects.py -> git_sources
 usecases/directory_objects.py -> recurring
 usecases/directory_objects.py -> webhooks
 usecases/failures.py -> bulk
-usecases/instances.py -> lifetimes
-usecases/launch.py -> lifetimes
 usecases/manifest_differences.py -> history
-usecases/reconfigure.py -> lifetimes
 usecases/rollouts.py -> bulk
-usecases/workflows.py -> lifetimes
 web/api/change_sets.py -> directories
 web/api/failures.py -> bulk
 web/api/instances.py -> history

@@ -407,6 +407,7 @@ def _assemble(
         database=database,
         lookups=Lookups(basic.invalidate),
         locks={**lock_of, **features.locks()},
+        ports=features.ports(),
         quotas=Quotas(default_quotas(settings), clock, counts, tenants),
         turns=RequestTurns(),
         organization_creators=settings.creators(),

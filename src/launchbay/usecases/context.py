@@ -26,6 +26,7 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.fairness.turns import RequestTurns
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.expiry import ExpiryRules, NoExpiryRules
 from launchbay.model.findings import Finding
 from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
 from launchbay.planning.acceptance import Dispatch, accept
@@ -50,6 +51,18 @@ C = TypeVar("C")
 D = TypeVar("D")
 
 
+async def _no_expiry_rules(_: "Work", _organization: str, _application: str, _environment: str) -> ExpiryRules:
+    return NoExpiryRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What the kernel asks of features, with its answer where none has one."""
+
+    # Of an organization, for an application and an environment of it.
+    expiry_rules: Callable[["Work", str, str, str], Awaitable[ExpiryRules]] = _no_expiry_rules
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext:
     """The services of this process that use cases need.
@@ -62,6 +75,7 @@ class AppContext:
     database: Database
     lookups: Lookups
     locks: Mapping[str, Value[str]]  # by the first segment of an API path
+    ports: Ports
     quotas: Quotas
     turns: RequestTurns
     organization_creators: frozenset[str]
@@ -117,6 +131,11 @@ class Work:
     @property
     def actor(self) -> Actor:
         return self._ctx.actor
+
+    async def expiry_rules(self, record: InstanceRecord) -> ExpiryRules:
+        """Return the rules for the lifetime of an instance."""
+        ask = self.app.ports.expiry_rules
+        return await ask(self, record.organization_id, record.application_id, record.environment_id)
 
     @overload
     async def together(self, a: Coroutine[Any, Any, A], b: Coroutine[Any, Any, B], /) -> tuple[A, B]: ...

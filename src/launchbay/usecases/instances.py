@@ -32,7 +32,6 @@ from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.instances import InstanceDetail, InstanceRecord, InstanceSummary
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.lifetimes import rules_of
 from launchbay.usecases.places import list_waits
 from launchbay.usecases.waits import BUSY, Awaited
 
@@ -275,7 +274,7 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
 
 
 async def _require_lifetime(work: Work, record: InstanceRecord, destroy_at: datetime | None) -> None:
-    (await rules_of(work, record)).require(record.created_at, destroy_at)
+    (await work.expiry_rules(record)).require(record.created_at, destroy_at)
 
 
 def _checked(destroy_at_ms: int, clock: Clock) -> datetime | None:

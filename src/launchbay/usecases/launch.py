@@ -28,9 +28,8 @@ from launchbay.manifest.services import (
 )
 from launchbay.manifest.v1 import ACTIONS, RESULT
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.expiry import NEVER, IfExists
+from launchbay.model.expiry import NEVER, ExpiryRules, IfExists, NoExpiryRules
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
-from launchbay.model.lifetimes import LifetimeRules
 from launchbay.model.places import JobScope, Place
 from launchbay.model.types import PinKind
 from launchbay.planning.acceptance import StartedJob, environment_view
@@ -53,7 +52,6 @@ from launchbay.usecases.launch_request import (
     with_revision,
 )
 from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
-from launchbay.usecases.lifetimes import rules_at_launch
 
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root → sentences
@@ -239,7 +237,9 @@ async def plan_launch_tree(
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
     interval_ms = request.destroy_interval_ms
-    rules = await rules_at_launch(work, application, environment) if settings.has_lifetime_rules else LifetimeRules()
+    rules: ExpiryRules = NoExpiryRules()
+    if settings.has_lifetime_rules:
+        rules = await work.app.ports.expiry_rules(work, application.organization_id, application.id, environment.id)
     return PlannedLaunch(
         application,
         environment,

@@ -19,8 +19,6 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, merged
 from launchbay.store import instances, schedules
 from launchbay.store import lifetimes as store
-from launchbay.store.applications import Application
-from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.lifetimes import DueMail
 from launchbay.store.schedules import WaitingDestroy
@@ -61,9 +59,9 @@ async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> LifetimeRu
     async with ctx.read() as work:
         found = await work.lookup.rule_owner(kind, owner_id)
         return (
-            await _rules(work, found.organization_id, owner_id, "")
+            await rules_for(work, found.organization_id, owner_id, "")
             if kind == "application"
-            else await _rules(work, found.organization_id, "", owner_id)
+            else await rules_for(work, found.organization_id, "", owner_id)
         )
 
 
@@ -78,7 +76,7 @@ async def replace_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: Lif
         found = await work.lookup.rule_owner(kind, owner_id, edits=True)
         ids = (found.id, "") if kind == "application" else ("", found.id)
         await store.lock_rules(work.connection, organization_id=found.organization_id)
-        before = await _rules(work, found.organization_id, *ids)
+        before = await rules_for(work, found.organization_id, *ids)
         if rules == LifetimeRules():
             await store.remove_rules(work.connection, organization_id=found.organization_id, owner_id=found.id)
         else:
@@ -90,7 +88,8 @@ async def replace_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: Lif
         await work.audit(f"replace_{kind}_lifetime", found, msgspec.to_builtins(before), msgspec.to_builtins(rules))
 
 
-async def _rules(work: Work, organization_id: str, application_id: str, environment_id: str) -> LifetimeRules:
+async def rules_for(work: Work, organization_id: str, application_id: str, environment_id: str) -> LifetimeRules:
+    """Return the rules for instances of an application in an environment, both together."""
     found = await store.list_rules(
         work.connection,
         organization_id=organization_id,
@@ -102,12 +101,7 @@ async def _rules(work: Work, organization_id: str, application_id: str, environm
 
 async def rules_of(work: Work, record: InstanceRecord) -> LifetimeRules:
     """Return the rules of an instance's application and environment together."""
-    return await _rules(work, record.organization_id, record.application_id, record.environment_id)
-
-
-async def rules_at_launch(work: Work, application: Application, environment: Environment) -> LifetimeRules:
-    """Return the rules for new instances of an application in an environment."""
-    return await _rules(work, application.organization_id, application.id, environment.id)
+    return await rules_for(work, record.organization_id, record.application_id, record.environment_id)
 
 
 async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:

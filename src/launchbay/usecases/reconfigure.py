@@ -41,7 +41,6 @@ from launchbay.usecases.launch_tree import (
     write_children,
     write_links,
 )
-from launchbay.usecases.lifetimes import rules_of
 from launchbay.usecases.workflows import InstanceBusy, before_triggers, busy
 
 _LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
@@ -191,7 +190,7 @@ async def _check_name(work: Work, record: InstanceRecord, name: str | None) -> N
 
     See decision 0147.
     """
-    if name in {None, record.name} or (await rules_of(work, record)).if_exists in {None, "allow"}:
+    if name in {None, record.name} or (await work.expiry_rules(record)).if_exists in {None, "allow"}:
         return
     if await find_by_name(work, record.application_id, record.environment_id, name) is not None:
         raise BadRequest(

@@ -30,7 +30,6 @@ from launchbay.store import schedules as store
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import ScheduleRow
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.lifetimes import rules_of
 
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _CANCEL_ATTEMPTS = 3
@@ -139,7 +138,7 @@ async def destroy(
     async def act() -> StartedJob | DestroyAt:
         async with ctx.begin() as work:
             record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
-            grace_ms = None if is_forced(parameters) else (await rules_of(work, record)).grace_ms
+            grace_ms = None if is_forced(parameters) else (await work.expiry_rules(record)).grace_ms
             if grace_ms is None:
                 return await run_unchecked(work, record, DESTROY, parameters)
             return await _destroy_later(work, record, grace_ms)
@@ -191,7 +190,7 @@ async def destroy_idle(work: Work, record: InstanceRecord) -> None:
     It asks for no permission. The caller holds the instance. Raises Conflict if it is busy, others use it, or a destroy
     waits already.
     """
-    grace_ms = (await rules_of(work, record)).grace_ms
+    grace_ms = (await work.expiry_rules(record)).grace_ms
     if grace_ms is None:
         await run_unchecked(work, record, DESTROY, {})
     else:

@@ -5,7 +5,7 @@ from launchbay.feature import Feature, TaskDeps
 from launchbay.usecases.idle_ends import POLL_S as IDLE_S
 from launchbay.usecases.idle_ends import IdleRunner
 from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
-from launchbay.usecases.lifetimes import WarningRunner
+from launchbay.usecases.lifetimes import WarningRunner, rules_for
 from launchbay.web.api import lifetimes as api
 
 
@@ -20,4 +20,5 @@ FEATURE = Feature(
     name="lifetimes",
     routes=(api.routes,),
     tasks=_tasks,
+    expiry_rules=rules_for,
 )
