@@ -94,7 +94,7 @@ async def test_a_failed_run_says_where_why_and_leads_to_the_line(
     page = await get(visitor, path)
     assert "web · convert failed: The parameter 'format' is wrong: expected JSON, YAML or CSV." in words(page)
     assert "/docs/codes/ActionFailed" in page.links
-    assert "1 step was not run. Resuming keeps the step that succeeded." in words(page)
+    assert "1 step was not run. Resuming keeps the step that is done." in words(page)
     [target] = [link for link in page.links if "?line=" in link]
     number = target.rpartition("#L")[2]
     line = re.search(rf'<li id="L{number}" data-l="error".*?</li>', (await get(visitor, target)).answer.text)

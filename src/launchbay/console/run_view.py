@@ -172,6 +172,11 @@ class RunView:
         return sum(step.is_kept for step in self.steps if step.level == 0)
 
     @property
+    def finished(self) -> int:
+        """The number of own steps that a resumption doesn't repeat (decision 0175)."""
+        return self.counts[Glyph.OK] + self.counts[Glyph.WARN]
+
+    @property
     def not_run(self) -> list[RunStep]:
         """The steps that had not begun when the run ended."""
         steps = [step for step in self.steps if step.level == 0] if self.is_over else []
@@ -347,7 +352,9 @@ class RunView:
         if state is StepState.SKIPPED:
             return RunStep(path=step.path, state=state, kind=Glyph.SKIPPED, words="Skipped", level=level, view=step)
         kind = Glyph.WAIT if not self.is_over and self._is_pausing(step) else self._kind(state)
-        is_kept = kind is Glyph.OK and step.finished_at_ms is not None and step.finished_at_ms < self.begin_ms
+        is_kept = (
+            kind in {Glyph.OK, Glyph.WARN} and step.finished_at_ms is not None and step.finished_at_ms < self.begin_ms
+        )
         return RunStep(
             path=step.path,
             state=state,

@@ -38,9 +38,10 @@ SYSTEM = "system"  # the stream of log lines that no program wrote
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step's record from earlier claims of the job. `outputs` are set if a step with an effect succeeded.
+    """A step's record from earlier claims of the job, or a resumed job.
 
-    `failed` counts the attempts that failed and were repeated.
+    `outputs` are set if a step with an effect succeeded, or if its failure was ignored. `failed` counts the attempts
+    that failed and were repeated.
     """
 
     status: StepStatus
@@ -50,6 +51,16 @@ class StepRecord:
     error: str | None = None
     percent: int = 0
     failed: int = 0
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether the step failed and its workflow continued: it is finished (language §5, ignoreFail)."""
+        return self.status is StepStatus.FAILED and self.outputs is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its workflow failed with the step."""
+        return self.status is StepStatus.FAILED and self.outputs is None
 
 
 class Journal(Protocol):

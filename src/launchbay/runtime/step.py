@@ -114,7 +114,8 @@ class _Execution:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
             return self._replayed(earlier.outputs) if earlier.attempt else {}  # none: it was skipped
-        ignored = False
+        # What a record says stays, also if a resumed job has other parameters.
+        ignored = earlier is not None and earlier.is_ignored
         parameters: Mapping[str, Any] = {}
         try:
             if not is_counted:
@@ -127,7 +128,8 @@ class _Execution:
                 return await self._run_loop(self.control.each)
             policies = self.job.environment.step_policies(self.step.action)
             retries = _retry_count(await self._setting("retryCount", self.step.retry_count, policies))
-            ignored = _ignore_fail(await self._setting("ignoreFail", self.step.ignore_fail, policies))
+            setting = await self._setting("ignoreFail", self.step.ignore_fail, policies)
+            ignored = ignored or _ignore_fail(setting)
             parameters = await self._parameters(policies)
             async with uninterruptible() if self.has_effect else nullcontext():
                 outputs = await self._in_time(parameters, retries)
@@ -258,7 +260,7 @@ class _Execution:
         parallel = 1 if self.control.parallel is None else await self._parallel(self.control.parallel)
         records = [self.job.journal.find(step_path(item.path, body.name)) for item in items]
         begun = {number for number, record in enumerate(records) if record is not None}
-        failed_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.FAILED}
+        failed_before = {n for n, record in enumerate(records) if record and record.has_failed}
         succeeded_before = {n for n, record in enumerate(records) if record and record.status is StepStatus.SUCCEEDED}
         results: list[Mapping[str, Any]] = [{} for _ in items]
         failures: dict[int, str] = {}

@@ -23,7 +23,7 @@ from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
 from launchbay.ids import seconds_of
 from launchbay.manifest.graph import Component, Pin, Step, Workflow
 from launchbay.manifest.workflow_rules import ERROR
-from launchbay.model.job import StepStatus, decision_path, step_path, workflow_path
+from launchbay.model.job import decision_path, step_path, workflow_path
 from launchbay.model.scalars import settled
 from launchbay.model.types import PinKind
 from launchbay.model.values import size_of
@@ -306,7 +306,7 @@ class _Steps:
                 record = run.job.journal.find(step_path(run.path, step.name))
                 if record is not None:
                     self._begun_before.add(step.name)
-                    if record.status is StepStatus.FAILED:
+                    if record.has_failed:
                         self._failed_before.add(step.name)
             await _others_first(start + _AT_ONCE, len(self._steps))
 

@@ -193,6 +193,21 @@ class LockedInstance(NamedTuple):
     version: int
 
 
+class FinishedRow(NamedTuple):
+    """How many own steps of a job are finished.
+
+    `ignored` of them are ignored failures.
+    """
+
+    finished: int
+    ignored: int
+
+    def message(self) -> str:
+        """Return what a resumed job says about them."""
+        ignored = f", {self.ignored} of them failed and ignored" if self.ignored else ""
+        return f"Steps that are done and not repeated: {self.finished}{ignored}."
+
+
 class DescendantRow(NamedTuple):
     """A submodule's instance. `state` is JSON."""
 
@@ -206,7 +221,7 @@ lock_instance = _sql.row("lock_instance", LockedInstance)
 cancel = _sql.row("cancel", CancelRow)
 get_plan = _sql.value("get_plan", str)
 list_descendants = _sql.rows("list_descendants", DescendantRow)
-take_over = _sql.value("take_over", int)
+take_over = _sql.row("take_over", FinishedRow)
 set_note = _sql.change("set_note")
 set_parameters = _sql.change("set_parameters")
 

@@ -241,7 +241,8 @@ async def resume_job(
 ) -> StartedJob:
     """Run a failed job again from where it failed, and return the new job.
 
-    What the failed job has recorded as done is not done again. `parameters` replace some of the job's: arguments of a
+    What the failed job has recorded as done is not done again, nor is a step whose failure is ignored (decision 0175).
+    `parameters` replace some of the job's: arguments of a
     command, parameters of the instance for a launch. `declared_only` leaves out those that the workflow doesn't
     declare. Raises Conflict when a job is under way, and BadRequest when the
     job did not fail, is not the newest, or cannot take the parameters.
@@ -280,7 +281,8 @@ async def resume_job(
         )
         assert resumed_id is not None, "the instance is locked and idle"
         done = await store.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
-        text = f"Continues where the job {job.id} failed. Steps that are done and not repeated: {done}."
+        assert done is not None, "it counts"
+        text = f"Continues where the job {job.id} failed. {done.message()}"
         await store.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
             await store.set_parameters(

@@ -11,6 +11,30 @@ from tests.support.manifests import WORKFLOWS
 from tests.support.network import answer
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
+# `early` has no record. What follows it failed and was ignored: a step, a call, an item of a loop.
+LENIENT = """
+launch:
+  parameters: [{lenient: {default: true}}]
+  steps:
+    - early: {action: serialize, parameters: {input: 1, format: JSON}}
+    - hopeless:
+        action: restcall
+        precedingPhases: [early]
+        parameters: {command: "LEDGER/hopeless", retryCount: 1, ignoreFail: "{$.lenient}"}
+    - pair: {action: .pair, precedingPhases: [early], parameters: {ignoreFail: "{$.lenient}"}, output: {pair: name}}
+    - items:
+        action: restcall
+        each: [a, b]
+        precedingPhases: [hopeless, pair]
+        parameters: {command: "LEDGER/item/{$.each.value}", ignoreFail: "{$.lenient}"}
+    - last: {action: restcall, precedingPhases: [items], parameters: {command: "LEDGER/last"}, output: {made: content}}
+  return: {made: {value: "{$.made}"}, pair: {value: "{$.pair}"}}
+.pair:
+  steps:
+    - one: {action: restcall, parameters: {command: "LEDGER/one"}}
+    - two: {action: restcall, precedingPhases: [one], parameters: {command: "LEDGER/two"}}
+  return: {name: {value: both}}
+"""
 TYPED_COMMAND = """
 application:
   interfaces:
@@ -258,6 +282,46 @@ async def test_what_the_last_attempt_of_a_retried_call_has_done_stays_done(
     await api.settled(instance)
     assert (await job_of(api, instance))["status"] == "Succeeded"
     assert ledger.counts() - before == {"/two": 1}
+
+
+async def test_a_step_whose_failure_is_ignored_is_finished_for_a_resumption(api: Api, ledger: Ledger) -> None:
+    """It stays so with parameters that would no longer ignore it, and steps without a record may come before it."""
+    for path in ("/hopeless", "/two", "/item/b", "/last"):
+        ledger.fail(path)
+    instance = await api.launch(await api.application(LENIENT.replace("LEDGER", ledger.server.url(""))))
+    assert (await api.settled(instance))["status"] == "Failed"
+    before, failed = ledger.counts(), (await job_of(api, instance))["id"]
+    assert before["/hopeless"] == 2, "it is retried once"
+    for path in ("/hopeless", "/two", "/item/b", "/last"):
+        ledger.mend(path)
+    again = {"parameters": {"lenient": False}}
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", again))
+    document = await api.settled(instance)
+    assert (document["status"], document["returnValues"]) == ("Running", {"made": "thing-7", "pair": None})
+    assert ledger.counts() - before == {"/last": 1}
+    steps = {step["path"]: step for step in (await job_of(api, instance))["steps"]}
+    hopeless = steps["workflow#launch/hopeless"]
+    assert (hopeless["status"], hopeless["ignored"], "500" in hopeless["errorMessage"]) == ("Failed", True, True)
+    assert {path.rpartition("#launch/")[2] for path, step in steps.items() if step["ignored"]} == {
+        "hopeless",
+        "pair",
+        "items~[1]/items",
+    }
+    lines = accepted(await api.get(f"instances/{instance}/log"))
+    note = next(line["text"] for line in lines if line["text"].startswith("Continues"))
+    assert note == (
+        f"Continues where the job {failed} failed. "
+        "Steps that are done and not repeated: 4, 2 of them failed and ignored."
+    )
+
+
+async def test_a_resumed_job_counts_the_steps_that_people_see(api: Api, ledger: Ledger, application: str) -> None:
+    instance, failed = await failed_launch(api, ledger, application, "/last")
+    accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}))
+    await api.settled(instance)
+    lines = accepted(await api.get(f"instances/{instance}/log"))
+    [note] = [line["text"] for line in lines if line["text"].startswith("Continues")]
+    assert note.endswith("Steps that are done and not repeated: 2."), "`first` and `both`, not the two inside it"
 
 
 async def test_a_resumed_launch_may_get_other_parameters(api: Api, ledger: Ledger, application: str) -> None:

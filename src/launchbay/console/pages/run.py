@@ -83,6 +83,7 @@ class ResumeForm(NamedTuple):
 
     fields: list[Field]
     kept: int
+    ignored: int  # of those that are kept, the failures
     again: list[RunStep]
     more: int
 
@@ -318,13 +319,15 @@ class _Found(NamedTuple):
         """Return what the dialogs show."""
         view = self.view
         again = [
-            step for step in view.steps if step.level == 0 and step.state not in {StepState.DONE, StepState.SKIPPED}
+            step
+            for step in view.steps
+            if step.level == 0 and step.state not in {StepState.DONE, StepState.SKIPPED, StepState.IGNORED}
         ]
         form = None
         if self.can_resume:
             fields = resume_fields(self.manifest, self.record, view.job) if fields is None else fields
-            kept = view.counts[Glyph.OK]
-            form = ResumeForm(fields, kept, again[:_SHOWN_STEPS], max(0, len(again) - _SHOWN_STEPS))
+            ignored = view.counts[Glyph.WARN]
+            form = ResumeForm(fields, view.finished, ignored, again[:_SHOWN_STEPS], max(0, len(again) - _SHOWN_STEPS))
         return {"resume_form": form}
 
 
@@ -582,7 +585,7 @@ async def resume(request: PageRequest) -> Response:
         if rest or not any(each.error for each in marked):
             raise
         return await show(request, BadRequest(FIX_FIELDS), fields=_merged(before, marked))
-    message = "Resumed from the failed step. Steps that succeeded aren't run again."
+    message = "Resumed from the failed step. Steps that are done aren't run again."
     target = request.form.text("back", _address(instance_id, started.job_id or job_id))
     return request.redirect(safe_path(target), message)
 

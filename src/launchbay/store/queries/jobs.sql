@@ -293,26 +293,30 @@ WITH RECURSIVE below AS (
 SELECT id, name, state FROM below WHERE status <> 'Destroyed';
 
 -- name: take_over
--- Gives a new job the recorded successes of an earlier one, without skipped steps: their conditions may be true now. A call that failed in a later attempt is taken over as under way, so that
--- what this attempt has done inside counts. The fence above 0 makes the first claim read all that.
+-- Gives a new job what an earlier one has recorded as finished: successes and ignored failures, without skipped steps, whose
+-- conditions may be true now. A call that failed in a later attempt is taken over as under way, so that what this attempt has done
+-- inside counts. The fence above 0 makes the first claim read all that. Returns how many own steps of the earlier job are finished,
+-- with those that have no record because they are computed again, and how many of these are ignored failures.
 WITH taken AS (
-    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at, inputs)
-    SELECT %(job_id)s, path, name, status, percent, is_record, attempt, outputs, started_at, finished_at, inputs
-    FROM steps WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded' AND attempt > 0
+    INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, error_message, started_at, finished_at, inputs)
+    SELECT %(job_id)s, path, name, status, percent, true, attempt, outputs, error_message, started_at, finished_at, inputs
+    FROM steps
+    WHERE job_id = %(earlier_id)s AND (is_record AND status = 'Succeeded' AND attempt > 0 OR status = 'Failed' AND outputs IS NOT NULL)
     UNION ALL
-    SELECT %(job_id)s, path, name, 'Executing', percent, is_record, attempt, NULL, started_at, NULL, inputs
+    SELECT %(job_id)s, path, name, 'Executing', percent, is_record, attempt, NULL, NULL, started_at, NULL, inputs
     FROM steps AS outer_step
-    WHERE job_id = %(earlier_id)s AND is_record AND status = 'Failed' AND attempt > 1 AND EXISTS (
+    WHERE job_id = %(earlier_id)s AND is_record AND status = 'Failed' AND outputs IS NULL AND attempt > 1 AND EXISTS (
         SELECT FROM steps
-        WHERE job_id = %(earlier_id)s AND is_record AND status = 'Succeeded'
+        WHERE job_id = %(earlier_id)s AND (is_record AND status = 'Succeeded' OR status = 'Failed' AND outputs IS NOT NULL)
           AND (starts_with(path, outer_step.path || '~' || outer_step.attempt || '/')
                OR starts_with(path, outer_step.path || '~' || outer_step.attempt || '>'))
     )
-    RETURNING status
 ), ready AS (
     UPDATE jobs SET fence = greatest(fence, 1) WHERE id = %(job_id)s
 )
-SELECT count(*) FROM taken WHERE status = 'Succeeded';
+SELECT count(*) FILTER (WHERE status = 'Succeeded' AND attempt > 0 OR status = 'Failed' AND outputs IS NOT NULL) AS finished,
+       count(*) FILTER (WHERE status = 'Failed' AND outputs IS NOT NULL) AS ignored
+FROM steps WHERE job_id = %(earlier_id)s AND path !~ '[>~]|/.*/';
 
 -- name: set_note
 -- A line in the instance's log that no step has written.
