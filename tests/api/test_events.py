@@ -1,6 +1,7 @@
 """Live events of an instance: what is told, in which order, from where on, to whom, and at what cost."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any
 
@@ -8,7 +9,9 @@ import httpx
 import psycopg
 import pytest
 
+from launchbay.clock import SystemClock
 from launchbay.errors import TooManyRequests
+from launchbay.limits import EVENT_HEARTBEAT_S
 from launchbay.store.events import ANY_NUMBER, SILENT_S, StreamBounds, StreamCounts
 from launchbay.tenants import Tenants
 from tests.support.databases import Databases
@@ -228,6 +231,53 @@ async def test_a_stream_ends_with_the_session_of_its_caller(
             assert await events.next() is not None
             assert await events.ended()
     databases.drop(url)
+
+
+class _Ahead(SystemClock):
+    """Goes ahead of the real one."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+@pytest.mark.slow  # a service with a clock of its own
+async def test_a_page_that_is_woken_all_the_time_ends_with_its_session(databases: Databases) -> None:
+    """Within a heartbeat, by nothing that tells of the end, and with nothing to show of what woke it."""
+    url, clock = databases.create(), _Ahead()
+    async with (
+        running_api(url, clock) as api,
+        served(api) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as visitor,
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
+    ):
+        instance = await api.running(None)
+        answer = await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        assert answer.status_code == 303, answer.text
+
+        async def wake() -> None:
+            while True:
+                await connection.execute("SELECT pg_notify('launchbay_events', %s)", [instance])
+                await asyncio.sleep(0.02)
+
+        async with visitor.stream("GET", f"/console/instances/{instance}/events?parts=state") as page:
+            lines = page.aiter_lines()
+            assert "state" in await _named(lines)
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True) as other:
+                await other.execute("UPDATE console_sessions SET expires_at = now(), last_seen_at = 'epoch'")
+            waking = asyncio.create_task(wake())
+            clock.ahead_s = EVENT_HEARTBEAT_S
+            async with asyncio.timeout(EVENT_HEARTBEAT_S / 2):  # which has passed for the service
+                assert await _named(lines) == "event: over"
+            waking.cancel()
+            await asyncio.wait([waking])
+    databases.drop(url)
+
+
+async def _named(lines: AsyncIterator[str]) -> str:
+    """Return the next line that names an event."""
+    return await anext(line async for line in lines if line.startswith("event:"))
 
 
 async def test_a_stream_ends_at_once_with_the_access_token_that_opened_it(api: Api, port: int, instance: str) -> None:

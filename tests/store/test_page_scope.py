@@ -1,11 +1,16 @@
 """The reads of a page: one connection, one snapshot, each statement once, those asked together in one round trip."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
+from starlette.responses import Response
 
+from launchbay.console.request import PageRequest, PageRoute
 from launchbay.errors import Unavailable
 from launchbay.store.connection import BoundedConnection
 from launchbay.store.database import Database, conninfo
@@ -15,6 +20,7 @@ from tests.support.statements import Reads, counted, note_statements
 
 insert = Change("insert", b"INSERT INTO organizations (id, name) VALUES (%(id)s, %(name)s)")
 names: Column[str] = Column("names", b"SELECT name FROM organizations ORDER BY name")
+names_again: Column[str] = Column("names_again", b"SELECT name FROM organizations ORDER BY name ASC")
 number: Value[int] = Value("number", b"SELECT %(value)s::integer")
 quotient: Value[int] = Value("quotient", b"SELECT 1 / %(value)s::integer")
 rest: Value[str] = Value("rest", b"SELECT pg_sleep(0.1)::text")
@@ -68,6 +74,12 @@ async def _rest(database: Database) -> None:
 async def _names(database: Database) -> list[str]:
     async with database.connection() as connection:
         return await names(connection)
+
+
+async def _all_names(database: Database) -> list[str]:
+    """Ask for the names by another statement, which was never asked before."""
+    async with database.connection() as connection:
+        return await names_again(connection)
 
 
 def texts(reads: Reads) -> list[list[str]]:
@@ -128,6 +140,51 @@ async def test_a_read_that_fails_alone_fails_no_later_one(
     with pytest.raises((psycopg.errors.DivisionByZero, Unavailable, psycopg.errors.QueryCanceled)):
         await read(database, 0)
     assert await _number(database, 2) == 2
+
+
+async def _added(database: Database, name: str) -> None:
+    """Insert an organization over another connection."""
+    async with await psycopg.AsyncConnection.connect(conninfo(database.url), autocommit=True) as connection:
+        await connection.execute("INSERT INTO organizations (id, name) VALUES (%s, %s)", [name, name])
+
+
+@pytest.mark.parametrize("read", [_quotient, _too_long])
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_scope_can_keep_its_snapshot_after_a_read_that_fails(
+    database: Database, read: Callable[[Database, int], Coroutine[Any, Any, int | None]], together: bool
+) -> None:
+    for keeps, added in ((True, "A"), (False, "B")):
+        scope = PageScope(database.pool, keeps_snapshot=keeps)
+        scope.begin()
+        before = await _names(database)
+        await _added(database, added)
+        asked = [scope.ask(read(database, 0)), *([scope.ask(_number(database, 1))] if together else [])]
+        await asyncio.wait(asked)
+        assert asked[0].exception() is not None
+        both = [await scope.ask(_number(database, 2)), await scope.ask(_all_names(database))]
+        assert both == [2, before if keeps else [*before, added]]
+        assert scope.is_torn is not keeps
+        await scope.end()
+
+
+async def test_a_page_that_is_shown_although_a_read_failed_is_of_one_moment(database: Database) -> None:
+    shown: list[tuple[list[str], list[str]]] = []
+
+    async def handler(request: PageRequest) -> Response:
+        before = await _names(database)
+        await _added(database, f"During {len(shown)}")
+        with suppress(psycopg.errors.DivisionByZero):
+            await request.ask(_quotient(database, 0))
+        shown.append((before, await _all_names(database)))
+        return Response("shown")
+
+    http: Any = SimpleNamespace(method="GET")
+    deps: Any = SimpleNamespace(app=SimpleNamespace(database=database))
+    answer = await PageRoute("GET", "/console", handler).answer(PageRequest(http=http, deps=deps))
+    assert (answer.body, len(shown)) == (b"shown", 2)
+    assert shown[0][0] != shown[0][1]
+    assert shown[1][0] == shown[1][1] == shown[0][1]
+    assert database.pool.used == 0
 
 
 async def test_a_connection_that_is_lost_is_an_error_of_all_reads(database: Database, scope: PageScope) -> None:

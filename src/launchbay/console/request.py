@@ -342,6 +342,12 @@ class PageRequest:
             back=safe_path(urlsplit(self.http.headers.get("referer", "")).path),
         )
 
+    def again(self) -> "PageRequest":
+        """Return the request with a scope that survives a read that fails."""
+        request = replace(self)
+        object.__setattr__(request, "scope", PageScope(self.deps.app.database.pool, keeps_snapshot=True))
+        return request
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator["PageRequest"]:
         """Yield the request with a scope of its own, for one update of a stream."""
@@ -508,14 +514,31 @@ class PageRoute:
     async def answer(self, request: PageRequest) -> Response:
         try:
             if self.method == "GET":
-                request.scope.begin()  # a form begins it with the first read of the page that it shows again
-            return await self.handler(request)
+                return await self._page(request)
+            return await self.handler(request)  # which begins a scope with the first read of a page that it shows
         except self.refusals as error:
             assert self.again is not None, "errors are expected where a page can show them"
             request.scope.begin()
             return await self.again(request, error)
         except SavedMeanwhile as error:
             return await request.conflict(error)
+        finally:
+            await request.scope.end()
+
+    async def _page(self, request: PageRequest) -> Response:
+        """Return a page of one moment.
+
+        If it can be shown although a read failed, it is read once more, in a scope that keeps its snapshot.
+        """
+        request.scope.begin()
+        found = await self.handler(request)
+        if not request.scope.is_torn:
+            return found
+        await request.scope.end()
+        request = request.again()
+        request.scope.begin()
+        try:
+            return await self.handler(request)
         finally:
             await request.scope.end()
 

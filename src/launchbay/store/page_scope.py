@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from launchbay.store.connection import BoundedConnection, Statement
@@ -25,6 +26,8 @@ from launchbay.store.pool import Pool
 T = TypeVar("T")
 _QUIET_TURNS = 3  # of the event loop: the end of a task, its caller, and the task that this one starts
 _BEGIN = Statement(b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+_SAVEPOINT = Statement(b"SAVEPOINT before_reads")
+_BACK = Statement(b"ROLLBACK TO SAVEPOINT before_reads")
 _current: "ContextVar[PageScope | None]" = ContextVar("page scope", default=None)
 
 
@@ -33,12 +36,17 @@ class PageScope:
 
     It has what reads need of one, and borrows one for its first statement. `known` has the grants in the snapshot, by
     caller and organization, and ends with it.
+
+    A read that fails ends the snapshot, and `is_torn` says so: later reads see another moment. With `keeps_snapshot`,
+    which costs a statement in each round trip, it doesn't.
     """
 
     in_transaction = False  # one that could change something
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, keeps_snapshot: bool = False) -> None:
         self.pool = pool
+        self.is_torn = False
+        self._before = (_SAVEPOINT,) if keeps_snapshot else ()
         self.known: dict[tuple[Hashable, Hashable], Any] = {}
         self._connection: BoundedConnection | None = None
         self._decoder: Any = None  # that of the connection
@@ -166,7 +174,7 @@ class PageScope:
             self._connection = await self.pool.lend()
             self._decoder = self._connection.decoder
         connection = self._connection
-        begin = () if self._has_begun else (_BEGIN,)
+        begin = (*(() if self._has_begun else (_BEGIN,)), *self._before)
         self._has_begun = True
         try:
             results = await connection.run_all([*begin, *(statement for statement, _ in asked)])
@@ -176,9 +184,7 @@ class PageScope:
         except psycopg.Error as error:
             if connection.closed:
                 raise
-            # One that failed has failed all behind it, in its transaction. The next one begins another snapshot.
-            await connection.roll_back_transaction()
-            self._has_begun = False
+            await self._recover(connection)  # one that failed has failed all behind it, in its transaction
             # An operational error, such as a timeout, would meet the others as well.
             if len(asked) == 1 or isinstance(error, psycopg.OperationalError):
                 raise
@@ -188,20 +194,34 @@ class PageScope:
             if not answer.done():
                 answer.set_result(result)
 
+    async def _recover(self, connection: BoundedConnection) -> None:
+        """Make a connection usable after an error.
+
+        The next read is within the snapshot if that is kept, otherwise in another one.
+        """
+        if self._before and connection.pgconn.transaction_status == TransactionStatus.INERROR:
+            await connection.run_all([_BACK])
+            return
+        await connection.roll_back_transaction()
+        self._has_begun = False
+        self.is_torn = True
+
     async def _answer_alone(
         self, connection: BoundedConnection, asked: Sequence[tuple[Statement, "asyncio.Future[PGresult]"]]
     ) -> None:
-        """Send each statement in a read-only transaction of its own."""
+        """Send each statement by itself: a wrong one fails no other."""
         for statement, answer in asked:
+            begin = () if self._has_begun else (_BEGIN,)
+            self._has_begun = True
             try:
-                *_, result = await connection.run_all([_BEGIN, statement])
+                *_, result = await connection.run_all([*begin, *self._before, statement])
             except psycopg.Error as error:
                 if not answer.done():
                     answer.set_exception(error)
+                await self._recover(connection)
             else:
                 if not answer.done():
                     answer.set_result(result)
-            await connection.roll_back_transaction()
 
 
 def _retrieve(answer: "asyncio.Future[Any]") -> None:

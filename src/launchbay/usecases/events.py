@@ -45,7 +45,8 @@ class LiveEvent(msgspec.Struct, frozen=True):
 async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> AsyncGenerator[list[LiveEvent], None]:
     """Stream what happens to an instance: `status, job, step, log, signal, approval`, in order.
 
-    An empty list says "still here", or that the caller should look whether their session is.
+    An empty list says "still here", or that the caller should look whether their session is. It comes at least once in
+    two heartbeats with nothing to tell, however often something else happens.
 
     `after` is the number of the last event that the caller has; without it the stream begins with where the instance
     stands. The caller's permission is looked at with every look at the instance. Ends when the process shuts down;
@@ -57,6 +58,8 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         encoder = _EventEncoder()
         has_begun = False
+        clock = ctx.app.clock
+        said_at_s = clock.monotonic_s()
         patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
@@ -75,15 +78,18 @@ async def watch_instance(ctx: Context, instance_id: str, after: int | None) -> A
                 after = rows[-1].id
                 if live_events:
                     has_begun = True
+                    said_at_s = clock.monotonic_s()
                     yield live_events
             if len(rows) >= limits.EVENTS_CHUNK:
                 continue
             if not has_begun:  # so that the response begins, and its request holds nothing while it waits
                 has_begun = True
                 yield []
-            was_woken = await waiter.wait(patience_s)
-            if waiter.credentials_ended or (not was_woken and patience_s == limits.EVENT_HEARTBEAT_S):
+            await waiter.wait(patience_s)
+            # Also while it is woken for what its reader doesn't see: only then is the session looked at.
+            if waiter.credentials_ended or clock.monotonic_s() >= said_at_s + limits.EVENT_HEARTBEAT_S:
                 waiter.credentials_ended = False
+                said_at_s = clock.monotonic_s()
                 yield []
             patience_s = limits.EVENT_HEARTBEAT_S
             await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
@@ -164,6 +170,8 @@ async def follow_log(
     async with ctx.app.feed.watching(instance_id, ctx.actor.user_id, record.organization_id, allowed) as waiter:
         after = await _tail_start(ctx, record, wanted, after, tail)
         has_begun = False
+        clock = ctx.app.clock
+        said_at_s = clock.monotonic_s()
         patience_s = REFRESH_INTERVAL_S
         while not ctx.app.feed.closing.is_set():
             async with ctx.read() as work:
@@ -173,6 +181,7 @@ async def follow_log(
                 after = reached
                 if rows:
                     has_begun = True
+                    said_at_s = clock.monotonic_s()
                     yield [LiveEvent("log", log_line(row), row.id) for row in rows]
             if status is not None:
                 yield [LiveEvent("end", {"status": status}, after)]
@@ -180,9 +189,11 @@ async def follow_log(
             if not has_begun:  # so that the response begins, and its request holds nothing while it waits
                 has_begun = True
                 yield []
-            was_woken = await waiter.wait(patience_s)
-            if waiter.credentials_ended or (not was_woken and patience_s == limits.EVENT_HEARTBEAT_S):
+            await waiter.wait(patience_s)
+            # Also while it is woken for what its reader doesn't see: only then is the session looked at.
+            if waiter.credentials_ended or clock.monotonic_s() >= said_at_s + limits.EVENT_HEARTBEAT_S:
                 waiter.credentials_ended = False
+                said_at_s = clock.monotonic_s()
                 yield []
             patience_s = limits.EVENT_HEARTBEAT_S
             await asyncio.sleep(limits.EVENT_POLL_PAUSE_S)
