@@ -684,3 +684,19 @@ async def test_a_number_of_an_agent_keeps_its_text(bay: Served, text: str) -> No
     document = await bay.api.document(instance["id"] if isinstance(instance, dict) else instance)
     assert document["parameters"]["input.release"] == text
     assert document["parameters"]["input.any"] == {"list": [float(text)]}
+
+
+async def test_an_agent_sees_that_an_instance_is_going_to_be_destroyed(bay: Served) -> None:
+    api = bay.api
+    application = await api.application("launch: {steps: []}")
+    accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": 7_200_000}))
+    instance = await api.launch(application, destroyInterval=-1)
+    await api.until(instance, "Running")
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    async with bay.agent() as agent:
+        text = (await agent.good("read_instance", instance=instance))["waitingFor"]
+        assert text.startswith("The instance is destroyed at ")
+        assert text.endswith("Until then, undo-destroy takes this back.")
+        assert (await agent.good("explain_instance", instance=instance))["waitingFor"] == text
+        listed = await agent.good("list_instances", application=application)
+        assert [row["waitingDestroy"] for row in listed["instances"]] == [text]

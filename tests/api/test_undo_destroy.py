@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from launchbay.clock import from_ms, iso_time
 from tests.support.service import Api, accepted, refused
 
 HOUR_MS = 3_600_000
@@ -119,3 +120,69 @@ async def test_taking_it_back_needs_the_permission_to_destroy(api: Api) -> None:
     reader = await api.member("Read: [/*]", "RunInstanceWorkflow: [/*]")
     refused(await reader.post(f"instances/{instance}/lifetime/undo-destroy"), 403)
     assert (await lifetime(api, instance))["waitingDestroy"]
+
+
+async def listed(api: Api, instance: str) -> Any:
+    """Return the instance as the organization's list has it."""
+    [row] = accepted(await api.get(f"organizations/{api.organization}/instances", q=instance))
+    return row
+
+
+async def test_every_list_says_that_a_destroy_waits_when_and_how_it_is_taken_back(api: Api) -> None:
+    instance = await instance_with_grace(api, STOPPABLE)
+    assert (await listed(api, instance))["waitingDestroy"] is None
+    at = accepted(await api.post(f"instances/{instance}/destroy?include=destroyAt"))["destroyAt"]
+    document = await api.settled(instance)
+    text = f"The instance is destroyed at {iso_time(from_ms(at))}. Until then, undo-destroy takes this back."
+    assert document["waitingFor"] == text
+    assert (await lifetime(api, instance))["waitingDestroy"]["text"] == text
+    row = await listed(api, instance)
+    assert (row["status"], row["destroyAt"]) == ("Running", at)
+    assert row["waitingDestroy"] == {"at": at, "text": text}
+    soon = accepted(await api.get(f"organizations/{api.organization}/instances", q=instance, expiresBefore=at + 1))
+    assert [each["id"] for each in soon] == [instance], "what is destroyed before then, whatever ends it"
+    accepted(await api.post(f"instances/{instance}/lifetime/undo-destroy"))
+    row = await listed(api, instance)
+    assert (row["waitingDestroy"], row["destroyAt"]) == (None, None)
+    await until_jobs(api, instance, ["launch", "stop", "start"])
+    assert "waitingFor" not in await api.settled(instance)
+
+
+async def test_an_end_that_is_changed_meanwhile_leaves_the_time_of_the_destroy(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, destroyInterval=3 * HOUR_MS)
+    at = accepted(await api.post(f"instances/{instance}/destroy?include=destroyAt"))["destroyAt"]
+    end = at + 10 * HOUR_MS
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": end}))
+    assert (await listed(api, instance))["destroyAt"] == at
+    said = (await api.document(instance))["waitingFor"]
+    assert said.endswith(f"undo-destroy takes this back; its lifetime still ends at {iso_time(from_ms(end))}.")
+    accepted(await api.post(f"instances/{instance}/lifetime/undo-destroy"))
+    assert (await listed(api, instance))["destroyAt"] == end
+
+
+async def test_a_destroy_at_the_end_of_the_life_says_that_an_undo_leaves_that_end(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, grace_ms=2 * HOUR_MS, destroyInterval=HOUR_MS)
+    end = (await lifetime(api, instance))["destroyAt"]
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    terms = "Its lifetime ends then too: to keep it, run undo-destroy and set a later end."
+    found = await lifetime(api, instance)
+    assert found["coming"][-1] == {"kind": "destroy", "at": end, "text": f"Launchbay destroys the instance. {terms}"}
+    assert (await api.document(instance))["waitingFor"].endswith(terms)
+    accepted(await api.post(f"instances/{instance}/lifetime/undo-destroy"))
+    found = await lifetime(api, instance)
+    assert found["coming"][-1] == {"kind": "destroy", "at": end, "text": "Launchbay destroys the instance."}
+
+
+async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api) -> None:
+    gate = "launch: {steps: []}\nask: {steps: [{gate: {action: approval, parameters: {text: Go?}}}]}"
+    instance = await api.running(gate, destroyInterval=HOUR_MS)
+    job = (await api.post(f"instances/{instance}/ask")).headers["launchbay-job"]
+    async with asyncio.timeout(20):
+        while not (waits := accepted(await api.get(f"jobs/{job}"))["waitingFor"]):
+            await asyncio.sleep(0.01)
+    end = (await lifetime(api, instance))["destroyAt"]
+    assert waits[0]["until"] > end
+    assert f"The instance expires before that, at {iso_time(from_ms(end))}" in waits[0]["endsWhen"]
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": -1}))
+    [wait] = accepted(await api.get(f"jobs/{job}"))["waitingFor"]
+    assert wait["endsWhen"] == "The approval of any user who may approve, or its expiry."

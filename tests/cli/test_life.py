@@ -201,7 +201,7 @@ def test_the_last_failure_is_shown_with_its_job_and_time(cli: Shell, tmp_path: P
         "message": document["errorMessage"],
         "code": "AddressRefused",
     }
-    origin = re.escape(f"(job {job['id']}, launch, {job['finishedAt']})")
+    origin = re.escape(f"(job {job['id']}, launch, {local(job['finishedAt'])})")
     assert re.search(rf"^ *error .*{origin}$", cli.good("status", "broken"), flags=re.MULTILINE)
     shown = cli.good("instance", "show", "broken")
     assert re.search(r"^  time +\d{4}-\d\d-\d\d", shown, flags=re.MULTILINE)
@@ -215,10 +215,75 @@ def test_the_error_of_an_earlier_job_is_not_shown_as_a_present_one(cli: Shell, t
     cli.bad(1, "run", "cracked", "break", "--wait")
     [job, _] = cli.document("job", "list", "cracked")
     shown = cli.good("status", "cracked")
-    origin = re.escape(f"(job {job['id']}, break, {job['finishedAt']})")
+    origin = re.escape(f"(job {job['id']}, break, {local(job['finishedAt'])})")
     assert re.search(rf"^ *lastError .*{origin}$", shown, flags=re.MULTILINE)
     assert not re.search("^ *error ", shown, flags=re.MULTILINE)
     assert cli.document("status", "cracked")["lastFailure"]["jobId"] == job["id"]
+
+
+def local(time: str) -> str:
+    """Return a time of a document as tables show it."""
+    return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def test_a_destroy_that_waits_is_in_the_status_and_in_lists_and_its_undo_says_what_follows(
+    cli: Shell, tmp_path: Path
+) -> None:
+    uploaded(cli, tmp_path, "patient", "launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}\n")
+    cli.good("application", "set-lifetime", "patient", "--grace-ms", "2h")
+    cli.good("launch", "patient", "--name", "patient-1", "--destroy-interval", "1h", "--wait")
+    destroyed = cli.run("instance", "run", "patient-1", "destroy", "--wait")
+    document = cli.document("status", "patient-1")
+    end = local(document["destroyAt"])
+    said = f"The instance is destroyed at {end}. Its lifetime ends then too"
+    assert f"{said}: to keep it, run undo-destroy and set a later end. Take it back: launchbay" in destroyed.stderr
+    assert re.search(rf"^waitingFor +{re.escape(said)}", cli.good("status", "patient-1"), flags=re.MULTILINE)
+    for command in (("ps",), ("instance", "list")):
+        listed = cli.run(*command, "--application", "patient")
+        assert re.search("patient-1 +Running, to be destroyed ", listed.stdout)
+        assert "To be destroyed: 1. To take it back: launchbay instance undo-destroy INSTANCE" in listed.stderr
+        [row] = cli.document(*command, "--application", "patient")
+        assert row["status"] == "Running"
+    undone = cli.run("instance", "undo-destroy", "patient-1")
+    assert undone.stdout == (
+        "The destroy is taken back.\nLaunchbay starts the instance again as soon as no job runs.\n"
+    )
+    assert f"Launchbay destroys the instance at {end}. Later: launchbay instance extend" in undone.stderr
+    assert "to be destroyed" not in cli.good("ps", "--application", "patient")
+
+
+def test_a_cancelled_job_is_not_shown_as_failed(cli: Shell, tmp_path: Path) -> None:
+    rest = "launch: {steps: []}\nrest: {steps: [{nap: {action: wait, parameters: {delay: 60}}}]}\n"
+    uploaded(cli, tmp_path, "sleepy", rest)
+    cli.good("launch", "sleepy", "--name", "sleepy", "--wait")
+    job = cli.document("run", "sleepy", "rest")["job"]
+    cli.good("job", "cancel", job)
+    ended = cli.bad(1, "wait", job)
+    assert re.search("Job 'rest' was ended. Cancelled by ", ended)
+    assert "failed" not in ended.lower()
+    shown = cli.good("status", "sleepy")
+    ended_at = local(cli.document("job", "show", job)["finishedAt"])
+    origin = re.escape(f"(job {job}, rest, {ended_at})")
+    assert re.search(rf"^cancelled +Cancelled by \S+ {origin}$", shown, flags=re.MULTILINE)
+    assert re.search(rf"^{job} +rest +Cancelled ", shown, flags=re.MULTILINE)
+    assert "rest Cancelled" in cli.good("ps", "--application", "sleepy")
+    assert "Failed" not in shown + cli.good("job", "show", job) + cli.good("job", "steps", job)
+
+
+def test_a_failure_that_is_ignored_is_not_shown_as_one(cli: Shell, tmp_path: Path) -> None:
+    call = "{ action: restcall, parameters: { command: not a URL, ignoreFail: true } }"
+    steps = f"[{{announce: {call}}}, {{gate: {{action: approval, parameters: {{text: Go?}}}}}}]"
+    uploaded(cli, tmp_path, "loud", f"launch: {{steps: []}}\nask: {{steps: {steps}}}\n")
+    cli.good("launch", "loud", "--name", "loud", "--wait")
+    job = cli.document("run", "loud", "ask")["job"]
+    waited = cli.run("wait", job, "--no-wait-approval", "--timeout", "20")
+    assert waited.exit_code == 11
+    assert re.search(r"announce: Failed, ignored$", waited.stderr, flags=re.MULTILINE)
+    shown = cli.good("status", "loud")
+    assert re.search(r"^job +ask \(announce: Failed, ignored, gate: Executing\)", shown, flags=re.MULTILINE)
+    assert re.search(r"announce +Failed, ignored ", cli.good("job", "steps", job))
+    cli.good("job", "cancel", job)
+    cli.bad(1, "wait", job)
 
 
 def test_status_and_logs_take_a_job_as_well(cli: Shell, tmp_path: Path) -> None:

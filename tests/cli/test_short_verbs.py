@@ -113,7 +113,7 @@ def test_the_status_shows_the_running_step(cli: Shell, ferry: str, ship: str) ->
 def test_the_status_says_since_when_a_job_waits_and_what_ends_that(cli: Shell, ferry: str, tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text(GATE, "utf-8")
     cli.good("manifest", "upload", ferry, str(tmp_path / "gate.yaml"))
-    gate = cli.good("launch", ferry, "--name", f"gate {ferry}").strip()
+    gate = cli.good("launch", ferry, "--name", f"gate {ferry}", "--destroy-interval", "never").strip()
     cli.good("wait", gate)
     assert cli.document("status", gate)["sleep"] is None
     cli.good("run", gate, "pass", "--wait")

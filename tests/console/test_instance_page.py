@@ -130,11 +130,13 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     assert isinstance(await post(visitor, f"{path}/end", do="destroy"), httpx.Response)
     waiting = (await get(visitor, path)).text
     assert "requested this" in waiting
-    assert "Until then, you can take this back." in waiting
+    assert "Its lifetime ends then too: to keep it, run undo-destroy and set a later end." in waiting
+    listed = (await get(visitor, f"/console/organizations/{api.organization}/instances?q={instance}")).text
+    assert "To be destroyed" in listed
     assert "destroyed it" not in waiting
     assert isinstance(await post(visitor, f"{path}/undo-destroy"), httpx.Response)
     page = await get(visitor, path)
-    assert "take this back" not in page.text
+    assert "undo-destroy" not in page.text
     assert "Launchbay destroys the instance." in page.text, "its end by its lifetime, in the section on it"
     again = await post(visitor, f"{path}/undo-destroy")
     assert isinstance(again, Page)

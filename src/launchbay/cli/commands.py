@@ -32,12 +32,13 @@ from launchbay.cli.output import (
     show,
     show_one_of_many,
     with_iso_times,
+    with_local_times,
 )
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
 from launchbay.client import ClientError, ConnectionFailed, NotAllowed, NotFound, Operations
 from launchbay.client.core import Call
 from launchbay.client.operation import Operation
-from launchbay.clock import from_ms, iso_time_ms
+from launchbay.clock import from_ms, iso_time
 from launchbay.ids import is_id
 from launchbay.model.code_change import CodeChange
 from launchbay.model.expiry import NEVER, duration
@@ -289,7 +290,7 @@ def _print_end(connection: Connection, instance: str) -> None:
         if not ends:
             text = f"No end is set. Set one: launchbay instance set-destroy-at {instance} TIME"
         else:
-            at = iso_time_ms(from_ms(min(ends)))
+            at = with_local_times(iso_time(from_ms(min(ends))))
             unless = "" if min(ends) == life.destroy_at else " if nothing runs on it until then"
             text = f"Launchbay destroys the instance at {at}{unless}. Later: launchbay instance extend {instance} 2h"
         click.echo(text, err=True)
@@ -327,13 +328,36 @@ def begin(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -
     document, job = _started(connection, call)
     _print_warnings(document or {})
     if document and "destroyAt" in document:
-        at = from_ms(document["destroyAt"]).isoformat(timespec="seconds")
+        text = f"The instance is destroyed at {iso_time(from_ms(document['destroyAt']))}."
+        with suppress(ClientError):  # who may destroy it may not read it
+            waiting = connection.client.read_lifetime(call.path[0]).waiting_destroy
+            text = text if waiting is None else waiting.text
         advice = f"Take it back: launchbay instance undo-destroy {call.path[0]}"
-        click.echo(f"Launchbay destroys the instance at {at}. {advice}", err=True)
+        click.echo(f"{with_local_times(text)} {advice}", err=True)
     if options["wait"] and job:
         follow(connection, call.path[0], job, options["timeout"])
     else:
         _show_started(connection, document, job)
+
+
+def _lifetime(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    document = answer(connection, call)
+    if connection.output == "table":
+        for each in filter(None, [document["waitingDestroy"], *document["coming"]]):
+            each["text"] = with_local_times(each["text"])
+    show(document, connection.output)
+
+
+def _undo_destroy(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Take back a destroy, and say what follows."""
+    document = answer(connection, call)
+    if connection.output != "table":
+        show(document, connection.output)
+        return
+    click.echo("The destroy is taken back.")
+    if document["scheduleId"] is not None:
+        click.echo("Launchbay starts the instance again as soon as no job runs.")
+    _print_end(connection, call.path[0])
 
 
 def _show_started(connection: Connection, document: Any, job: str) -> None:
@@ -794,6 +818,8 @@ EXTENSIONS: Mapping[str, Extension] = {
     "resume_job": Extension(begin, waiting_options()),
     "schedule_workflow": Extension(_schedule, waiting_options()),
     "delete_instance": Extension(_delete, waiting_options()),
+    "read_lifetime": Extension(_lifetime),
+    "undo_destroy": Extension(_undo_destroy),
     "read_log": Extension(
         _log,
         note="--step takes the path of a step, or its last name. --job takes an ID, its beginning, or last. "

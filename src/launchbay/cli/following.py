@@ -22,13 +22,14 @@ from launchbay.cli.output import (
     advice_on_failure,
     printable,
     show_one_of_many,
+    shown_status,
     with_local_times,
 )
 from launchbay.client import Client, ClientError, Event, InstanceFailed, WaitTimedOut
 from launchbay.client.core import Call
 from launchbay.client.streams import watch_steps
 from launchbay.client.types import InstanceDocument, JobDetail
-from launchbay.model.job import owner_of
+from launchbay.model.job import is_cancellation, owner_of
 
 _LAST_EVENTS_S = 1.0
 _ASK_S = 10  # how long one request waits for the end of a job: less than the time limit of a read
@@ -122,13 +123,20 @@ def wait_for_job(
         watcher.silence()
         for step in found.steps:  # a short job may end before the first event arrives
             if step.status in _STEP_ENDS and "/" in step.path:
-                status = "Skipped" if step.skipped else "Failed, ignored" if step.ignored else step.status
+                status = shown_status(step.status, step.error_message, skipped=step.skipped, ignored=step.ignored)
                 _show_step(progress, step.path, step.name, status, step.percent_complete)
     if found.status != "Succeeded":
-        reason = f": {found.error_message}" if found.error_message else "."
-        told = "".join(f"\n{advice}" for advice in advice_on_failure(found.error_message))
-        raise CommandFailed(printable(f"Job '{found.name}' failed{reason}") + told, ExitCode.FAILED)
+        raise _failed(found)
     return found
+
+
+def _failed(job: JobDetail) -> CommandFailed:
+    """Return the error for a job that didn't succeed."""
+    if is_cancellation(job.error_message):
+        return CommandFailed(printable(f"Job '{job.name}' was ended. {job.error_message}"), ExitCode.FAILED)
+    reason = f": {job.error_message}" if job.error_message else "."
+    told = "".join(f"\n{advice}" for advice in advice_on_failure(job.error_message))
+    return CommandFailed(printable(f"Job '{job.name}' failed{reason}") + told, ExitCode.FAILED)
 
 
 _LEAVES_APPROVALS = "launchbay.leaves_approvals"
@@ -222,7 +230,8 @@ class _Watcher(threading.Thread):
         elif event.name == "step" and data.get("path"):
             percent = int(data.get("percentComplete") or 0)
             status = str(data.get("status"))
-            status = "Skipped" if status == "Succeeded" and data.get("attempt") == 0 else status
+            skipped = status == "Succeeded" and data.get("attempt") == 0
+            status = shown_status(status, data.get("errorMessage"), skipped=skipped, ignored=bool(data.get("ignored")))
             _show_step(self._progress, str(data["path"]), str(data.get("name")), status, percent)
 
 

@@ -24,7 +24,7 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import INSTANCE_ORDERS
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, shown_status
 from launchbay.client import Client
 from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import ALIVE, InstanceStatus
@@ -54,17 +54,21 @@ def _list_all(
         sort="-created",
         limit=PAGE_ROWS_MAX if limit is None else min(limit, PAGE_ROWS_MAX),
     )
+    found = list(islice(listed, limit))
+    is_table = connection.output == "table"
     rows = [
         {
             "id": each.id,
             "name": each.name,
-            "status": each.status,
+            "status": _status_words(each.status, each.waiting_destroy) if is_table else each.status,
             "application": each.application_name,
             "environment": each.environment_name,
         }
-        for each in islice(listed, limit)
+        for each in found
     ]
     show(rows, connection.output)
+    if is_table:
+        _say_undo([each.name for each in found if each.waiting_destroy is not None])
     if not (status or with_destroyed):
         _say_destroyed(connection, **where)
 
@@ -140,10 +144,24 @@ def _ps(
         click.echo(f"The first {limit}; more instances fit. To see them, use --limit.", err=True)
     if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
+        _say_undo([each["name"] for each in found if each["waitingDestroy"] is not None])
         if is_alive:
             _say_destroyed(connection, **wanted)
     else:
         show(found, connection.output)
+
+
+def _status_words(status: str, waiting_destroy: Any) -> str:
+    return status if waiting_destroy is None else f"{status}, to be destroyed"
+
+
+def _say_undo(names: Sequence[str]) -> None:
+    """Say below a table how to take back the destroys that wait."""
+    if names:
+        which = "it" if len(names) == 1 else "one"
+        click.echo(
+            f"To be destroyed: {len(names)}. To take {which} back: launchbay instance undo-destroy INSTANCE", err=True
+        )
 
 
 def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
@@ -151,10 +169,10 @@ def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": instance["id"],
         "name": instance["name"],
-        "status": instance["status"],
+        "status": _status_words(instance["status"], instance["waitingDestroy"]),
         "application": instance["applicationName"],
         "environment": instance["environmentName"],
-        "last job": " ".join(filter(None, (job.get("workflow"), job.get("status")))),
+        "last job": f"{job['workflow']} {shown_status(job['status'], job['errorMessage'])}" if job else "",
         "ended": job.get("finishedAt"),
         "expires": instance["destroyAt"],
         "error": job.get("errorMessage"),

@@ -28,7 +28,7 @@ from launchbay.client import (
 )
 from launchbay.clock import from_ms, iso_time_ms
 from launchbay.errors import LaunchbayError
-from launchbay.model.job import failure_code
+from launchbay.model.job import INTERRUPTED_STEP, JobStatus, failure_code, is_cancellation
 from launchbay.model.waits import ISO_TIME
 from launchbay.model.yaml_text import yaml_text
 
@@ -128,6 +128,20 @@ def _with_iso_times(name: str, value: Any) -> Any:
     if are_times(name, value):
         return [iso_time_ms(from_ms(each)) for each in value]
     return value if name in _FREE else with_iso_times(value)
+
+
+def shown_status(status: str, error: str | None, *, skipped: bool = False, ignored: bool = False) -> str:
+    """Return the status of a job or a step for people.
+
+    A cancellation isn't a failure, and one that is ignored says so.
+    """
+    if skipped:
+        return "Skipped"
+    if status != JobStatus.FAILED:
+        return status
+    if ignored:
+        return "Failed, ignored"
+    return "Cancelled" if is_cancellation(error) else "Interrupted" if error == INTERRUPTED_STEP else status
 
 
 class ExitCode(IntEnum):

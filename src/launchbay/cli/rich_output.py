@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from launchbay.cli.output import are_times, is_time, printable, with_local_times
+from launchbay.cli.output import are_times, is_time, printable, shown_status, with_local_times
 from launchbay.model.code_change import CodeChange
 from launchbay.model.durations import duration_words
 from launchbay.model.expiry import NEVER
@@ -40,13 +40,13 @@ _MAPS = {"inputs"}  # that lists show nevertheless
 _NOTHING = "–"
 _KEPT = {"id", "name", "status"}  # in the narrowest terminal
 _LATE = {"last job", "nextAt", "errorMessage"}  # columns that others give way to
-_SENTENCES = {"waitingFor", "sleep"}  # may have times
+_SENTENCES = {"waitingFor", "sleep", "endsWhen", "warnings"}  # may have times
 _UNBOUNDED = 2_000
 _WIDTH = 100  # of lists inside an object, if the output isn't a terminal
 COLOURS = {
     "Running": "green", "Succeeded": "green", "delivered": "green", "Executing": "yellow", "Requested": "yellow",
     "Destroying": "yellow", "pending": "yellow", "Failed": "red", "failed": "red", "Destroyed": "dim",
-    "Skipped": "dim", "Failed, ignored": "yellow",
+    "Skipped": "dim", "Failed, ignored": "yellow", "Cancelled": "dim", "Interrupted": "dim",
 }  # fmt: skip
 
 
@@ -207,7 +207,7 @@ def _show_object(console: Console, document: Mapping[str, Any], width: int) -> N
                     grid.add_row(Text(f"  {printable(inner)}"), _cell(inner, each, whole=True))
         else:
             zone = _zone(document) if are_times(name, value) else None
-            grid.add_row(name, _cell(name, value, whole=True, zone=zone))
+            grid.add_row(name, _cell(name, _shown(document, name), whole=True, zone=zone))
     console.print(grid)
     for name, listed in lists.items():
         console.print(f"\n[bold]{printable(name)}[/]")
@@ -253,7 +253,7 @@ def _show_blocks(console: Console, items: Sequence[Mapping[str, Any]]) -> None:
         grid = _grid()
         for name, value in item.items():
             if (name in _MAPS or _is_shown(value)) and _has(item, name) and name not in _DULL:
-                grid.add_row(Text(f"  {printable(name)}"), _cell(name, value, in_list=True))
+                grid.add_row(Text(f"  {printable(name)}"), _cell(name, _shown(item, name), in_list=True))
         if number:
             console.print()
         console.print(grid)
@@ -328,10 +328,20 @@ def _has(item: Mapping[str, Any], name: str) -> bool:
 
 
 def _at(item: Mapping[str, Any], name: str) -> Any:
+    if name in item:
+        return _shown(item, name)
     value: Any = item
     for part in name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def _shown(item: Mapping[str, Any], name: str) -> Any:
+    """Return a value; the status of a job or step in words."""
+    status, error = item[name], item.get("errorMessage")
+    if name != "status" or not isinstance(status, str):
+        return status
+    return shown_status(status, error, skipped=item.get("skipped") is True, ignored=item.get("ignored") is True)
 
 
 def _cell(name: str, value: Any, *, whole: bool = False, in_list: bool = False, zone: ZoneInfo | None = None) -> Text:
@@ -419,7 +429,7 @@ class ProgressBars:
         if task is None:
             task = self._tasks[path] = self._bars.add_task(escape(printable(name)), total=100, status="")
         self._bars.update(task, completed=percent, status=_coloured(status))
-        if status in {"Succeeded", "Failed", "Failed, ignored", "Skipped"}:
+        if status in {"Succeeded", "Failed", "Failed, ignored", "Interrupted", "Skipped"}:
             self._bars.stop_task(task)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ in `commands.py` and `instances.py`.
 
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -29,12 +30,13 @@ from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance, wait_for_job
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, RemoteCommand, show, with_iso_times, with_local_times
+from launchbay.cli.output import CommandFailed, RemoteCommand, show, shown_status, with_iso_times, with_local_times
 from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import JobDocument
 from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.job import is_cancellation
 
 _RECENT_JOBS = 5
 _COMPONENTS_SHOWN = 20
@@ -71,13 +73,16 @@ def _status(instance: str, **given: Any) -> None:
     job, error, failure = document["job"], document["errorMessage"], document["lastFailure"]
     brief = {name: document[name] for name in _SHOWN if document[name] is not None}
     if job is not None:
-        brief["job"] = f"{job['name']} ({', '.join(_step(step) for step in job['steps']) or job['status']})"
+        steps = ", ".join(_step(step, document["ignoredSteps"]) for step in job["steps"])
+        brief["job"] = f"{job['name']} ({steps or job['status']})"
         if document["usualDurationMs"] is not None and "job" in brief:
             brief["job"] += f", usually {duration_words(document['usualDurationMs'])}"
     if error is not None:
-        origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {failure['time']})"
+        at = "" if failure is None else with_local_times(failure["time"])
+        origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {at})"
         # The error of an earlier job stays until a launch or reconfiguration succeeds.
-        brief["error" if document["status"] == "Failed" else "lastError"] = error + origin
+        name = "error" if document["status"] == "Failed" else "lastError"
+        brief["cancelled" if is_cancellation(error) else name] = error + origin
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
     if document["componentStates"]:
         counts = counted(ComponentStatus(each["status"]) for each in document["componentStates"])
@@ -95,9 +100,10 @@ def _component(found: dict[str, Any]) -> str:
     return f"{found['path']}: {ComponentStatus(found['status']).words}{step}"
 
 
-def _step(step: dict[str, Any]) -> str:
+def _step(step: dict[str, Any], ignored: Collection[str]) -> str:
     percent = step["percentComplete"]
-    return f"{step['name']}: {step['status']}" + (f" {percent} %" if 0 < percent < 100 else "")
+    status = shown_status(step["status"], None, ignored=step["name"] in ignored)
+    return f"{step['name']}: {status}" + (f" {percent} %" if 0 < percent < 100 else "")
 
 
 def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
@@ -134,6 +140,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "job": document.get("workflow"),
         "waitingFor": document.get("waitingFor"),
         "waits": job.get("waitingFor") or [],
+        "ignoredSteps": sorted({each["name"] for each in job.get("steps", ()) if each.get("ignored")}),
         "usualDurationMs": job.get("usualDurationMs"),
         "sleep": _sleep(connection, instance_id) if document["status"] == InstanceStatus.RUNNING else None,
         "errorMessage": document["errorMessage"],

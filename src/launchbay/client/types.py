@@ -1172,6 +1172,13 @@ class JobComparisonDetail(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     steps_uncertain: int
 
 
+class ComingDestroy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A destroy within its grace time, and what it changes to take it back."""
+
+    at: int
+    text: str
+
+
 class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many components there are, and how many of them do what. The numbers add up to `total`. `busy` ones are in
     progress or being destroyed, `waiting` ones need an approval. `failed` and `interrupted` ones are so since the
@@ -1223,6 +1230,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: int | None
     destroy_at: int | None
     last_job: LastJob | None
+    waiting_destroy: ComingDestroy | None = None
 
 
 class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1628,6 +1636,7 @@ class WaitingDestroyDocument(msgspec.Struct, frozen=True, kw_only=True, rename="
     requested_by: str
     is_stopped: bool
     is_idle: bool
+    text: str
 
 
 class LifetimeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -127,6 +127,7 @@ _SHOWN: dict[str, tuple[Glyph, str]] = {
     "waiting": (Glyph.WAIT, "Needs approval"),
     "degraded": (Glyph.WARN, "Degraded"),
     "sleeping": (Glyph.STOPPED, "Sleeping"),
+    "ending": (Glyph.WAIT, "To be destroyed"),
     "destroying": (Glyph.BUSY, "Destroying"),
     "destroyed": (Glyph.GONE, "Destroyed"),
     "pending": (Glyph.QUEUED, "Pending"),
@@ -173,20 +174,25 @@ class InstanceState(Protocol):
     @property
     def is_asleep(self) -> bool: ...
     @property
+    def is_ending(self) -> bool: ...
+    @property
     def is_incomplete(self) -> bool: ...
 
 
 def instance_status(row: InstanceState) -> str:
     """Return the status of an instance, for `shown_status`.
 
-    It waits while its running job asks for an approval. One that runs is degraded as `health_of` says, or asleep.
+    It waits while its running job asks for an approval. One that runs is degraded as `health_of` says, waits for a
+    destroy that can be taken back, or is asleep.
     """
     if row.is_asking:
         return "waiting"
     health = health_of(InstanceStatus(row.status), row.job_status, is_incomplete=row.is_incomplete)
     if health is Health.DEGRADED:
         return "degraded"
-    return "sleeping" if health is Health.HEALTHY and row.is_asleep else row.status
+    if health is not Health.HEALTHY:
+        return row.status
+    return "ending" if row.is_ending else "sleeping" if row.is_asleep else row.status
 
 
 def color_class(kind: str) -> str:

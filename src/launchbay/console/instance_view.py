@@ -200,7 +200,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         family=await family,
         pending=pending,
         components=await components,
-        waiting=redactor.text(view.detail.waits or ""),
+        # The destroy that can be taken back has a place of its own on each tab.
+        waiting=redactor.text((view.detail.waits or "").removesuffix(view.detail.destruction or "").rstrip()),
     )
 
 

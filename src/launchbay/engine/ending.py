@@ -208,7 +208,7 @@ class JobCompletion:
         try:
             if outcome.error is not None:
                 outcome = replace(outcome, error=self.journal.redact(outcome.error, limits.ERROR_CHARS))
-                self.journal.log(None, "error", outcome.error or "")
+                self.journal.log(None, "info" if is_cancellation(outcome.error) else "error", outcome.error or "")
             self.journal.interrupt_open_steps()
             how = _how(outcome.error)
             last = f"Job {self.claim.number}, {self.plan.workflow!r}, {how} after {_TOOK}."

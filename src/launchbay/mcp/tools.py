@@ -329,6 +329,8 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "environment": row.environment_name,
         "version": row.version,
         "labels": row.labels,
+        "destroyAt": row.destroy_at,
+        "waitingDestroy": None if row.waiting_destroy is None else row.waiting_destroy.text,
         "lastJob": None if row.last_job is None else msgspec.to_builtins(row.last_job),
     }
 
@@ -821,11 +823,13 @@ async def explain_instance(caller: Caller, given: OneInstance) -> Any:
     answer: dict[str, Any] = {
         "instance": {"name": found.name, "id": found.id, "status": found.status},
         "errorMessage": found.error_message,
+        "waitingFor": found.waiting_for,
     }
     newest = await caller.client.list_jobs(found.id, limit=1)
     job_id = next((each.id for each in newest if each.status != "Succeeded"), None)
     if job_id is None:
-        return answer | {"next": "No job failed, and none is under way. read_instance shows its state."}
+        waits = " waitingFor says what it waits for." if found.waiting_for else ""
+        return answer | {"next": f"No job failed, and none is under way.{waits} read_instance shows its state."}
     job = await caller.client.find_job(job_id)
     failed = [each for each in job.steps if each.error_message and each.status == "Failed"]
     # The steps inside: a step fails with those in it, and they say why.

@@ -174,6 +174,7 @@ WaitKind = Literal[
     "service",
     "schedule",
     "sleep",
+    "destroy",
 ]
 
 

@@ -14,7 +14,7 @@ import msgspec
 from launchbay.model.job import Holders, StepWait, WaitKind, approver_message, owner_of
 
 # A time in the sentences of this module, for those who show it in another form.
-ISO_TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+ISO_TIME = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z)")
 TIME_IS_OVER = "The time is over."
 
 
@@ -57,6 +57,8 @@ class _Waits(msgspec.Struct, frozen=True):
     launching: list[tuple[str, str]] | None = None  # component, instance
     due: list[tuple[str, str, str, int]] | None = None  # kind, workflow, component, time
     sleeping: tuple[int, int | None] | None = None  # since when, until when
+    destroying: tuple[int, int, bool] | None = None  # since when, when, whether by the rule for idle instances
+    destroy_at: int | None = None  # the end of its lifetime
     job: str | None = None
     owner: str | None = None
 
@@ -95,6 +97,8 @@ def read_waits(
             end = None if until is None else _time(until)
             sentence = sleeping_message(_time(since), end)
             waits.append(Wait("sleep", sentence, since, "The window ends, or somebody keeps it awake.", until))
+        if found.destroying is not None:
+            waits.append(_destruction(found.destroying, found.destroy_at))
     return waits
 
 
@@ -119,6 +123,24 @@ def sleeping_message(since: datetime, until: datetime | None) -> str:
     """Describe an instance that a sleep window has stopped."""
     wakes = "somebody keeps it awake" if until is None else _moment(until)
     return f"Sleeping since {_moment(since)}, until {wakes}."
+
+
+def destruction_message(at: datetime, ends_at: datetime | None, *, is_idle: bool) -> str:
+    """Describe a destroy that can be taken back, and what an undo does.
+
+    `ends_at` is the end of the instance's lifetime. `is_idle`: the rule for idle instances asked for the destroy.
+    """
+    who = "Nothing has run on the instance for as long as its rules allow: it" if is_idle else "The instance"
+    return f"{who} is destroyed at {_moment(at)}. {undo_message(at, ends_at)}"
+
+
+def undo_message(at: datetime, ends_at: datetime | None) -> str:
+    """Describe what taking back a destroy changes: not the end of the lifetime."""
+    if ends_at is None:
+        return "Until then, undo-destroy takes this back."
+    if ends_at <= at:
+        return "Its lifetime ends then too: to keep it, run undo-destroy and set a later end."
+    return f"Until then, undo-destroy takes this back; its lifetime still ends at {_moment(ends_at)}."
 
 
 def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
@@ -194,7 +216,12 @@ def _of_people(found: _Waits) -> list[Wait]:
     for question, permission, role, needed, given, since, until in found.approvals or ():
         who = approver_message(permission=permission, role=role)
         sentence = waiting_message(question, who=who, needed=needed, given=given)
-        waits.append(Wait("approval", sentence, since, f"The approval of {who}, or its expiry.", until))
+        end = f"The approval of {who}, or its expiry."
+        if found.destroy_at is not None and found.destroy_at < until:
+            end += (
+                f" The instance expires before that, at {_moment(_time(found.destroy_at))}, and is destroyed after it."
+            )
+        waits.append(Wait("approval", sentence, since, end, until))
     more = found.approvals_in_all - len(waits)
     return [*waits, *_more("approval", more, "approval", "The approvals, or their expiry.", found)]
 
@@ -255,6 +282,12 @@ def _due(each: tuple[str, str, str, int], found: _Waits) -> Wait:
         what = "Triggered" if kind == "trigger" else "Scheduled"
         sentence = f"{what} {workflow!r}{where}, due since {_moment(_time(due_at))}, is waiting for {behind}."
     return Wait("schedule", sentence, due_at, "The job before it ends.")
+
+
+def _destruction(destroying: tuple[int, int, bool], ends_at: int | None) -> Wait:
+    since, at, is_idle = destroying
+    end = None if ends_at is None else _time(ends_at)
+    return Wait("destroy", destruction_message(_time(at), end, is_idle=is_idle), since, TIME_IS_OVER, at)
 
 
 def _time(ms: int) -> datetime:

@@ -87,6 +87,7 @@ class OfferedInstance(NamedTuple):
     job_status: str | None
     is_asking: bool
     is_asleep: bool
+    is_ending: bool
     is_incomplete: bool
 
 

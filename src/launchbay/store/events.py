@@ -27,8 +27,8 @@ class EventRow(NamedTuple):
     """One event. Its kind determines which columns have a meaning.
 
     `status` (status), `begun` and `ended` (job, name), `step` (job, status, name, path, percent, attempt, its error as
-    text), `log` (job, path, level, text), `signal` (all return values as text), `approval` (job, status, path, text,
-    its ID as name). Rows of `list_current` share the last ID.
+    text, the level `warning` for a failure that is ignored), `log` (job, path, level, text), `signal` (all return
+    values as text), `approval` (job, status, path, text, its ID as name). Rows of `list_current` share the last ID.
     """
 
     id: int

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.model.job import OriginKind
+from launchbay.model.waits import destruction_message
 from launchbay.store.statements import load
 
 _sql = load("fleet")
@@ -16,7 +17,9 @@ class FleetRow(NamedTuple):
     for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
     `parameters` and `environment_view`, which are None without an error. `is_asking` is true while the running job
     waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_incomplete` has
-    components that aren't launched, or submodules that have failed.
+    components that aren't launched, or submodules that have failed. `destroy_at` is the nearer of `lifetime_ends_at`
+    and `destroy_due_at`, when a destroy is due that can be taken back; the rule for idle instances asked for it if
+    `is_idle_destroy`.
     """
 
     total: int | None
@@ -43,11 +46,26 @@ class FleetRow(NamedTuple):
     is_asking: bool
     is_asleep: bool
     is_incomplete: bool
+    destroy_due_at: datetime | None
+    is_idle_destroy: bool | None
+    lifetime_ends_at: datetime | None
     job_started_at_ms: int | None
     job_ended_at_ms: int | None
     job_error: str | None
     parameters: str | None
     environment_view: str | None
+
+    @property
+    def is_ending(self) -> bool:
+        return self.destroy_due_at is not None
+
+    @property
+    def destruction(self) -> str | None:
+        """The sentences about a destroy that can be taken back; None without one."""
+        at = self.destroy_due_at
+        return (
+            None if at is None else destruction_message(at, self.lifetime_ends_at, is_idle=bool(self.is_idle_destroy))
+        )
 
 
 class ExpiryRow(NamedTuple):

@@ -18,6 +18,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     """One instance. Documents are JSON strings; `history` has the newest jobs, newest first (`read_history`).
 
     `waits` is what it waits for (`model/waits.py`): the facts as they are read, then the sentences; None for nothing.
+    The last one of them is `destruction`, if a destroy can be taken back.
     This is a struct because it is the hot read, and creating a frozen dataclass takes a call for each field.
     """
 
@@ -42,6 +43,7 @@ class InstanceDetail(msgspec.Struct, frozen=True):
     labels: str
     history: str
     waits: str | None
+    destruction: str | None
 
     @property
     def failure(self) -> "FailureRow | None":
@@ -263,6 +265,7 @@ class RelativeRow(NamedTuple):
     job_status: str | None
     is_asking: bool
     is_asleep: bool
+    is_ending: bool
     is_incomplete: bool
 
 

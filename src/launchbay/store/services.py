@@ -121,6 +121,7 @@ class UserRow(NamedTuple):
     job_status: str | None
     is_asking: bool
     is_asleep: bool
+    is_ending: bool
     is_incomplete: bool
     application_id: str
     application: str
@@ -138,6 +139,7 @@ class SharedRow(NamedTuple):
     job_status: str | None
     is_asking: bool
     is_asleep: bool
+    is_ending: bool
     is_incomplete: bool
     application_id: str
     application: str

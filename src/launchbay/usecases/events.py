@@ -318,6 +318,7 @@ class _EventEncoder:
             "percentComplete": 100 if row.status == StepStatus.SUCCEEDED else row.percent,
             "attempt": row.attempt,
             "errorMessage": None if row.text is None else self._redactor.text(row.text),
+            "ignored": row.level == "warning",
             "at": at,
         }
 

@@ -92,7 +92,8 @@ async def _detail(work: Work, instance_id: str) -> InstanceDetail:
     if detail.waits is None:
         return detail
     waits = await list_waits(work, detail.organization_id, detail.id, detail.waits, of_instance=True)
-    return msgspec.structs.replace(detail, waits=sentences(waits))
+    destruction = next((each.text for each in waits if each.kind == "destroy"), None)
+    return msgspec.structs.replace(detail, waits=sentences(waits), destruction=destruction)
 
 
 async def sources_of(work: Work, detail: InstanceDetail) -> InstanceSources:

@@ -17,6 +17,7 @@ from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.expiry import duration
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.lifetimes import WARNINGS_S, LifetimeRules, merged
+from launchbay.model.waits import destruction_message, undo_message
 from launchbay.store import instances, schedules
 from launchbay.store import lifetimes as store
 from launchbay.store.instances import InstanceRecord
@@ -52,6 +53,19 @@ class Lifetime:
     idle_ends_at: datetime | None = None
     ends_at: datetime | None = None
     ends_soon: bool = False
+
+    @property
+    def undo(self) -> str | None:
+        """What it changes to take back the destroy that waits; None without one."""
+        return None if self.waiting_destroy is None else undo_message(self.waiting_destroy.due_at, self.destroy_at)
+
+    @property
+    def destruction(self) -> str | None:
+        """The sentences about a destroy that can be taken back; None without one."""
+        waiting = self.waiting_destroy
+        if waiting is None:
+            return None
+        return destruction_message(waiting.due_at, self.destroy_at, is_idle=waiting.is_idle)
 
 
 async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> LifetimeRules:
@@ -130,7 +144,7 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
     if waiting is not None:
         coming = [event for event in coming if event[1] < waiting.due_at]
         if end is None or waiting.due_at <= end:
-            what = "Launchbay destroys the instance, unless somebody takes it back."
+            what = f"Launchbay destroys the instance. {undo_message(waiting.due_at, destroy_at)}"
             coming.append(("destroy", waiting.due_at, what))
     last = timedelta(seconds=min(WARNINGS_S))
     return Lifetime(

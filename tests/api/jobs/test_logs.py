@@ -222,7 +222,11 @@ async def test_a_followed_log_brings_lines_as_they_are_written(api: Api, port: i
         await reader.readuntil(b"event: log")
         accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
         rest = await reader.readuntil(b"event: end")
-    assert b"Cancelled by" in rest
+    assert (
+        b'"level":"info","job":"%b","step":null,"component":null,"attempt":null,"stream":"system","text":"Cancelled by'
+        % (job.encode())
+        in rest.replace(b", ", b",").replace(b": ", b":")
+    ), "no failure"
     assert b"Job 2, 'manage.rest', was cancelled after" in rest
     writer.close()
 

@@ -101,6 +101,8 @@ SELECT instances.id, instances.name, instances.application_id, instances.version
 ) AS is_asking, EXISTS (
     SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
 ) AS is_asleep, EXISTS (
+    SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
+) AS is_ending, EXISTS (
     SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
 ) AS is_incomplete
 FROM instance_offers JOIN instances ON instances.id = instance_offers.instance_id

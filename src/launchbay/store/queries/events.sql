@@ -17,7 +17,8 @@ WITH events AS (
     SELECT job_id AS id FROM instances WHERE id = %(instance_id)s
     UNION SELECT subject FROM events WHERE kind IN ('begun', 'ended')
 ), moved AS (
-    SELECT changed, 'step', job_id, status, NULL, name, path, percent, attempt, NULL, error_message, coalesce(finished_at, started_at)
+    SELECT changed, 'step', job_id, status, NULL, name, path, percent, attempt,
+           CASE WHEN status = 'Failed' AND outputs IS NOT NULL THEN 'warning' END, error_message, coalesce(finished_at, started_at)
     FROM steps WHERE job_id IN (SELECT id FROM touched) AND changed > %(after)s ORDER BY changed LIMIT %(count)s
 ), said AS (
     SELECT id, 'log', job_id, NULL, NULL, NULL, step, NULL::smallint, NULL::integer, level, text, at
@@ -46,7 +47,8 @@ UNION ALL
 SELECT last.id, 'begun', job.id, NULL, status, name, NULL, NULL, NULL, NULL, NULL, created_at FROM job, last
 UNION ALL
 (SELECT last.id, 'step', job.id, steps.status, NULL, steps.name, path,
-        launchbay_percent(steps.status, percent, steps.started_at, ends_at), attempt, NULL, steps.error_message, steps.started_at
+        launchbay_percent(steps.status, percent, steps.started_at, ends_at), attempt,
+        CASE WHEN steps.status = 'Failed' AND outputs IS NOT NULL THEN 'warning' END, steps.error_message, steps.started_at
  FROM job JOIN steps ON steps.job_id = job.id, last ORDER BY changed)
 UNION ALL
 (SELECT last.id, 'approval', job.id, approvals.status, NULL, approvals.id, step, NULL, NULL, NULL, text, approvals.created_at

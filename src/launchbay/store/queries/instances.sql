@@ -242,6 +242,8 @@ SELECT family.id, family.parent_id, family.name, family.status, family.applicati
 ) AS is_asking, EXISTS (
     SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
 ) AS is_asleep, EXISTS (
+    SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
+) AS is_ending, EXISTS (
     SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
 ) AS is_incomplete
 FROM family JOIN instances ON instances.id = family.id JOIN applications ON applications.id = family.application_id

@@ -34,7 +34,7 @@ WITH wanted AS MATERIALIZED (
     DELETE FROM idle_ends USING wanted WHERE idle_ends.instance_id = wanted.id AND wanted.idle_ms IS NULL
     RETURNING idle_ends.instance_id
 ), unlisted AS (
-    UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
+    UPDATE fleet SET destroy_at = launchbay_listed_end(instances.id, instances.destroy_at)
     FROM gone JOIN instances ON instances.id = gone.instance_id
     WHERE fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 )
@@ -83,7 +83,7 @@ WITH moved AS (
     WHERE idle_ends.instance_id = ran.instance_id AND ran.since > idle_ends.since
     RETURNING idle_ends.instance_id
 )
-UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
+UPDATE fleet SET destroy_at = launchbay_listed_end(instances.id, instances.destroy_at)
 FROM moved JOIN instances ON instances.id = moved.instance_id
 WHERE fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
   AND fleet.destroy_at IS DISTINCT FROM coalesce(instances.destroy_at, 'infinity');
@@ -121,7 +121,7 @@ WITH extended AS (
     WHERE instance_id = %(instance_id)s
     RETURNING organization_id, instance_id
 )
-UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
+UPDATE fleet SET destroy_at = launchbay_listed_end(instances.id, instances.destroy_at)
 FROM extended JOIN instances ON instances.id = extended.instance_id
 WHERE fleet.organization_id = extended.organization_id AND fleet.instance_id = extended.instance_id;
 

@@ -117,7 +117,8 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
     ) AS newest
     WHERE bytes_before < %(steps_bytes)s
 )::text AS history,
-       CASE WHEN i.status <> 'Destroyed' THEN launchbay_awaited(i.id, i.job_id, i.organization_id, 1) END::text AS waits
+       CASE WHEN i.status <> 'Destroyed' THEN launchbay_awaited(i.id, i.job_id, i.organization_id, 1) END::text AS waits,
+       NULL AS destruction -- which is one of the sentences that are made of `waits`
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;

@@ -75,10 +75,16 @@ VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', %(wor
 
 -- name: insert_waiting_destroy
 -- A destroy that people can take back until it is due: at the end of the instance's life at the latest.
-INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, owner_id, due_at, undo_workflow)
-VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'destroy', %(owner_id)s,
-        least(now() + %(grace_ms)s::bigint * interval '1 millisecond', %(destroy_at)s::timestamptz), %(undo_workflow)s)
-RETURNING due_at;
+WITH made AS (
+    INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, owner_id, due_at, undo_workflow)
+    VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'destroy', %(owner_id)s,
+            least(now() + %(grace_ms)s::bigint * interval '1 millisecond', %(destroy_at)s::timestamptz), %(undo_workflow)s)
+    RETURNING organization_id, instance_id, due_at
+), listed AS (
+    UPDATE fleet SET destroy_at = made.due_at FROM made
+    WHERE fleet.organization_id = made.organization_id AND fleet.instance_id = made.instance_id
+)
+SELECT due_at FROM made;
 
 -- name: get_waiting_destroy
 SELECT due_at, created_at, owner_id, undo_workflow, EXISTS (
@@ -89,7 +95,14 @@ WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL ORDER BY due_a
 
 -- name: take_back_destroy
 -- Deletes it unless it fires right now; who fires it holds the row.
-DELETE FROM schedules WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL RETURNING undo_workflow;
+WITH gone AS (
+    DELETE FROM schedules WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL RETURNING instance_id, undo_workflow
+), listed AS (
+    UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
+    FROM gone JOIN instances ON instances.id = gone.instance_id
+    WHERE fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
+)
+SELECT undo_workflow FROM gone;
 
 -- name: list_by_instance
 SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'cron' THEN component ELSE '' END AS component,

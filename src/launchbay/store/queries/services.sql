@@ -138,6 +138,8 @@ SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS 
 ) AS is_asking, EXISTS (
     SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
 ) AS is_asleep, EXISTS (
+    SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
+) AS is_ending, EXISTS (
     SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
 ) AS is_incomplete, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, string_agg(used.part, ', ' ORDER BY used.part) AS parts
@@ -158,6 +160,8 @@ SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS 
 ) AS is_asking, EXISTS (
     SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
 ) AS is_asleep, EXISTS (
+    SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
+) AS is_ending, EXISTS (
     SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
 ) AS is_incomplete, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, instances.version,

@@ -147,6 +147,13 @@ class ComponentCounts(msgspec.Struct):
     notStarted: int
 
 
+class ComingDestroy(msgspec.Struct):
+    """A destroy within its grace time, and what it changes to take it back."""
+
+    at: int
+    text: str
+
+
 class FleetInstance(msgspec.Struct, kw_only=True):
     """An instance of the organization's list. Times are in milliseconds since the Unix epoch.
 
@@ -170,6 +177,9 @@ class FleetInstance(msgspec.Struct, kw_only=True):
     createdAt: int | None
     destroyAt: int | None
     lastJob: LastJob | None
+    waitingDestroy: Annotated[
+        ComingDestroy | None, _about("A destroy that can be taken back. Then it is due at `destroyAt`.")
+    ] = None
 
 
 def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None) -> FleetInstance:
@@ -192,6 +202,9 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         createdAt=optional_ms(row.created_at),
         destroyAt=optional_ms(row.destroy_at),
         lastJob=None if row.job_id is None else _last_job(row, row.job_id),
+        waitingDestroy=None
+        if row.destroy_due_at is None
+        else ComingDestroy(to_ms(row.destroy_due_at), row.destruction or ""),
     )
 
 

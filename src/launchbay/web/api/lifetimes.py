@@ -59,6 +59,7 @@ class WaitingDestroyDocument(msgspec.Struct, kw_only=True):
     requestedBy: str
     isStopped: Annotated[bool, msgspec.Meta(description="Whether `stop` was run, and taking it back runs `start`.")]
     isIdle: Annotated[bool, msgspec.Meta(description="Whether the rule for idle instances asked for it.")]
+    text: Annotated[str, msgspec.Meta(description="That it is destroyed, when, and what it changes to take it back.")]
 
 
 class LifetimeDocument(msgspec.Struct, kw_only=True):
@@ -171,6 +172,7 @@ async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
             requestedBy=waiting.owner_id,
             isStopped=waiting.undo_workflow != "",
             isIdle=waiting.is_idle,
+            text=found.destruction or "",
         ),
         coming=[ComingEvent(kind=kind, at=to_ms(at), text=text) for kind, at, text in found.coming],
     )
