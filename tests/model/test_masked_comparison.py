@@ -81,6 +81,29 @@ def test_a_name_may_be_there_as_one_that_is_masked() -> None:
     assert compared(one, {"m": {"y": 1}}) == (["m.y"], [f"m.x-{_MASK}-1"])
 
 
+@pytest.mark.parametrize("value", [1, {"a": 1}])
+def test_equal_values_under_a_masked_name_may_be_those_of_two_names(value: object) -> None:
+    former, later = Redactor([{"password": SECRET}]), Redactor([{"password": "wrong horse"}])
+    one, other = former.value({"m": {f"x-{SECRET}": value}}), later.value({"m": {"x-wrong horse": value}})
+    assert one == other == {"m": {f"x-{_MASK}": value}}
+    assert compared(one, other) == ([], [f"m.x-{_MASK}"])
+    assert compare_masked(MaskedValues(one), MaskedValues(other)).equal == 0
+
+
+_SECRET_NAMES = st.dictionaries(st.sampled_from(["a", f"k-{SECRET}", "k-wrong horse", "k-"]), st.integers(0, 1))
+
+
+@given(_SECRET_NAMES, _SECRET_NAMES)
+@example({f"k-{SECRET}": 0}, {"k-wrong horse": 0})
+def test_maps_with_masked_names_are_never_called_equal_or_different_wrongly(
+    one: dict[str, int], other: dict[str, int]
+) -> None:
+    former, later = Redactor([{"password": SECRET}]), Redactor([{"password": "wrong horse"}])
+    differing, uncertain = compared(former.value({"m": one}), later.value({"m": other}))
+    assert not (one == other and differing)
+    assert one == other or differing or uncertain
+
+
 def test_what_is_cut_is_compared_as_far_as_both_show_it() -> None:
     assert compared({"x": "abc…"}, {"x": "abcde…"}, are_cut=True) == ([], ["x"])
     assert compared({"x": "abc…"}, {"x": "abd…"}, are_cut=True) == (["x"], [])

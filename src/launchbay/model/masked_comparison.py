@@ -71,6 +71,9 @@ class _Comparison:
                 else:
                     found.differences.append(ValueDifference(shown, one.get(name), other.get(name)))
                 continue
+            if self._is_open(name):  # which two names may be shown as, so nobody knows whose values these are
+                found.uncertain.append(shown)
+                continue
             old, new = one[name], other[name]
             if isinstance(old, Mapping) and isinstance(new, Mapping):
                 inside = self.maps(old, new, f"{shown}.")
