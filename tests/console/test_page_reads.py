@@ -7,16 +7,20 @@ LAUNCHBAY_GOLDEN=write .venv/bin/pytest tests/console/test_page_reads.py writes 
 import asyncio
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
 
 from launchbay.app.features import PAGES
-from tests.support.page_world import address, one_of_everything
+from launchbay.store.connection import BoundedConnection
+from tests.support.page_world import MANIFEST, address, one_of_everything
 from tests.support.service import Api
 from tests.support.statements import counted, note_statements
 
 FIGURES = Path(__file__).with_name("page_reads.txt")
+_VISITS = 25  # of a pool that usually lends the same connection
+_FIRST_PLANS = 5  # PostgreSQL's own number
 WRITES = os.environ.get("LAUNCHBAY_GOLDEN") == "write"
 # A stream ends when the browser leaves. An explanation and a token's form need a query of their own.
 COUNTED = [
@@ -74,3 +78,33 @@ async def test_each_page_takes_so_many_statements_in_so_many_round_trips(
     if WRITES:
         _write_figures(found)
     assert found == _read_figures(), "Pages ask for less than before, or are new: write the figures."
+
+
+async def test_postgresql_plans_the_statements_of_an_instance_s_page_only_at_first(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It plans a statement anew, each time, if a plan that knows the parameters seems much better after five of those.
+    note_statements(monkeypatch)
+    path = f"/console/instances/{await api.launch(await api.application(MANIFEST))}"
+    with counted() as reads:
+        for _ in range(_VISITS):
+            assert (await visitor.get(path)).status_code == 200
+    asked = {statement.text.decode() for statement in reads.statements}
+    plans = [plan for connection in api.database.pool._idle for plan in await _plans(connection) if plan.text in asked]
+    assert {plan.text for plan in plans if plan.own_plans > _FIRST_PLANS} == set()
+    assert any("job.steps AS planned" in plan.text and plan.lasting_plans for plan in plans)
+
+
+class _Plan(NamedTuple):
+    """How often a session planned a prepared statement for parameters of its own, and used the plan that lasts."""
+
+    text: str
+    own_plans: int
+    lasting_plans: int
+
+
+async def _plans(connection: BoundedConnection) -> list[_Plan]:
+    rows = await connection.execute("SELECT statement, custom_plans, generic_plans FROM pg_prepared_statements")
+    found = [_Plan(*row) for row in await rows.fetchall()]
+    await connection.rollback()
+    return found

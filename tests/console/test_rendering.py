@@ -1,12 +1,22 @@
 """How values read on pages."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
+import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.console.rendering import display_value, first_and_last, format_duration, format_remaining, web_address
+from launchbay.console.rendering import (
+    display_value,
+    first_and_last,
+    format_duration,
+    format_remaining,
+    piece,
+    templates,
+    web_address,
+)
 from launchbay.console.request import flash_cookie, read_flash, safe_path
 from launchbay.model.failures import FailureGroup, Reason
 
@@ -119,3 +129,30 @@ def test_equal_times_of_a_failure_are_one() -> None:
 
     assert words(3, 3) == "3 min ago"
     assert words(90, 3) == "First 1 h 30 min ago, last 3 min ago"
+
+
+_CALLS_WITH_CONSTANTS = re.compile(r"""\b(?:icon|glyph|asset)\((?:["'][\w./-]+["'](?:, "[^"]*")?)\)""")
+
+
+@pytest.mark.parametrize("name", templates.list_templates(["html"]))
+def test_icons_with_constant_names_are_drawn_when_the_template_is_compiled(name: str) -> None:
+    assert templates.loader is not None
+    text, _, _ = templates.loader.get_source(templates, name)
+    assert _CALLS_WITH_CONSTANTS.findall(re.sub(r"\| glyph\(", "|", text)) == []
+    compiled = templates.compile(text, raw=True)
+    for symbol in re.findall(r'"([\w-]+)" \| icon }}', text):
+        assert f"#i-{symbol}" in compiled
+
+
+def test_what_pages_share_is_rendered_once_for_the_same_values() -> None:
+    values = {"home": "/console/organizations/1", "section": "runs", "approvals": 1, "runs": 0, "on_phone": False}
+    everything = piece("navigation.html", **values, hidden=frozenset())
+    assert piece("navigation.html", **values, hidden=frozenset()) is everything
+    less = piece("navigation.html", **values, hidden=frozenset({"webhooks"}))
+    assert ("/webhooks" in everything, "/webhooks" in less) == (True, False)
+    assert 'href="/console/organizations/1/runs" aria-current="page"' in everything
+
+
+def test_what_pages_share_sees_no_other_value() -> None:
+    with pytest.raises(jinja2.UndefinedError, match="hidden"):
+        piece("navigation.html", home="/console", section="", approvals=0, runs=0, on_phone=False)

@@ -4,7 +4,7 @@ import gzip
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib import resources
 from typing import NamedTuple, Protocol, Self
@@ -34,6 +34,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
+_KEPT = 512  # pieces of pages: each page has some dozens of the same
 _FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -195,11 +196,13 @@ def instance_status(row: InstanceState) -> str:
     return "ending" if row.is_ending else "sleeping" if row.is_asleep else row.status
 
 
+@lru_cache(_KEPT)
 def color_class(kind: str) -> str:
     """Return the class with the colors of a glyph and its ground."""
     return _COLOR_CLASS.get(Glyph(kind), kind)
 
 
+@lru_cache(_KEPT)
 def glyph(kind: str, label: str = "") -> Markup:
     """Return a glyph. Without a label, it is decoration."""
     meaning = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
@@ -207,17 +210,20 @@ def glyph(kind: str, label: str = "") -> Markup:
     return _SVG.format(color_class(kind), turning, meaning, address("icons.svg"), Glyph(kind))
 
 
+@lru_cache(_KEPT)
 def icon(name: str) -> Markup:
     """Return a line icon of `static/icons.svg`, as decoration."""
     return _ICON.format(address("icons.svg"), name)
 
 
+@lru_cache(_KEPT)
 def status_pill(status: str) -> Markup:
     """Return a status of the API on its soft ground."""
     kind, words = shown_status(status)
     return Markup('<span class="st pill {}">{}{}</span>').format(color_class(kind), glyph(kind), words)
 
 
+@lru_cache(_KEPT)
 def status_line(status: str) -> Markup:
     """Return a status of the API for the cell of a table."""
     kind, words = shown_status(status)

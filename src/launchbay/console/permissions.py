@@ -30,9 +30,10 @@ class UiPermissions:
     def __init__(self, permitted: Permitted) -> None:
         self._permitted = permitted
 
-    def section(self, key: str) -> bool:
-        """Whether to show a section of the navigation."""
-        return {"webhooks": self.manage_all_users, "audit": self.view_audit}.get(key, lambda: True)()
+    def hidden_sections(self) -> frozenset[str]:
+        """Return the keys of the sections that the navigation doesn't show."""
+        shown = {"webhooks": self.manage_all_users(), "audit": self.view_audit()}
+        return frozenset(key for key, is_shown in shown.items() if not is_shown)
 
     def manage_all_users(self) -> bool:
         """Rename the organization, and see and change its webhooks."""

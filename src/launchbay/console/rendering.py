@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -31,7 +31,7 @@ from launchbay.console.assets import (
     status_line,
     status_pill,
 )
-from launchbay.console.shell import GUIDES
+from launchbay.console.shell import GUIDES, NAVIGATION, SHORTCUTS
 from launchbay.documentation import plain
 from launchbay.errors import BadRequest
 from launchbay.model.durations import duration_words
@@ -48,6 +48,7 @@ from launchbay.usecases.organizations import AuditedChange
 
 _LINK_CHARS = 2_048
 _ROLES_READ = 1_024  # whose words stay in memory
+_PIECES = 1_024  # some kB each
 _SHOWN_PERMISSIONS = 4
 _YEAR_2000_MS = 946_684_800_000
 _FINGERPRINT = "fingerprint:"  # of a value that the audit log doesn't keep
@@ -448,14 +449,19 @@ def _environment() -> jinja2.Environment:
         auto_reload=False,
     )
     environment.globals |= {
-        "asset": address,
         "glyph": glyph,
         "icon": icon,
-        "color_class": color_class,
+        "piece": piece,
         "guides": GUIDES,
+        "navigation": NAVIGATION,
+        "shortcuts": SHORTCUTS,
         "version": __version__,
     }
+    # Jinja applies a filter to a constant when it compiles the template: `"gear" | icon` costs a page nothing.
     template_filters = (
+        color_class,
+        glyph,
+        icon,
         format_time,
         first_and_last,
         format_duration,
@@ -490,7 +496,7 @@ def _environment() -> jinja2.Environment:
         plain,
         without_field,
     )
-    environment.filters.update({each.__name__: each for each in template_filters})
+    environment.filters |= {"asset": address, **{each.__name__: each for each in template_filters}}
     return environment
 
 
@@ -504,6 +510,15 @@ def live_event(name: str, text: str) -> str:
     """Return a server-sent event, with one data line for each line of the text."""
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
     return f"event: {name}\n" + (lines or "data:\n") + "\n"
+
+
+@lru_cache(_PIECES)
+def piece(template: str, **values: Hashable) -> Markup:
+    """Return a template with these values and no others, rendered once for each.
+
+    It is for what many pages share. It gets no value that is secret or differs with each page.
+    """
+    return Markup(templates.get_template(template).render(values))  # noqa: S704 - it was escaped
 
 
 templates = _environment()

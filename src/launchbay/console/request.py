@@ -21,7 +21,7 @@ from launchbay.auth.throttle import RateLimits
 from launchbay.console.forms import SEEN, Form, Forms, seen_tag
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, csv_line, live_event, redact_value, render
-from launchbay.console.shell import ACCESS_TABS, NAVIGATION, SHORTCUTS, guide_to, read_appearance
+from launchbay.console.shell import ACCESS_TABS, guide_to, read_appearance
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotAuthenticated, NotFound, PreconditionFailed
 from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_FORM_FIELDS
@@ -249,11 +249,9 @@ class PageRequest:
                 "organizations": organizations,
                 "organization": around,
                 "section": section if current else "account",
-                "navigation": NAVIGATION,
                 "navigation_counts": {} if frame is None else frame.counts,
                 "access_tabs": ACCESS_TABS,
                 "help": guide_to(template, section),
-                "shortcuts": SHORTCUTS,
                 "flash": flash,
                 "problems": () if problem is None else problem.messages,
                 "forms": Forms(self.http.url.path if self.http.method == "POST" else "", self.form, problem),

@@ -105,7 +105,8 @@ async def jump(request: PageRequest) -> Response:
     found = None
     if text:
         found = await list_instances(ctx, organization_id, named, sort="name", after=None, count=_LOOKED_AT)
-    sections = [entry for group in NAVIGATION for entry in group.entries if permissions.section(entry.key)]
+    hidden = permissions.hidden_sections()
+    sections = [entry for group in NAVIGATION for entry in group.entries if entry.key not in hidden]
     applications = _best(await list_applications(ctx, organization_id), text) if text else []
     return await request.fragment(
         "jump.html",

@@ -367,6 +367,7 @@ SELECT offered_id, id FROM standing;
 -- name: list_component_facts
 -- What decides what the components of instances do: how far they were, the newest job with its own steps, and what is behind submodules.
 -- With `unsettled`, only of instances with work under way, or after a job that failed, or with submodules; not of destroyed ones.
+-- Its parameters stand in subqueries: a plan that doesn't know them is as good, and to plan it takes ten times as long as to run it.
 SELECT instances.id, instances.status, instances.application_id, instances.version, instances.parameters, (
     SELECT coalesce(json_agg(key), '[]') FROM json_each(instances.state::json) WHERE value ->> 'launched' = 'true'
 )::text AS launched, (
@@ -391,7 +392,7 @@ SELECT instances.id, instances.status, instances.application_id, instances.versi
 FROM instances LEFT JOIN LATERAL (
     SELECT * FROM jobs WHERE jobs.instance_id = instances.id ORDER BY created_at DESC, id DESC LIMIT 1
 ) AS job ON true
-WHERE instances.id = ANY (%(instance_ids)s)
-  AND (NOT %(unsettled)s::boolean OR instances.status <> 'Destroyed' AND (
+WHERE instances.id = ANY (ARRAY(SELECT unnest(%(instance_ids)s::text[])))
+  AND ((SELECT NOT %(unsettled)s::boolean) OR instances.status <> 'Destroyed' AND (
       instances.job_id IS NOT NULL OR job.status IS DISTINCT FROM 'Succeeded'
       OR EXISTS (SELECT FROM instance_links AS link WHERE link.instance_id = instances.id AND link.kind = 'own')));
