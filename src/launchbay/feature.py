@@ -1,20 +1,20 @@
 """What `features/<name>/feature.py` registers, and how `app/features.py` composes it to a process."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from launchbay.auth.secret_key import SecretKey
 from launchbay.console.request import PageRoute
 from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
-from launchbay.model.expiry import ExpiryRules
 from launchbay.processes.run import Programs
 from launchbay.runtime.contract import Notifier
 from launchbay.store.database import Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
-from launchbay.usecases.context import AppContext, Ports, Work
+from launchbay.usecases.context import NO_PORTS, AppContext, Ports
 from launchbay.usecases.sealing import Sealed
 from launchbay.web.routing import Endpoint
 
@@ -48,7 +48,8 @@ class Feature:
     traces: tuple[Traces, ...] = ()  # what is left of a person who was removed
     start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
     tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None
-    expiry_rules: Callable[[Work, str, str, str], Awaitable[ExpiryRules]] | None = None  # as in `Ports`
+    ports: Ports = NO_PORTS  # what the kernel asks of this feature
+    offers: tuple[object, ...] = ()  # what other features find by its class
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
 
 
@@ -64,7 +65,7 @@ class Features:
     def __post_init__(self) -> None:
         _once("feature", (each.name for each in self.all))
         _once("notifier", ("of steps" for each in self.all if each.notifier is not None))
-        _once("port", ("expiry_rules" for each in self.all if each.expiry_rules is not None))
+        _once("port", (name for name, _ in self._ports()))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
         _once("page", (f"{each.method} {each.path}" for each in self.pages()))
@@ -87,8 +88,18 @@ class Features:
         return tuple(page for each in self.all for pages in each.pages for page in pages)
 
     def ports(self) -> Ports:
-        found = [each.expiry_rules for each in self.all if each.expiry_rules is not None]
-        return Ports(expiry_rules=found[0]) if found else Ports()
+        return Ports(**dict(self._ports()))
+
+    def _ports(self) -> Iterator[tuple[str, Any]]:
+        """Yield what features fill of the ports."""
+        for each in self.all:
+            for port in fields(Ports):
+                filled = getattr(each.ports, port.name)
+                if filled is not port.default:
+                    yield port.name, filled
+
+    def offers(self) -> tuple[object, ...]:
+        return tuple(offer for each in self.all for offer in each.offers)
 
     def locks(self) -> dict[str, Value[str]]:
         return {root: lock for each in self.all for root, lock in each.locks.items()}

@@ -26,6 +26,7 @@ OWN_ROOTS = {
     "ClientError": "people use the client package without the server",
     "TooExpensive": "it ends an attempt in place, and no caller of the evaluation sees it",
     "WrongDocument": "what reads a value raises ValueError, and this one knows the place in the document",
+    "Omitted": "a list of what a directory can't hold takes its text, and no caller sees it",
     "JsonLimitExceeded": "parse_json raises ValueError for every string that it rejects, and this is one kind of it",
 }
 # Files of tests that are neither tests nor shared helpers.

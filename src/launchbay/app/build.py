@@ -28,6 +28,7 @@ from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionT
 from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.concurrency import Shared
 from launchbay.console.app import create_console, served_by_console
+from launchbay.console.pages.table import TABS
 from launchbay.console.request import ConsoleDeps
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
@@ -102,6 +103,7 @@ def console_pages(settings: Settings, api: ApiDeps, actions: Registry, limits: R
     console = create_console(
         ConsoleDeps(
             app=context,
+            tabs=TABS,
             base_url=settings.base_url,
             is_secure=settings.is_secure(),
             known_actions=tuple(sorted(actions.names())),
@@ -408,6 +410,7 @@ def _assemble(
         lookups=Lookups(basic.invalidate),
         locks={**lock_of, **features.locks()},
         ports=features.ports(),
+        offers=features.offers(),
         quotas=Quotas(default_quotas(settings), clock, counts, tenants),
         turns=RequestTurns(),
         organization_creators=settings.creators(),

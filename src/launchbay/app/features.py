@@ -1,6 +1,6 @@
 """All features. Only this module names each of them."""
 
-from launchbay.console.app import KERNEL_PAGES
+from launchbay.console.pages.table import KERNEL_PAGES
 from launchbay.console.request import PageRoute
 from launchbay.feature import Features
 from launchbay.features.bulk.feature import FEATURE as BULK

@@ -1639,6 +1639,64 @@ class Operations:
     ) -> Call[None]:
         """Replace the labels of an environment. Permission: EditEnvironment."""
 
+    # Failures
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/failures"))
+    def list_failures(
+        self,
+        organization_id: str,
+        *,
+        workflow: str | None = None,
+        application: str | None = None,
+        environment: str | None = None,
+        owner: str | None = None,
+        instance: str | None = None,
+        labels: str | None = None,
+        q: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        instances: int | None = None,
+    ) -> Call[list[types.Failure]]:
+        """List the failures of an organization's instances, equal ones together. Permission: Read on each instance
+        returned.
+
+        `workflow`: Only instances whose last job was one of these workflows.
+        `application`: Only instances of applications with these IDs.
+        `environment`: Only instances in environments with these IDs.
+        `owner`: Only instances of the user with this ID.
+        `instance`: Only instances with these IDs.
+        `labels`: A selector of labels, such as `team=web,tier!=db`.
+        `q`: Only instances with each of these words in the name, a label's value or at the start of the ID.
+        `limit`: Maximum number of items. Default: all.
+        `after`: Where the page begins: from the `Link` of the page before.
+        `instances`: How many instances of each failure the answer has.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/failures/{failureId}/resume"))
+    def resume_failures(
+        self,
+        organization_id: str,
+        failure_id: str,
+        *,
+        workflow: str | None = None,
+        application: str | None = None,
+        environment: str | None = None,
+        owner: str | None = None,
+        instance: str | None = None,
+        labels: str | None = None,
+        q: str | None = None,
+    ) -> Call[types.BulkDocument]:
+        """Resume all instances with a failure, by a bulk run. Permission: What resuming needs on each instance.
+
+        `workflow`: Only instances whose last job was one of these workflows.
+        `application`: Only instances of applications with these IDs.
+        `environment`: Only instances in environments with these IDs.
+        `owner`: Only instances of the user with this ID.
+        `instance`: Only instances with these IDs.
+        `labels`: A selector of labels, such as `team=web,tier!=db`.
+        `q`: Only instances with each of these words in the name, a label's value or at the start of the ID.
+        """
+
     # Bulk
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/bulk", media_type=JSON, keyed=True))
@@ -1709,64 +1767,6 @@ class Operations:
     @operation(OperationSpec("POST", "/api/1/bulk/{bulkId}/cancel"))
     def cancel_bulk(self, bulk_id: str, *, if_match: str | None = None) -> Call[None]:
         """Cancel a bulk run. Permission: None for who began it, else EditInstance."""
-
-    # Failures
-
-    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/failures"))
-    def list_failures(
-        self,
-        organization_id: str,
-        *,
-        workflow: str | None = None,
-        application: str | None = None,
-        environment: str | None = None,
-        owner: str | None = None,
-        instance: str | None = None,
-        labels: str | None = None,
-        q: str | None = None,
-        limit: int | None = None,
-        after: str | None = None,
-        instances: int | None = None,
-    ) -> Call[list[types.Failure]]:
-        """List the failures of an organization's instances, equal ones together. Permission: Read on each instance
-        returned.
-
-        `workflow`: Only instances whose last job was one of these workflows.
-        `application`: Only instances of applications with these IDs.
-        `environment`: Only instances in environments with these IDs.
-        `owner`: Only instances of the user with this ID.
-        `instance`: Only instances with these IDs.
-        `labels`: A selector of labels, such as `team=web,tier!=db`.
-        `q`: Only instances with each of these words in the name, a label's value or at the start of the ID.
-        `limit`: Maximum number of items. Default: all.
-        `after`: Where the page begins: from the `Link` of the page before.
-        `instances`: How many instances of each failure the answer has.
-        """
-
-    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/failures/{failureId}/resume"))
-    def resume_failures(
-        self,
-        organization_id: str,
-        failure_id: str,
-        *,
-        workflow: str | None = None,
-        application: str | None = None,
-        environment: str | None = None,
-        owner: str | None = None,
-        instance: str | None = None,
-        labels: str | None = None,
-        q: str | None = None,
-    ) -> Call[types.BulkDocument]:
-        """Resume all instances with a failure, by a bulk run. Permission: What resuming needs on each instance.
-
-        `workflow`: Only instances whose last job was one of these workflows.
-        `application`: Only instances of applications with these IDs.
-        `environment`: Only instances in environments with these IDs.
-        `owner`: Only instances of the user with this ID.
-        `instance`: Only instances with these IDs.
-        `labels`: A selector of labels, such as `team=web,tier!=db`.
-        `q`: Only instances with each of these words in the name, a label's value or at the start of the ID.
-        """
 
     # Recurring schedules
 

@@ -1315,6 +1315,36 @@ class SavedViews(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     views: list[SavedView]
 
 
+class FailedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance with the failure. `workflow`, `jobId` and `number` are those of its last job."""
+
+    id: str
+    name: str
+    status: str
+    environment_name: str
+    job_id: str | None
+    number: int | None
+    workflow: str | None
+    failed_at: int | None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Equal failures of instances. Times are in milliseconds since the Unix epoch. `count` is the number of all its
+    instances; `instances` are the latest ones. `failed` of them are Failed; the others run. In `reason`, `…` is in
+    place of names and IDs, and `#` of numbers; `message` is the latest one in full.
+    """
+
+    id: str
+    count: int
+    failed: int
+    place: str
+    reason: str
+    message: str
+    first_at: int | None
+    last_at: int | None
+    instances: list[FailedInstance]
+
+
 class BulkCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many instances have each status."""
 
@@ -1386,36 +1416,6 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     owner_id: str
     created_at: int
     finished_at: int | None
-
-
-class FailedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance with the failure. `workflow`, `jobId` and `number` are those of its last job."""
-
-    id: str
-    name: str
-    status: str
-    environment_name: str
-    job_id: str | None
-    number: int | None
-    workflow: str | None
-    failed_at: int | None
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Equal failures of instances. Times are in milliseconds since the Unix epoch. `count` is the number of all its
-    instances; `instances` are the latest ones. `failed` of them are Failed; the others run. In `reason`, `…` is in
-    place of names and IDs, and `#` of numbers; `message` is the latest one in full.
-    """
-
-    id: str
-    count: int
-    failed: int
-    place: str
-    reason: str
-    message: str
-    first_at: int | None
-    last_at: int | None
-    instances: list[FailedInstance]
 
 
 class BulkBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,34 +12,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from launchbay.auth.cookies import is_form_token, require_same_origin_form, sent_cookie, session_cookie
 from launchbay.console import assets
 from launchbay.console.forms import Form, read_form
-from launchbay.console.pages import (
-    account,
-    applications,
-    approvals,
-    audit,
-    components,
-    configuration,
-    environments,
-    instance,
-    instances,
-    launch,
-    manifests,
-    organizations,
-    overview,
-    revisions,
-    roles,
-    run,
-    runs,
-    schedules,
-    secrets,
-    service_accounts,
-    services,
-    sign_in,
-    signals,
-    start,
-    users,
-    versions,
-)
 from launchbay.console.rendering import HEADERS
 from launchbay.console.request import HOME, ORGANIZATION_COOKIE, ConsoleDeps, PageRequest, PageRoute
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
@@ -47,39 +19,6 @@ from launchbay.tenants import current_tenant
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_users
-
-KERNEL_PAGES: tuple[PageRoute, ...] = tuple(
-    route
-    for module in (
-        sign_in,
-        organizations,
-        overview,
-        start,
-        applications,
-        manifests,
-        versions,
-        revisions,
-        launch,
-        instances,
-        instance,
-        runs,
-        run,
-        components,
-        signals,
-        configuration,
-        schedules,
-        approvals,
-        environments,
-        services,
-        secrets,
-        roles,
-        users,
-        service_accounts,
-        account,
-        audit,
-    )
-    for route in module.routes
-)
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header

@@ -9,7 +9,6 @@ import msgspec
 
 from launchbay.console.assets import Glyph, run_status, shown_status
 from launchbay.console.graph import ComponentState, shown_state
-from launchbay.console.permissions import InstanceRef, UiPermissions
 from launchbay.console.request import PageRequest
 from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
@@ -23,7 +22,6 @@ from launchbay.usecases.approvals import list_instance_approvals
 from launchbay.usecases.browsing import read_family, read_instance_record
 from launchbay.usecases.components import ComponentView, list_components
 from launchbay.usecases.events import redactor_for
-from launchbay.usecases.generations import find_rollback_target
 from launchbay.usecases.instances import read_instance
 from launchbay.usecases.jobs import list_refined_states
 
@@ -251,12 +249,3 @@ def _summaries(steps: Sequence[tuple[str, str, str, int]], live: Mapping[str, tu
 
 def _duration_ms(started_ms: int | None, finished_ms: int | None) -> int | None:
     return None if started_ms is None or finished_ms is None else finished_ms - started_ms
-
-
-async def rollback_target(request: PageRequest, permissions: UiPermissions, instance: InstanceRef) -> int | None:
-    """Return the generation to which the user can roll back, or None."""
-    assert instance.id is not None, "only the row of an empty list has no instance"
-    is_own = instance.parent_id is None and instance.status != InstanceStatus.DESTROYED
-    if not (is_own and permissions.edit_instance(instance)):
-        return None
-    return await find_rollback_target(request.ctx, instance.id)

@@ -4,15 +4,14 @@
 for the operation itself; `tests/console/test_permissions.py` compares the two for every form of every page.
 """
 
-from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Iterable
+from typing import Protocol, TypeAlias
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.ids import new_id
 from launchbay.planning.names import DESTROY
 from launchbay.store.approvals import ApprovalRow
-from launchbay.store.change_sets import ChangeSetInstance
 from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import FleetScheduleRow
@@ -22,6 +21,17 @@ from launchbay.usecases.on_behalf import Begun, may_control
 from launchbay.usecases.permissions import Permitted, manages_every_user, reads_every_instance
 
 InstanceRef: TypeAlias = InstanceRecord | FleetRow
+
+
+class Concerned(Protocol):
+    """An instance that is to be changed, or launched if it has no ID."""
+
+    @property
+    def instance_id(self) -> str | None: ...
+    @property
+    def application_id(self) -> str: ...
+    @property
+    def environment_id(self) -> str: ...
 
 
 class UiPermissions:
@@ -152,7 +162,7 @@ class UiPermissions:
         """Control what somebody began, such as a bulk run or a roll-out."""
         return may_control(self._permitted.lookup.grants(self._permitted.organization_id), actor, begun)
 
-    def apply_change_set(self, rows: Sequence[ChangeSetInstance]) -> bool:
+    def apply_change_set(self, rows: Iterable[Concerned]) -> bool:
         """Apply a change set to these instances."""
         return all(
             self.launch(row.application_id, row.environment_id)

@@ -27,10 +27,10 @@ from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_FORM_FIELDS
 from launchbay.model.findings import Hints
 from launchbay.model.wrong_values import strange_parameters
+from launchbay.store.applications import Application
 from launchbay.store.page_scope import PageScope
 from launchbay.urlencoded import decode_fields
 from launchbay.usecases.approvals import list_own_approvals
-from launchbay.usecases.change_sets import list_asking
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.fleet import count_running_jobs
 from launchbay.usecases.organizations import list_organizations
@@ -73,11 +73,32 @@ def _signature(session: str, payload: bytes) -> str:
     return hmac.digest(session.encode(), _FLASH_PURPOSE + payload, "sha256").hex()[:32]
 
 
+class Tabs(NamedTuple):
+    """What is above the tabs of an object, for features whose page is one.
+
+    Both get the request and the tab's key: `instance` for the one that the path names, with what went wrong.
+    """
+
+    instance: Callable[["PageRequest", str, LaunchbayError | None], Coroutine[Any, Any, dict[str, Any]]]
+    application: Callable[["PageRequest", Application, str], Coroutine[Any, Any, dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a feature asks the user. The navigation counts it with approvals.
+
+    `count` gets the ID of an organization.
+    """
+
+    count: Callable[[Context, str], Coroutine[Any, Any, int]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleDeps:
     """Dependencies of pages. `status_of` and `log_failure` are the API's own, so that both treat errors alike."""
 
     app: AppContext
+    tabs: Tabs
     base_url: str  # as in the settings; "" uses the Host header
     known_actions: tuple[str, ...]
     known_types: tuple[str, ...]
@@ -288,10 +309,13 @@ class PageRequest:
             await self._organizations()
             return Frame(None, {})
         asked = ask(self.permissions(organization_id))
-        own, asking = ask(list_own_approvals(ctx, organization_id)), ask(list_asking(ctx, organization_id))
+        own = ask(list_own_approvals(ctx, organization_id))
+        asking = [ask(each.count(ctx, organization_id)) for each in ctx.app.offered(Asking)]
         running = ask(count_running_jobs(ctx, organization_id))
         ask(self._organizations(organization_id))
-        return Frame(await asked, {"approvals": len(await own) + len(await asking), "runs": await running})
+        return Frame(
+            await asked, {"approvals": len(await own) + sum([await each for each in asking]), "runs": await running}
+        )
 
     @asynccontextmanager
     async def unless_changed(

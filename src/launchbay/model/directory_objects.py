@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from launchbay.model.forge import ForgeName
 from launchbay.model.scalars import as_texts, for_json, name_of, settled
 from launchbay.model.types import INT
 from launchbay.model.values import CoercionError, coerce
@@ -47,6 +46,7 @@ class Previews(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, r
     parameters: dict[str, Any] = {}
 
 
+ForgeName = Literal["github", "gitlab", "gitea"]
 GitApplies = Literal["at-once", "after-approval", "change-set"]
 GitInstances = Literal["keep", "change-set", "at-once"]
 ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
-ForgeName = Literal["github", "gitlab", "gitea"]
+from launchbay.model.directory_objects import ForgeName
+
 Outcome = Literal["pending", "success", "failure", "error"]
 _CONTEXT = "launchbay"
 _SIGNED_BY = "whsec_"  # what signing tokens of GitLab begin with; the rest is the key in base64

@@ -112,16 +112,6 @@ class EndedRow(NamedTuple):
     ran: list[str]
 
 
-class ConcernedRow(NamedTuple):
-    """A live instance of what a directory changes."""
-
-    id: str
-    name: str
-    application_id: str
-    environment_id: str
-    version: int
-
-
 class UsualRow(NamedTuple):
     """How long a workflow usually takes."""
 
@@ -167,8 +157,6 @@ list_ended = _sql.rows("list_ended", EndedRow)
 end_instance = _sql.change("end_instance")
 finish = _sql.change("finish")
 lock_directory = _sql.value("lock_directory", int)
-list_concerned = _sql.rows("list_concerned", ConcernedRow)
-list_environments_of = _sql.column("list_environments_of", str)
 end_directory = _sql.change("end_directory")
 supersede = _sql.column("supersede", str)
 list_usual_durations = _sql.rows("list_usual_durations", UsualRow)

@@ -189,3 +189,17 @@ get_labels = {
     "application": _sql.value("get_application_labels", str),
     "environment": _sql.value("get_environment_labels", str),
 }
+
+
+class ConcernedRow(NamedTuple):
+    """A live instance of what a directory changes."""
+
+    id: str
+    name: str
+    application_id: str
+    environment_id: str
+    version: int
+
+
+list_concerned = _sql.rows("list_concerned", ConcernedRow)
+list_environments_of = _sql.column("list_environments_of", str)

@@ -23,6 +23,7 @@ from launchbay.errors import (
     Conflict,
     InvalidManifest,
     LaunchbayError,
+    NotFound,
     TooManyRequests,
     Unavailable,
 )
@@ -42,6 +43,7 @@ from launchbay.store.bulk import BulkInstanceRow, BulkRun, NextRow, TakenRow, ac
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.failures import list_failures
 from launchbay.usecases.fleet import InstanceFilter, put_labels
 from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
@@ -58,17 +60,12 @@ from launchbay.usecases.selection import (
     visible_runs,
 )
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.workflows import TRY_AGAIN, destroy, run_workflow
+from launchbay.usecases.workflows import destroy, reason_to_wait, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _VERSIONS_READ = 50
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
-
-
-def reason_to_wait(error: LaunchbayError) -> str:
-    """Return a refusal without the advice to try again; the run does."""
-    return str(error).replace(TRY_AGAIN, "")
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -359,6 +356,29 @@ def waiting_for(run: BulkRun) -> str | None:
         busy, waiting = counts["Busy"], counts["Waiting"]
         return turns_message(running=running, busy=busy, waiting=waiting, most=run.max_parallel)
     return turns_message(running=running) if running else None  # one that was cancelled or stopped
+
+
+async def resume_failures(
+    ctx: Context,
+    organization_id: str,
+    failure_id: str,
+    narrowed: InstanceFilter = InstanceFilter(),  # noqa: B008  # it can't change
+) -> str:
+    """Begin a bulk run that resumes all instances with a failure.
+
+    Returns its ID. It refuses those whose workflow the caller may not run, each with its reason. Raises NotFound if no
+    instance has this failure any more, and what `create_bulk` raises.
+    """
+    groups, _ = await list_failures(ctx, organization_id, narrowed, most=limits.BULK_INSTANCES)
+    group = next((each for each in groups if each.id == failure_id), None)
+    if group is None:
+        raise NotFound("No instance has this failure any more.", "List the failures again.")
+    ids = [row.id for row in group.items if row.id is not None][: limits.BULK_INSTANCES]
+    request = BulkRequest(act=Act(act="resume"), ids=ids, max_parallel=_RESUMED_AT_ONCE, stop_after_failures=None)
+    return await create_bulk(ctx, organization_id, request)
+
+
+_RESUMED_AT_ONCE = 10
 
 
 class BulkRunner:

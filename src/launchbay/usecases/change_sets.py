@@ -4,7 +4,7 @@ The plan of each instance is reduced to facts: versions, parameters as fingerpri
 change set is one transaction. It plans again, and refuses if a fact has changed since (promise 15).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from launchbay.model.waits import turns_message
 from launchbay.planning.acceptance import StartedJob
 from launchbay.planning.names import DESTROY
 from launchbay.store import change_sets as store
-from launchbay.store import environments, git_sources, instances, organizations
+from launchbay.store import environments, instances, organizations
 from launchbay.store.change_sets import ChangeSet, ChangeSetInstance, EndedRow, act_purpose
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
@@ -387,6 +387,11 @@ async def list_asking(ctx: Context, organization_id: str) -> list[ChangeSet]:
     return [row for row in rows if row.id not in refused]
 
 
+async def count_asking(ctx: Context, organization_id: str) -> int:
+    """Return how many change sets wait for the caller's answer."""
+    return len(await list_asking(ctx, organization_id))
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeSetView:
     """A change set with its answers and the instances that the caller may read."""
@@ -623,6 +628,17 @@ async def _withdraw_lost(ctx: Context, work: Work, found: ChangeSet, rows: list[
     return [answer.email for answer in lost]
 
 
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What makes change sets of commits, as Git sources do.
+
+    `lock` takes the source's lock, by its ID. `applied` gets files by path, and the changes that were shown.
+    """
+
+    lock: Callable[[Connection, str], Awaitable[object]]
+    applied: Callable[[Connection, ChangeSet, Mapping[str, bytes], Sequence[Mapping[str, str]]], Awaitable[None]]
+
+
 async def apply_change_set(ctx: Context, change_set_id: str) -> None:
     """Accept the jobs of a change set, or apply its directory, in one transaction.
 
@@ -646,7 +662,8 @@ async def _apply(ctx: Context, change_set_id: str) -> list[str]:
         instances.announce_new.later(work.connection)  # submodules may be new
         found = await work.lookup.of_member(store.change_set, change_set_id)
         if found.git_source_id is not None:  # before the change set, as a look at the branch does
-            await git_sources.lock(work.connection, source_id=found.git_source_id)
+            for maker in ctx.app.offered(Maker):
+                await maker.lock(work.connection, found.git_source_id)
         locked = await store.lock(work.connection, change_set_id=found.id)
         if locked is None or locked.status != "Ready":
             raise _not_ready("deleted" if locked is None else locked.status)
@@ -709,15 +726,8 @@ async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: Chan
             for each in plan.entries
             if each.shown.is_change()
         ]
-        await git_sources.end_change_set(
-            work.connection,
-            sync_id=new_id(),
-            source_id=found.git_source_id,
-            commit=found.git_commit,
-            files=git_sources.pack_files(files),
-            changes=msgspec.json.encode(changes).decode(),
-            change_set_ids=[found.id],
-        )
+        for maker in ctx.app.offered(Maker):
+            await maker.applied(work.connection, found, files, changes)
     await store.post(work.connection, change_set_id=found.id)
     await work.audit(
         "apply_change_set",
@@ -1001,7 +1011,10 @@ def _hidden(work: Work, value: Any) -> str:
 
 
 def _fingerprint_of_effect(work: Work, promise: Promise) -> str:
-    """Return a fingerprint of what a plan does. How long it usually takes isn't part of it."""
+    """Return a fingerprint of what a plan does.
+
+    How long it usually takes isn't part of it.
+    """
     return _hidden(work, [promise.components, [each.name for each in promise.workflows]])
 
 

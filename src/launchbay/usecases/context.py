@@ -55,12 +55,21 @@ async def _no_expiry_rules(_: "Work", _organization: str, _application: str, _en
     return NoExpiryRules()
 
 
+async def _no_past_instance(_: "Context", _instance: str, _at_ms: int) -> dict[str, Any]:
+    raise BadRequest("This server keeps no history of instances.", "Leave out `at`.", code="NotRecorded")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """What the kernel asks of features, with its answer where none has one."""
 
     # Of an organization, for an application and an environment of it.
     expiry_rules: Callable[["Work", str, str, str], Awaitable[ExpiryRules]] = _no_expiry_rules
+    # The document of an instance, by ID, at a time in ms.
+    past_instance: Callable[["Context", str, int], Awaitable[dict[str, Any]]] = _no_past_instance
+
+
+NO_PORTS = Ports()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +85,7 @@ class AppContext:
     lookups: Lookups
     locks: Mapping[str, Value[str]]  # by the first segment of an API path
     ports: Ports
+    offers: tuple[object, ...]  # what features have for others of them
     quotas: Quotas
     turns: RequestTurns
     organization_creators: frozenset[str]
@@ -101,6 +111,10 @@ class AppContext:
     session_lifetime_s: int
     session_idle_s: float
     given_password_days: float
+
+    def offered(self, kind: type[A]) -> list[A]:
+        """Return what features offer of a class."""
+        return [each for each in self.offers if isinstance(each, kind)]
 
 
 LookedUp = Application | Environment | InstanceRecord | Organization | Role | Service

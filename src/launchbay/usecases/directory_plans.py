@@ -24,8 +24,7 @@ from launchbay.manifest.tree import plain
 from launchbay.model.directory_objects import KINDS
 from launchbay.model.redaction import Redactor, is_secret_name
 from launchbay.model.yaml_text import yaml_text
-from launchbay.store import change_sets as store
-from launchbay.store import environments
+from launchbay.store import environments, fleet
 from launchbay.usecases.context import Context
 from launchbay.usecases.directory import StoredOrganization, in_thread
 
@@ -311,7 +310,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
     application_ids, environment_ids = found.touched("application"), found.touched("environment")
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.list_concerned(
+        rows = await fleet.list_concerned(
             work.connection,
             organization_id=organization.id,
             application_ids=application_ids,
@@ -320,7 +319,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         )
         touched = {*environment_ids, *found.environment_ids}
         touched |= set(
-            await store.list_environments_of(
+            await fleet.list_environments_of(
                 work.connection, organization_id=organization.id, application_ids=application_ids
             )
         )
@@ -413,7 +412,7 @@ def _difference(redactor: Redactor, before: str, after: str, *, is_data: bool) -
     return shown
 
 
-def _concerned(row: store.ConcernedRow, found: _Found, after: _Found) -> PlanEntry:
+def _concerned(row: fleet.ConcernedRow, found: _Found, after: _Found) -> PlanEntry:
     """Return the line of a live instance of what changes."""
     names = {number: subject for subject, number in found.ids.items()}
     owners = {row.application_id: "application", row.environment_id: "environment"}

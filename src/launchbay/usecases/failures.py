@@ -1,4 +1,4 @@
-"""Equal failures of an organization: their instances, and a way to resume them all."""
+"""Equal failures of an organization: their instances."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,13 +9,10 @@ from typing import Generic, NamedTuple, TypeVar
 from launchbay.auth.permissions import Permission
 from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import computed
-from launchbay.errors import NotFound
-from launchbay.limits import BULK_INSTANCES
 from launchbay.model.failures import Affected, FailureGroup, group_failures
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.fleet import FleetJobRow, FleetRow
-from launchbay.usecases.bulk import Act, BulkRequest, create_bulk
 from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import (
     Cursor,
@@ -32,7 +29,6 @@ INCOMPLETE = "A component isn't launched, or a submodule has failed."
 LOOKED_AT = 2_000  # failed instances, and as many degraded ones
 LOOKED_AT_JOBS = 1_000
 _READ_AT_ONCE = 1_000
-_PARALLEL = 10
 _ORDER = "failures"
 T = TypeVar("T")
 
@@ -174,23 +170,3 @@ def failure_message(row: FleetRow) -> str:
 
 def failed_at(row: FleetRow) -> datetime | None:
     return None if row.job_ended_at_ms is None else from_ms(row.job_ended_at_ms)
-
-
-async def resume_failures(
-    ctx: Context,
-    organization_id: str,
-    failure_id: str,
-    narrowed: InstanceFilter = InstanceFilter(),  # noqa: B008  # it can't change
-) -> str:
-    """Begin a bulk run that resumes all instances with a failure.
-
-    Returns its ID. It refuses those whose workflow the caller may not run, each with its reason. Raises NotFound if no
-    instance has this failure any more, and what `create_bulk` raises.
-    """
-    groups, _ = await list_failures(ctx, organization_id, narrowed, most=BULK_INSTANCES)
-    group = next((each for each in groups if each.id == failure_id), None)
-    if group is None:
-        raise NotFound("No instance has this failure any more.", "List the failures again.")
-    ids = [row.id for row in group.items if row.id is not None][:BULK_INSTANCES]
-    request = BulkRequest(act=Act(act="resume"), ids=ids, max_parallel=_PARALLEL, stop_after_failures=None)
-    return await create_bulk(ctx, organization_id, request)

@@ -28,8 +28,8 @@ from launchbay.errors import (
     NotFound,
 )
 from launchbay.ids import new_id
+from launchbay.model.directory_objects import ForgeName
 from launchbay.model.forge import (
-    ForgeName,
     Outcome,
     PullRequest,
     Push,

@@ -17,8 +17,7 @@ from launchbay.errors import (
     NotAllowed,
 )
 from launchbay.ids import new_id
-from launchbay.model.directory_objects import GitApplies, GitInstances
-from launchbay.model.forge import ForgeName
+from launchbay.model.directory_objects import ForgeName, GitApplies, GitInstances
 from launchbay.model.redaction import REDACTED, Redactor
 from launchbay.model.scalars import json_real
 from launchbay.service_types.secrets import KEY_PAIR, SECRET, ServiceSeal

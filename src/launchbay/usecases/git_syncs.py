@@ -6,7 +6,7 @@ transaction notes the outcome and writes nothing if the lease was lost, so that 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,12 +36,14 @@ from launchbay.errors import (
 from launchbay.ids import new_id
 from launchbay.store import git_sources as store
 from launchbay.store import organizations
-from launchbay.store.database import DatabaseError
+from launchbay.store.change_sets import ChangeSet
+from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.git_sources import TakenRow
 from launchbay.usecases.change_sets import (
     ChangeAct,
     ChangeSetRequest,
     GitCommit,
+    Maker,
     apply_change_set,
     create_change_set,
     read_change_set,
@@ -160,6 +162,28 @@ async def leased(renew: Callable[[], Awaitable[int]]) -> AsyncIterator[None]:
     finally:
         keeping.cancel()
         await asyncio.wait({keeping})
+
+
+async def _lock(connection: Connection, source_id: str) -> None:
+    await store.lock(connection, source_id=source_id)
+
+
+async def _applied(
+    connection: Connection, found: ChangeSet, files: Mapping[str, bytes], changes: Sequence[Mapping[str, str]]
+) -> None:
+    """Note that the organization is now what the commit says."""
+    await store.end_change_set(
+        connection,
+        sync_id=new_id(),
+        source_id=found.git_source_id,
+        commit=found.git_commit,
+        files=store.pack_files(files),
+        changes=msgspec.json.encode(changes).decode(),
+        change_set_ids=[found.id],
+    )
+
+
+MAKER = Maker(_lock, _applied)
 
 
 class GitRunner:

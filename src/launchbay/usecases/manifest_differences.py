@@ -28,7 +28,7 @@ from launchbay.store import applications as store
 from launchbay.store.applications import Application, DigestsRow
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.fleet import count_by_version
-from launchbay.usecases.history import State
+from launchbay.usecases.instances import InstanceView
 from launchbay.usecases.manifests import check_manifest, known_version, manifest_text
 
 
@@ -85,12 +85,12 @@ async def compare_text(
     return former, await _compared(before, (await ctx.app.manifests.compile(text), text))
 
 
-async def compare_states(ctx: Context, one: State, other: State) -> ManifestDifference | None:
+async def compare_manifests_of(ctx: Context, one: InstanceView, other: InstanceView) -> ManifestDifference | None:
     """Return what the manifests of two instances differ in.
 
     It is None if the caller may not read their applications, or one of the versions no longer compiles.
     """
-    places = [(each.view.detail.application_id, each.view.detail.version) for each in (one, other)]
+    places = [(each.detail.application_id, each.detail.version) for each in (one, other)]
     if places[0] == places[1]:
         return NO_DIFFERENCE
     try:

@@ -30,7 +30,6 @@ from launchbay.store.applications import Application
 from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
 from launchbay.store.rollouts import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
-from launchbay.usecases.bulk import reason_to_wait
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
@@ -49,7 +48,7 @@ from launchbay.usecases.selection import (
     visible_runs,
 )
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.workflows import required_by_command, run_workflow
+from launchbay.usecases.workflows import reason_to_wait, required_by_command, run_workflow
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5

@@ -32,6 +32,7 @@ from launchbay.store.webhooks import (
     validate_events,
 )
 from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.directory_objects import LeftOut, Listing, Names
 from launchbay.usecases.permissions import Permitted, reads_every_instance
 
 _SHOWN = 24  # statuses of the newest deliveries
@@ -351,3 +352,18 @@ async def seal_urls(database: Database, key: SecretKey) -> None:
         for row in await store.list_unsealed(connection):
             sealed = seal_url(key, row.id, row.url)
             await store.seal(connection, webhook_id=row.id, url=redact_url(row.url), sealed_url=sealed)
+
+
+async def _leave_out(names: Names, found: Listing) -> None:
+    """Name the webhooks: without address and secret, which are secrets, they are nothing."""
+    try:
+        rows = await list_webhooks(names.ctx, names.organization_id)
+    except NotAllowed:
+        return
+    found.omitted.extend(
+        f"webhook to {row.url} for {', '.join(row.events)}: all of it, since address and secret are secrets"
+        for row in rows
+    )
+
+
+LEFT_OUT = LeftOut(_leave_out)

@@ -13,7 +13,7 @@ from launchbay.auth import permissions
 from launchbay.auth.audit import Document
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import Backoff, to_ms
-from launchbay.errors import BadRequest, Conflict, NotAllowed
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.ids import canonical_id, is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.v1 import ACTIONS, inner_name
@@ -53,7 +53,7 @@ _FIRST_LOOKS_S = 2.0
 T = TypeVar("T")
 
 
-TRY_AGAIN = "; try again when it has ended"
+_TRY_AGAIN = "; try again when it has ended"
 
 
 class InstanceBusy(Conflict):
@@ -566,14 +566,19 @@ async def busy(work: Work, record: InstanceRecord) -> InstanceBusy:
     organization_id = record.organization_id
     may_read = work.lookup.has_grants(organization_id) and work.lookup.allows(organization_id, Permission.READ, *at)
     if running is None or not may_read:
-        message = f"Another workflow is already running on the instance{TRY_AGAIN}."
+        message = f"Another workflow is already running on the instance{_TRY_AGAIN}."
     else:
         message = (
             f"The instance {running.instance!r} runs job {running.number}, {running.workflow!r} (ID {running.id})"
-            f"{TRY_AGAIN}."
+            f"{_TRY_AGAIN}."
         )
     return InstanceBusy(message, instance_id=record.id)
 
 
 def _gone(record: InstanceRecord) -> BadRequest:
     return BadRequest(f"The instance {record.name!r} is destroyed; nothing can be run on it.", code="InstanceDestroyed")
+
+
+def reason_to_wait(error: LaunchbayError) -> str:
+    """Return a refusal without the advice to try again, for who does so anyway."""
+    return str(error).replace(_TRY_AGAIN, "")

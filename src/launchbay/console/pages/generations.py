@@ -8,11 +8,12 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
-from launchbay.console.pages.instance import tab_values
+from launchbay.console.permissions import InstanceRef, UiPermissions
 from launchbay.console.rendering import redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError
 from launchbay.model.environment import EnvironmentView, read_environment_view
+from launchbay.model.instance import InstanceStatus
 from launchbay.store.generations import Generation
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases import generations
@@ -116,7 +117,7 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
     number = _number(request)
     asked = request.ask(generations.read_generation(request.ctx, request.path("id"), number))
     asked_rows = request.ask(generations.list_generations(request.ctx, request.path("id"), before=None, count=_MOST))
-    values = await tab_values(request, "configuration", problem)
+    values = await request.deps.tabs.instance(request, "configuration", problem)
     record: InstanceRecord = values["view"].record
     found, rows = await asked, await asked_rows
     is_current = number == current_number(record, rows)
@@ -200,3 +201,12 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
         for name in dict.fromkeys((*before, *after))
         if before.get(name) != after.get(name)
     ]
+
+
+async def rollback_target(request: PageRequest, permissions: UiPermissions, instance: InstanceRef) -> int | None:
+    """Return the generation to which the user can roll back, or None."""
+    assert instance.id is not None, "only the row of an empty list has no instance"
+    is_own = instance.parent_id is None and instance.status != InstanceStatus.DESTROYED
+    if not (is_own and permissions.edit_instance(instance)):
+        return None
+    return await generations.find_rollback_target(request.ctx, instance.id)

@@ -25,7 +25,7 @@ from launchbay.console.fields import (
     workflow_fields,
 )
 from launchbay.console.forms import FIX_FIELDS, parse_object, restore_hidden
-from launchbay.console.instance_view import InstanceView, JobLine, rollback_target, view_instance
+from launchbay.console.instance_view import InstanceView, JobLine, view_instance
 from launchbay.console.pages.approvals import approval_item
 from launchbay.console.pages.audit import told
 from launchbay.console.pages.change_sets import SAVE, save
@@ -40,6 +40,7 @@ from launchbay.console.pages.components import (
     read_graph_query,
     shown_graph,
 )
+from launchbay.console.pages.generations import rollback_target
 from launchbay.console.pages.recurring import shown_rows
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, pretty, redact, web_address

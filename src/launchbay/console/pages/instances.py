@@ -9,7 +9,6 @@ import msgspec
 from starlette.responses import Response
 
 from launchbay.console.assets import shown_status
-from launchbay.console.instance_view import rollback_target
 from launchbay.console.list_query import (
     FACET_ROWS,
     INSTANCE_STATUSES,
@@ -22,6 +21,7 @@ from launchbay.console.list_query import (
     term,
 )
 from launchbay.console.pages.bulk import ACTS
+from launchbay.console.pages.generations import rollback_target
 from launchbay.console.rendering import exported_time
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError

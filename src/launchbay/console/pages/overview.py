@@ -19,7 +19,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus
 from launchbay.store.environments import EnvironmentRow
 from launchbay.store.fleet import FleetJobRow, GroupRow
-from launchbay.usecases import failures, fleet
+from launchbay.usecases import bulk, failures, fleet
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.approvals import list_own_approvals
 from launchbay.usecases.change_sets import list_asking
@@ -171,7 +171,7 @@ async def resume_all(request: PageRequest) -> Response:
     organization_id = request.path("id")
     shown = request.form.text("environment")  # which the page was narrowed to
     listed = request.form.all("instance")  # those of a list of runs
-    bulk_id = await failures.resume_failures(
+    bulk_id = await bulk.resume_failures(
         request.ctx,
         organization_id,
         request.path("failure"),

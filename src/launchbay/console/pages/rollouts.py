@@ -10,7 +10,6 @@ from launchbay import limits
 from launchbay.console import forms
 from launchbay.console.assets import Glyph
 from launchbay.console.list_query import STANDARD, read_instance_query
-from launchbay.console.pages.applications import tab_values
 from launchbay.console.rendering import failure
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, NotAllowed
@@ -80,7 +79,7 @@ class ShownWave(NamedTuple):
 async def list_all(request: PageRequest) -> Response:
     """Show the roll-outs of an application, the newest first."""
     application = await read_application(request.ctx, request.path("id"))
-    values = request.ask(tab_values(request, application, "rollouts"))
+    values = request.ask(request.deps.tabs.application(request, application, "rollouts"))
     people = request.ask(user_names(request, application.organization_id))
     rows = await rollouts.list_rollouts(
         request.ctx,

@@ -12,8 +12,8 @@ from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph, run_status
 from launchbay.console.fields import ARGUMENT, Field, fill_fields, resume_fields, values, with_errors
 from launchbay.console.forms import FIX_FIELDS, parse_number
-from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.approvals import approval_item
+from launchbay.console.pages.generations import rollback_target
 from launchbay.console.rendering import HEADERS, live_event
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.console.run_view import LANES, RunStep, RunView, step_pairs

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
-from launchbay.console.instance_view import rollback_target
 from launchbay.console.pages.applications import tab_values
+from launchbay.console.pages.generations import rollback_target
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.model.manifest_difference import NO_DIFFERENCE

@@ -14,7 +14,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 
 FEATURE = Feature(
     name="bulk",
-    routes=(api.routes,),
+    routes=(api.of_failures, api.routes),
     sealed={rows.sealed_acts: lambda bulk_id, _: rows.act_purpose(bulk_id)},
     traces=rows.traces,
     locks={"bulk": rows.lock_bulk},

@@ -6,8 +6,9 @@ from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
 from launchbay.store import git_sources as rows
 from launchbay.usecases.forges import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
+from launchbay.usecases.git_source_objects import STORED_KIND
 from launchbay.usecases.git_sources import seal_parameters
-from launchbay.usecases.git_syncs import POLL_S, GitRunner
+from launchbay.usecases.git_syncs import MAKER, POLL_S, GitRunner
 from launchbay.web.api import git_sources as api
 
 
@@ -32,4 +33,5 @@ FEATURE = Feature(
     pages=(pages.routes,),
     start=seal_parameters,
     tasks=_tasks,
+    offers=(MAKER, STORED_KIND),
 )

@@ -2,6 +2,7 @@
 
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
+from launchbay.usecases.context import Ports
 from launchbay.usecases.idle_ends import POLL_S as IDLE_S
 from launchbay.usecases.idle_ends import IdleRunner
 from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
@@ -20,5 +21,5 @@ FEATURE = Feature(
     name="lifetimes",
     routes=(api.routes,),
     tasks=_tasks,
-    expiry_rules=rules_for,
+    ports=Ports(expiry_rules=rules_for),
 )

@@ -5,6 +5,7 @@ from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
 from launchbay.store import recurring as rows
 from launchbay.usecases.recurring import POLL_S, RecurringRunner
+from launchbay.usecases.recurring_objects import STORED_KIND
 from launchbay.web.api import recurring as api
 
 
@@ -19,4 +20,5 @@ FEATURE = Feature(
     locks={"recurring-schedules": rows.lock_recurring_schedule},
     pages=(pages.routes,),
     tasks=_tasks,
+    offers=(STORED_KIND,),
 )

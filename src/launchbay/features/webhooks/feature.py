@@ -8,7 +8,7 @@ from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender, de
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
 from launchbay.store import webhooks as rows
-from launchbay.usecases.webhooks import seal_urls
+from launchbay.usecases.webhooks import LEFT_OUT, seal_urls
 from launchbay.web.api import webhooks as api
 
 
@@ -34,4 +34,5 @@ FEATURE = Feature(
     start=seal_urls,
     tasks=_tasks,
     notifier=WebhookNotifier,
+    offers=(LEFT_OUT,),
 )

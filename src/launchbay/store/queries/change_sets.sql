@@ -156,18 +156,6 @@ WITH held_applications AS (
 )
 SELECT (SELECT count(*) FROM held_applications) + (SELECT count(*) FROM held_environments) + (SELECT count(*) FROM held_roles);
 
--- name: list_concerned
--- Live instances of applications and environments, by ID.
-SELECT id, name, application_id, environment_id, version FROM instances
-WHERE organization_id = %(organization_id)s AND status <> 'Destroyed' AND parent_id IS NULL
-  AND (application_id = ANY (%(application_ids)s::text[]) OR environment_id = ANY (%(environment_ids)s::text[]))
-ORDER BY id LIMIT %(count)s;
-
--- name: list_environments_of
--- Environments in which applications have live instances.
-SELECT DISTINCT environment_id FROM instances
-WHERE organization_id = %(organization_id)s AND status <> 'Destroyed' AND application_id = ANY (%(application_ids)s::text[]);
-
 -- name: end_directory
 -- The end of one that has applied a directory, in the transaction that does it.
 UPDATE change_sets SET status = 'Succeeded', applied_by = %(user_id)s, applied_at = now(), finished_at = now(), differences = %(differences)s

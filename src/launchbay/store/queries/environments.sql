@@ -99,7 +99,7 @@ SELECT instances.id, instances.name, instances.application_id, instances.version
        EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
-    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
 ) AS is_ending, EXISTS (

@@ -76,7 +76,7 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
        instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
-    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = page.instance_id AND is_asleep
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = page.instance_id
 ) AS is_asleep, EXISTS (
     SELECT FROM launchbay_incomplete(page.organization_id) AS incomplete (id) WHERE incomplete.id = page.instance_id
 ) AS is_incomplete, ending.due_at AS destroy_due_at, ending.is_idle AS is_idle_destroy, instances.destroy_at AS lifetime_ends_at,
@@ -325,3 +325,15 @@ SELECT labels::text FROM applications WHERE id = %(id)s;
 
 -- name: get_environment_labels
 SELECT labels::text FROM environments WHERE id = %(id)s;
+
+-- name: list_concerned
+-- Live instances of applications and environments, by ID.
+SELECT id, name, application_id, environment_id, version FROM instances
+WHERE organization_id = %(organization_id)s AND status <> 'Destroyed' AND parent_id IS NULL
+  AND (application_id = ANY (%(application_ids)s::text[]) OR environment_id = ANY (%(environment_ids)s::text[]))
+ORDER BY id LIMIT %(count)s;
+
+-- name: list_environments_of
+-- Environments in which applications have live instances.
+SELECT DISTINCT environment_id FROM instances
+WHERE organization_id = %(organization_id)s AND status <> 'Destroyed' AND application_id = ANY (%(application_ids)s::text[]);

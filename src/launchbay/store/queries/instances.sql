@@ -240,7 +240,7 @@ SELECT family.id, family.parent_id, family.name, family.status, family.applicati
        family.environment_id, fleet.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
-    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
 ) AS is_ending, EXISTS (
@@ -387,7 +387,7 @@ SELECT instances.id, instances.status, instances.application_id, instances.versi
     LEFT JOIN fleet AS behind ON behind.instance_id = target.id
     WHERE link.instance_id = instances.id AND link.kind = 'own'
 )::text AS submodules, EXISTS (
-    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep
 FROM instances LEFT JOIN LATERAL (
     SELECT * FROM jobs WHERE jobs.instance_id = instances.id ORDER BY created_at DESC, id DESC LIMIT 1

@@ -113,7 +113,7 @@ SELECT json_build_object(
         ) AS people
     ),
     'webhooks', (
-        SELECT coalesce(json_agg(url ORDER BY url, id), '[]') FROM webhooks WHERE webhooks.organization_id = organizations.id
+        SELECT coalesce(json_agg(name ORDER BY name, id), '[]') FROM named_objects WHERE named_objects.organization_id = organizations.id AND kind = 'webhook'
     )
 )::text
 FROM organizations WHERE organizations.id = %(organization_id)s;

@@ -14,10 +14,7 @@ LIMIT 1;
 SELECT schedules.id, schedules.instance_id, schedules.kind, schedules.workflow, schedules.parameters, schedules.owner_id,
        schedules.due_at, schedules.component, now() AS taken_at,
        CASE WHEN due_at = created_at THEN 'undo'
-            WHEN undo_workflow IS NOT NULL AND EXISTS (
-                SELECT FROM idle_ends
-                WHERE idle_ends.instance_id = schedules.instance_id AND idle_ends.ended_at = schedules.created_at
-            ) THEN 'rule'
+            WHEN undo_workflow IS NOT NULL AND launchbay_is_idle_destroy(schedules.instance_id, schedules.created_at) THEN 'rule'
             ELSE 'person' END AS asked_by
 FROM schedules
 WHERE due_at <= now() AND NOT blocked
@@ -87,9 +84,7 @@ WITH made AS (
 SELECT due_at FROM made;
 
 -- name: get_waiting_destroy
-SELECT due_at, created_at, owner_id, undo_workflow, EXISTS (
-           SELECT FROM idle_ends WHERE idle_ends.instance_id = schedules.instance_id AND idle_ends.ended_at = schedules.created_at
-       ) AS is_idle
+SELECT due_at, created_at, owner_id, undo_workflow, launchbay_is_idle_destroy(schedules.instance_id, schedules.created_at) AS is_idle
 FROM schedules
 WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL ORDER BY due_at LIMIT 1;
 

@@ -136,7 +136,7 @@ WHERE services.organization_id = %(organization_id)s GROUP BY services.id;
 SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
-    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
 ) AS is_ending, EXISTS (
@@ -158,7 +158,7 @@ GROUP BY instances.id, fleet.job_status, applications.name, environments.name OR
 SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
-    SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = instances.id AND is_asleep
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
 ) AS is_ending, EXISTS (

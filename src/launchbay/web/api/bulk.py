@@ -12,12 +12,14 @@ from launchbay.store.bulk import BulkInstanceRow, BulkRun
 from launchbay.usecases import bulk
 from launchbay.usecases.bulk import Act, BulkRequest, ChosenInstance, read_act
 from launchbay.usecases.fleet import InstanceFilter
+from launchbay.web.api.failures import FailureFilter
 from launchbay.web.api.selection import OutcomeQuery, Selection, page_of_outcomes, place_id
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.responses import JSONResponse, Pages, Response, optional_ms, page
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Bulk", extension=True)
+of_failures = Routes("Failures", extension=True)
 
 _PREVIEWED = 1_000
 
@@ -270,3 +272,20 @@ def _outcome(row: BulkInstanceRow) -> BulkInstance:
         startedAt=optional_ms(row.started_at),
         finishedAt=optional_ms(row.finished_at),
     )
+
+
+@of_failures.post(
+    "/organizations/{orgId}/failures/{failureId}/resume",
+    command="organization resume-failure",
+    permission="What resuming needs on each instance",
+    returns=Returns("The bulk run."),
+)
+async def resume_failures(request: Request[None, FailureFilter]) -> BulkDocument:
+    """Resume all instances with a failure, by a bulk run.
+
+    The bulk run names those it refused, each with the reason.
+    """
+    bulk_id = await bulk.resume_failures(
+        request.ctx, request.path["orgId"], request.path["failureId"], request.query.filter()
+    )
+    return bulk_document(await bulk.read_bulk(request.ctx, bulk_id))

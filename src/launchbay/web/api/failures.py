@@ -8,9 +8,8 @@ from launchbay.limits import BULK_INSTANCES, LIST_LIMIT_MAX, PAGE_ROWS_MAX
 from launchbay.model.failures import FailureGroup
 from launchbay.model.instance import InstanceStatus
 from launchbay.store.fleet import FleetRow
-from launchbay.usecases import bulk, failures
+from launchbay.usecases import failures
 from launchbay.usecases.fleet import InstanceFilter
-from launchbay.web.api.bulk import BulkDocument, bulk_document
 from launchbay.web.api.fleet import id_values, text_values
 from launchbay.web.requests import Request
 from launchbay.web.responses import Headers, JSONResponse, Response, next_link, optional_ms, warning_headers
@@ -118,23 +117,6 @@ async def list_failures(request: Request[None, FailureQuery]) -> Response:
 
 
 _CUT = f"Only the latest {BULK_INSTANCES:,} failed and {BULK_INSTANCES:,} degraded instances are counted. Use a filter."
-
-
-@routes.post(
-    "/organizations/{orgId}/failures/{failureId}/resume",
-    command="organization resume-failure",
-    permission="What resuming needs on each instance",
-    returns=Returns("The bulk run."),
-)
-async def resume_failures(request: Request[None, FailureFilter]) -> BulkDocument:
-    """Resume all instances with a failure, by a bulk run.
-
-    The bulk run names those it refused, each with the reason.
-    """
-    bulk_id = await failures.resume_failures(
-        request.ctx, request.path["orgId"], request.path["failureId"], request.query.filter()
-    )
-    return bulk_document(await bulk.read_bulk(request.ctx, bulk_id))
 
 
 def _failure(group: FailureGroup[FleetRow], most: int) -> Failure:

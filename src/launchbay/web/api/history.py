@@ -9,9 +9,11 @@ import msgspec
 from launchbay.clock import from_ms, to_ms
 from launchbay.model.manifest_difference import ManifestDifference
 from launchbay.usecases import history, manifest_differences
+from launchbay.usecases.context import Context
 from launchbay.usecases.history import Change, Difference, State
+from launchbay.web.api.instances import instance_document
 from launchbay.web.requests import Request
-from launchbay.web.responses import JSONResponse, MomentMs, Pages, Response, next_link
+from launchbay.web.responses import JSONResponse, MomentMs, Pages, Response, next_link, optional_ms
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Instances", extension=True)
@@ -150,7 +152,7 @@ async def diff_instance(request: Request[None, DiffQuery]) -> InstanceDiff:
     query, instance_id = request.query, request.path["id"]
     one = await history.read_state(request.ctx, instance_id, moment(query.from_))
     other = await history.read_state(request.ctx, query.otherId or instance_id, moment(query.to))
-    manifest = await manifest_differences.compare_states(request.ctx, one, other)
+    manifest = await manifest_differences.compare_manifests_of(request.ctx, one.view, other.view)
     found = history.differences(one, other, is_same_manifest=manifest is not None and not manifest)
     return InstanceDiff(
         from_=_compared(one, query.from_),
@@ -172,3 +174,18 @@ def moment(at_ms: int | None) -> datetime | None:
 
 def _compared(state: State, at_ms: int | None) -> ComparedState:
     return ComparedState(state.view.detail.id, at_ms)
+
+
+async def past_instance(ctx: Context, instance_id: str, at_ms: int) -> dict[str, Any]:
+    """Return the document of an instance at a time.
+
+    Raises BadRequest for a time that isn't recorded.
+    """
+    state = await history.read_state(ctx, instance_id, moment(at_ms))
+    return {
+        **instance_document(state.view),
+        "at": optional_ms(state.at),
+        "recordedSince": to_ms(state.recorded_since),
+        "environment": state.environment,
+        "machines": state.machines,
+    }

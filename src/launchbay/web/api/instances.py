@@ -13,10 +13,8 @@ from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, LONGEST_WAIT
 from launchbay.model.job import JobStatus, failure_code, raise_percent
 from launchbay.store.instances import FailureRow, InstanceDetail, InstanceSummary, JobRow, read_history
 from launchbay.usecases import components, instances
-from launchbay.usecases.history import State, read_state
 from launchbay.usecases.instances import InstanceView
 from launchbay.usecases.waits import Awaited
-from launchbay.web.api.history import moment
 from launchbay.web.conditions import version_tag
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import (
@@ -187,17 +185,6 @@ class InstanceDocument(_InstanceDocument, total=False):
     machines: dict[str, list[dict[str, Any]]]
 
 
-def past_document(state: State) -> dict[str, Any]:
-    """Return the document of an instance at a time."""
-    return {
-        **instance_document(state.view),
-        "at": optional_ms(state.at),
-        "recordedSince": to_ms(state.recorded_since),
-        "environment": state.environment,
-        "machines": state.machines,
-    }
-
-
 def instance_document(view: InstanceView) -> dict[str, Any]:
     """Return the document of an instance. Stored JSON is passed on unchanged."""
     detail = view.detail
@@ -338,7 +325,9 @@ async def _awaited(request: Request[None, ReadQuery]) -> Awaited | None:
 async def read_instance(request: Request[None, ReadQuery]) -> Response:
     """Show an instance with its workflow history."""
     if request.query.at is not None:
-        return JSONResponse(past_document(await read_state(request.ctx, request.path["id"], moment(request.query.at))))
+        return JSONResponse(
+            await request.ctx.app.ports.past_instance(request.ctx, request.path["id"], request.query.at)
+        )
     found = await instances.read_sources(request.ctx, request.path["id"])
     # A manifest may be large, and belongs to those who keep manifests.
     sources = (found.detail, ref(found.manifest), found.providers)
