@@ -29,6 +29,13 @@ grow:
   return: {size: {value: 2}, dbPassword: {value: "second one"}, label: {value: same}}
 destroy: {steps: []}
 """
+LENIENT = """
+launch: {steps: []}
+go:
+  steps:
+    - odd: {action: serialize, parameters: {input: 1, format: XLS, ignoreFail: true}}
+    - rest: {action: wait, precedingPhases: [odd], parameters: {delay: 600}}
+"""
 
 
 @pytest.fixture
@@ -92,6 +99,23 @@ async def test_a_failed_job_tells_its_error_and_the_log_line(api: Api, port: int
             "Job 2, 'break', failed",
         ]
         assert any(line["level"] == "error" and line["step"] == "workflow#break/stop" for line in lines)
+
+
+async def test_a_step_says_that_its_failure_is_ignored_and_a_job_that_it_was_cancelled(api: Api, port: int) -> None:
+    instance = await api.running(LENIENT)
+    async with stream(port, instance) as events:
+        await events.next()
+        accepted(await api.post(f"instances/{instance}/go", {}))
+        await events.until("step", name="rest", status="Executing")
+        ended = {step["name"]: (step["status"], step["ignored"]) for step in events.of("step")}
+        assert (ended["odd"], ended["rest"]) == (("Failed", True), ("Executing", False))
+    async with stream(port, instance) as events:
+        known = await events.until("step", name="odd")
+        assert known.data["ignored"], "a stream that begins later says it too"
+        job = events.of("job")[0]["job"]
+        assert events.of("job")[0]["cancelled"] is False
+        accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+        assert (await events.until("job", status="Failed")).data["cancelled"] is True
 
 
 async def test_a_signal_is_told_when_its_value_has_changed(api: Api, port: int) -> None:

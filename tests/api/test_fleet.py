@@ -68,6 +68,7 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
             "startedAt": job["startedAt"],
             "finishedAt": job["finishedAt"],
             "errorMessage": None,
+            "cancelled": False,
         },
     }
 
@@ -335,6 +336,7 @@ async def test_jobs_of_all_instances_are_listed_newest_first_by_filters(own: Api
         "startedAt": history["startedAt"],
         "finishedAt": history["finishedAt"],
         "errorMessage": None,
+        "cancelled": False,
         "currentStep": None,
         "beganBy": accepted(await own.get(f"jobs/{history['id']}"))["beganBy"],
     }

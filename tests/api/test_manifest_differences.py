@@ -1,5 +1,8 @@
 """What versions differ in, and which live instances another version would change."""
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,7 +12,8 @@ from launchbay import limits
 from launchbay.manifest.meaning import DIGEST_FORM
 from launchbay.store import applications as store
 from tests.support.applications import picky
-from tests.support.service import YAML, Api, accepted, refused
+from tests.support.service import EMAIL, PASSWORD, YAML, Api, accepted, refused
+from tests.support.shell import Shell
 
 SLOWER = picky().replace('delay: "{$.size}"', 'delay: "{$.size + 0.1}"')
 
@@ -227,3 +231,27 @@ async def test_another_version_is_previewed_with_what_an_instance_was_given(api:
     assert component["code"]["workflows"]
     reader = await api.member("Read: [/*]")
     refused(await reader.get(f"instances/{instance}/configuration/preview"), 403)
+
+
+async def test_the_command_asks_again_until_nothing_is_pending(
+    api: Api, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    application = await api.application(picky())
+    first = accepted(await api.get(f"applications/{application}"))["version"]
+    for number in range(5):
+        if number:
+            await _upload(api, application, SLOWER.replace("+ 0.1", f"+ 0.{number}"))
+        await api.settled(await api.launch(application))
+    known = accepted(await api.get(f"applications/{application}/manifests/used"))
+    await _store(api, application, "digests", dict.fromkeys(range(first, first + 5), _FORM_1))
+    monkeypatch.setattr(limits, "USED_VERSIONS_COMPILED", 2)
+    names = {"LAUNCHBAY_URL": f"http://127.0.0.1:{port}", "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
+    shell = Shell(tmp_path / "config", {**names, "LAUNCHBAY_ORGANIZATION": api.organization})
+    text = await asyncio.to_thread(shell.good, "diff", f"{application}@newest", "--used", "-o", "json")
+    # The server is in this process, and logs into the same stream.
+    shown = json.loads("\n".join(line for line in text.splitlines() if not line.startswith("level=")))
+    assert (shown["pending"], [each["isSame"] for each in shown["used"]]) == (
+        0,
+        [each["isSame"] for each in known["used"]],
+    )
+    assert not any(each["pending"] for each in shown["used"])

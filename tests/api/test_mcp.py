@@ -24,7 +24,7 @@ from launchbay.client.core import Call, Core
 from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, rendered
 from launchbay.mcp.server import InProcess
 from launchbay.mcp.tools import TOOLS, Refused
-from tests.support.applications import Ledger
+from tests.support.applications import Ledger, until_step
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
 from tests.support.responsiveness import Watchdog
@@ -176,6 +176,24 @@ async def test_an_agent_goes_from_nothing_to_a_running_instance_and_repairs_a_fa
         assert ledger.counts()["/prepare"] == 1
         assert "No job failed" in (await agent.good("explain_instance", instance="shop"))["next"]
     assert organization
+
+
+async def test_a_cancelled_job_is_told_as_cancelled_and_its_instance_as_healthy(bay: Served) -> None:
+    instance = await bay.api.running(
+        "launch: {steps: []}\nrest: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}\n"
+    )
+    accepted(await bay.api.post(f"instances/{instance}/rest", {}))
+    job = (await until_step(bay.api, instance, "nap", "Executing"))["id"]
+    accepted(await bay.api.delete(f"instances/{instance}/jobs/{job}"))
+    name = (await bay.api.settled(instance))["name"]
+    async with bay.agent(await bay.token()) as agent:
+        shown = await agent.good("read_instance", instance=instance)
+        newest = [(each["workflow"], each["status"], each["cancelled"]) for each in shown["newestJobs"]]
+        assert newest == [("rest", "Failed", True), ("launch", "Succeeded", False)]
+        assert (await agent.good("read_job", job=job))["cancelled"]
+        [found] = [each for each in (await agent.good("list_instances"))["instances"] if each["name"] == name]
+        assert (found["status"], found["health"], found["lastJob"]["cancelled"]) == ("Running", "Healthy", True)
+        assert "Somebody cancelled it" in (await agent.good("explain_instance", instance=instance))["next"]
 
 
 async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(bay: Served) -> None:

@@ -19,11 +19,12 @@ from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
 from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
-from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused, running_api
 
 SECRET = "a secret of sixteen bytes or more"
 HOWTO = DOCS / "howto" / "webhooks.md"
 ALL = ["status", "job", "signal"]
+NAMING = "launch: {steps: [{ask: {action: restcall, parameters: {command: 'ftp://NAME/'}}}]}\n"
 
 
 @pytest.fixture(scope="module")
@@ -620,6 +621,15 @@ def test_a_message_counts_instances_and_jobs_and_not_events_or_names(kind: str, 
     assert said == f"{words} in the same way, at 00:00:00 UTC: 'web', 'web'."
 
 
+def test_cancelled_jobs_are_not_told_as_failed() -> None:
+    event = failure("job", "1", "web", "a", 0)
+    event["job"]["errorMessage"] = "Cancelled by ann@example.org."
+    said = message("slack", event)["text"].split("\n")
+    assert said[:2] == ["Job 'launch' of instance 'web' was cancelled.", "Cancelled by ann@example.org."]
+    counted_said = message("slack", counted(event, [event, {**event, "job": {**event["job"], "id": "b"}}]))["text"]
+    assert counted_said.startswith("2 more jobs 'launch' were cancelled in the same way, ")
+
+
 async def end_of_hold(api: Api, webhook: str) -> None:
     """Let the time end in which equal failures wait."""
     async with api.database.transaction() as connection:
@@ -632,6 +642,18 @@ async def end_of_hold(api: Api, webhook: str) -> None:
 async def fail_many(api: Api, application: str, names: Sequence[str]) -> None:
     for name in names:
         await api.settled(await api.launch(application, instanceName=name))
+
+
+async def test_failures_that_name_their_applications_are_one_message(api: Api, receiver: LoopbackServer) -> None:
+    """A chat groups them as `launchbay failures` does."""
+    webhook = await chat(api, receiver)
+    for number in range(3):
+        name = fresh_name(f"Elsa{number}")
+        application = await api.application(NAMING.replace("NAME", name), name=name)
+        await api.settled(await api.launch(application))
+    await until(lambda: messages(receiver))
+    await until(lambda: held(api, webhook, 2))
+    assert len(messages(receiver)) == 1
 
 
 async def held(api: Api, webhook: str, count: int) -> list[Any] | None:

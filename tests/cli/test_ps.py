@@ -40,6 +40,18 @@ def test_ps_finds_the_failed_ones_among_others(cli: Shell, tmp_path: Path) -> No
         assert "Not shown" not in cli.run("instance", "list", "--application", "ps-good", *complete).stderr
 
 
+def test_a_cancelled_launch_has_a_place_among_the_failures(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "slow").write_text("launch: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}\n", "utf-8")
+    cli.good("application", "create", "sleepers")
+    cli.good("manifest", "upload", "sleepers", str(tmp_path / "slow"))
+    cli.good("launch", "sleepers", "--instance-name", "drowsy")
+    cli.good("job", "cancel", "drowsy", "last")
+    cli.bad(1, "instance", "wait", "drowsy")
+    [found] = cli.document("failures", "--application", "sleepers")
+    assert (found["count"], found["failed"], found["place"]) == (1, 1, "launch")
+    assert re.search(r" 1 +1 +launch .*Cancelled by ", cli.good("failures", "--application", "sleepers"))
+
+
 def test_equal_failures_are_one_line_and_resumed_at_once(cli: Shell, tmp_path: Path) -> None:
     (tmp_path / "bad").write_text(FAILING_EARLY, "utf-8")
     cli.good("application", "create", "equals")

@@ -176,6 +176,15 @@ def test_a_job_alone_is_enough_to_show_and_cancel_it(cli: Shell, ferry: str, shi
     assert "Unknown job" in cli.bad(3, "job", "cancel", ferry)
     cli.good("job", "cancel", started[:-1])
     assert "Cancelled by" in cli.bad(1, "wait", started)
+    listed = cli.document("job", "list", ship)
+    assert [(each["status"], each["cancelled"]) for each in listed] == [("Failed", True), ("Succeeded", False)]
+    assert re.search(r"manage\.move +Cancelled ", cli.good("job", "list", ship))
+    assert "manage.move Cancelled" in cli.good("ps", "--search", ferry)
+    [found] = cli.document("ps", "--search", ferry)
+    assert (found["health"], found["lastJob"]["cancelled"]) == ("Healthy", True)
+    for command in (("ps", "--search", ferry), ("instance", "list", "--application", ferry)):
+        assert "Running  Healthy" in re.sub(" {2,}", "  ", cli.good(*command))
+    assert re.search(r"health +Healthy", cli.good("status", ferry))
     assert "JobEnded" in cli.bad(6, "job", "cancel", started)
     resumed = cli.document("job", "resume", started, "-p", "delay=0", "--wait")
     assert resumed["jobStatus"] == "Succeeded"

@@ -40,6 +40,23 @@ application:
           launch: {steps: []}
           poke: {steps: [{tell: {action: actions.stumble, parameters: {ignoreFail: true}}}]}
 """
+GRANDPARENT = """
+application:
+  interfaces: {actions: {prod: bind(main#actions.prod)}}
+  bindings: [[main, middle]]
+  components:
+    middle:
+      type: reference.Submodule
+      configuration: {__locator.application-id: "%s"}
+      interfaces: {actions: {poke: receive-command()}}
+    main:
+      type: workflow.Instance
+      interfaces: {actions: {prod: receive-command(), poke: send-command()}}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          prod: {steps: [{tell: {action: actions.poke}}]}
+"""
 INCOMPLETE = """
 application:
   interfaces: {actions: {mend: bind(first#actions.mend)}}
@@ -72,6 +89,15 @@ async def with_failed_submodule(api: Api, name: str) -> str:
     return parent
 
 
+async def with_failed_submodule_of_a_submodule(api: Api, name: str) -> str:
+    parent = await api.application(PARENT % await api.application(CHILD))
+    instance = await api.running(GRANDPARENT % parent, instanceName=name)
+    await api.run(instance, "actions.prod")
+    components = accepted(await api.get(f"instances/{instance}/components"))
+    assert {each["path"]: each["status"] for each in components} == {"middle": "Degraded", "main": "Running"}
+    return instance
+
+
 async def without_component(api: Api, name: str) -> str:
     instance = await api.launch(await api.application(INCOMPLETE), instanceName=name)
     assert (await api.settled(instance))["status"] == "Failed"
@@ -79,7 +105,7 @@ async def without_component(api: Api, name: str) -> str:
     return instance
 
 
-@pytest.mark.parametrize("break_it", [with_failed_submodule, without_component])
+@pytest.mark.parametrize("break_it", [with_failed_submodule, with_failed_submodule_of_a_submodule, without_component])
 async def test_every_surface_says_that_an_instance_with_a_broken_part_is_degraded(
     api: Api, visitor: httpx.AsyncClient, break_it: Break
 ) -> None:
@@ -95,13 +121,15 @@ async def test_every_surface_says_that_an_instance_with_a_broken_part_is_degrade
         assert listed["health"] == "Degraded"
     groups = accepted(await api.get(f"organizations/{api.organization}/failures?instances=1000"))
     [group] = [each for each in groups if instance in [row["id"] for row in each["instances"]]]
-    assert group["message"] == "A component isn't launched, or a submodule has failed."
+    assert group["message"] == "A component isn't launched, or a submodule has failed or is degraded."
     for query in (name, f"health:degraded {name}"):
         page = (await get(visitor, f"{root}/instances?q={query}")).answer.text
         assert "Degraded" in words_of(page.partition(f'href="/console/instances/{instance}"')[2].partition("</tr>")[0])
     page = (await get(visitor, f"/console/instances/{instance}")).answer.text
     assert "Status: Degraded" in words_of(page)
-    assert degraded((await get(visitor, root)).answer.text) == before + 1
+    assert degraded((await get(visitor, root)).answer.text) == before + (
+        1 if break_it is not with_failed_submodule_of_a_submodule else 2
+    ), "of it and its submodule"
     application = words_of((await get(visitor, f"/console/applications/{document['applicationId']}")).answer.text)
     assert "Degraded" in application
 

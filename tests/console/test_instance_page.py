@@ -266,10 +266,29 @@ async def test_a_cancelled_run_is_told_as_cancelled_and_not_as_failed(api: Api, 
     assert "rest #2 failed" not in page.text
     assert "The last run failed" not in page.text
     assert "Go to the failure" not in page.text
-    listed = (await get(visitor, f"/console/organizations/{api.organization}/instances?q=last-run:failed")).answer.text
+    query = "instances?q=last-run:cancelled"
+    listed = (await get(visitor, f"/console/organizations/{api.organization}/{query}")).answer.text
     assert re.search(r'<a class="soft ell xs"[^>]*title="Cancelled by ', listed)
-    overview = await get(visitor, f"/console/organizations/{api.organization}")
-    assert re.search(r"rest #2\s*: Cancelled by ", overview.text)
+
+
+async def test_the_newest_run_is_that_with_the_highest_number(api: Api, visitor: httpx.AsyncClient) -> None:
+    """The time of a job is when its transaction began, which may have waited for another one that began a job."""
+    instance = await api.running(
+        "launch: {steps: []}\nfine: {steps: [{ease: {action: wait, parameters: {delay: 0}}}]}\n"
+        "odd: {steps: [{slip: {action: serialize, parameters: {input: 1, format: XLS, ignoreFail: true}}},"
+        " {fall: {action: serialize, precedingPhases: [slip], parameters: {input: 1, format: XLS}}}]}\n"
+    )
+    for workflow in ("fine", "odd"):
+        await api.run(instance, workflow)
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE jobs SET created_at = created_at - interval '1 hour' WHERE instance_id = %s AND name = 'odd'",
+            [instance],
+        )
+    page = await get(visitor, f"/console/instances/{instance}")
+    assert "Failed, ignored" in page.text, "the steps of `odd`, as its records say"
+    odd = next(each for each in accepted(await api.get(f"instances/{instance}/jobs")) if each["name"] == "odd")
+    accepted(await api.post(f"instances/{instance}/jobs/{odd['id']}/resume", {}))
 
 
 async def test_steps_that_were_skipped_or_not_reached_are_not_told_as_succeeded(

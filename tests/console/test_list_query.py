@@ -36,7 +36,7 @@ def test_terms_narrow_and_words_search() -> None:
     assert wanted.application_ids == ["1"]
     assert wanted.environment_ids == ["8"]
     assert wanted.labels == "team=quay"
-    assert wanted.job_statuses == ["Failed"]
+    assert wanted.job_outcomes == ["Failed"]
     assert wanted.expires_before == NOW + timedelta(hours=24)
     assert wanted.search == "shop pr"
     assert [each.problem for each in query.terms] == [""] * 6
@@ -115,7 +115,7 @@ def test_a_query_of_runs_narrows_by_people_times_and_durations() -> None:
     people = {"5": "Ana Ferreira", "6": "ci-bot"}
     text = 'status:failed by:"ana ferreira" duration:>5min started:<24h workflow:deploy quay'
     query = read_run_query(text, APPLICATIONS, ENVIRONMENTS, people, "7", NOW)
-    assert query.wanted.statuses == ["Failed"]
+    assert query.wanted.outcomes == ["Failed"]
     assert query.wanted.owner_id == "5"
     assert query.wanted.longer_than == timedelta(minutes=5)
     assert query.wanted.since == NOW - timedelta(hours=24)

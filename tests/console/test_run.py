@@ -46,6 +46,20 @@ application:
           ask: {steps: [{sign-off: {action: approval, parameters: {text: "Go on?"}}}]}
           pause: {steps: [{rest: {action: wait, parameters: {delay: 3600}}}]}
 """
+LENIENT = """
+launch:
+  steps:
+    - alone: {action: serialize, parameters: {input: 1, format: XLS, ignoreFail: true}}
+    - call: {action: .inner, precedingPhases: [alone], parameters: {ignoreFail: true}}
+.inner: {steps: [{convert: {action: serialize, parameters: {input: 1, format: XLS}}}]}
+"""
+RESUMED = """
+launch:
+  steps:
+    - alone: {action: serialize, parameters: {input: 1, format: XLS, ignoreFail: true}}
+    - convert: {action: serialize, precedingPhases: [alone], parameters: {input: 1, format: XLS}}
+    - store: {action: wait, precedingPhases: [convert], parameters: {delay: 0}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +146,25 @@ async def test_a_run_is_resumed_with_other_parameters(api: Api, visitor: httpx.A
     assert "Resume from" not in (await get(visitor, path)).text
 
 
+async def test_the_dialog_of_a_resumption_keeps_a_step_whose_failure_is_ignored(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.launch(await api.application(RESUMED))
+    await api.settled(instance)
+    path = await newest(api, instance)
+    assert "Resuming keeps the step that is done." in words(await get(visitor, path))
+    dialog = words(await get(visitor, f"{path}?do=resume")).partition("What will happen")[2]
+    assert "1 step keeps its result, 1 of them failed and ignored" in dialog
+    assert "workflow · alone" not in dialog
+    assert "workflow · convert" in dialog
+    answer = await post(visitor, f"{path}/resume")
+    assert isinstance(answer, httpx.Response)
+    await api.settled(instance)
+    log = accepted(await api.get(f"instances/{instance}/log"))
+    assert any(line["text"].endswith("not repeated: 1, 1 of them failed and ignored.") for line in log)
+    assert "1 kept" in words(await get(visitor, answer.headers["location"]))
+
+
 async def test_a_step_that_waits_for_its_time_needs_nobody(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
     accepted(await api.post(f"instances/{instance}/actions.pause", {}))
     path = await newest(api, instance)
@@ -174,6 +207,13 @@ async def test_the_next_failure_is_offered_where_there_is_one(
     await api.run(instance, "actions.fine", size="1")
     fine = (await get(visitor, await newest(api, instance))).answer.text
     assert re.findall(link, fine) == ["btn s if-fault"]
+    lenient = await api.running(LENIENT)
+    ignored = (await get(visitor, await newest(api, lenient))).answer.text
+    assert re.findall(link, ignored) == ["btn s if-fault"], "the only failures were ignored, also inside a call"
+    assert 'data-l="error"' not in ignored
+    lines = accepted(await api.get(f"instances/{lenient}/log"))
+    told = [line["level"] for line in lines if "expected JSON" in line["text"] or "Ignored" in line["text"]]
+    assert told == ["warning"] * 5, "of each step, that inside the call too, and that two were ignored"
 
 
 async def test_runs_are_compared(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:

@@ -61,6 +61,7 @@ def _list_all(
             "id": each.id,
             "name": each.name,
             "status": _status_words(each.status, each.waiting_destroy) if is_table else each.status,
+            "health": each.health,
             "application": each.application_name,
             "environment": each.environment_name,
         }
@@ -103,7 +104,7 @@ list_all = RemoteCommand(
 
 
 _SORT = click.Choice(INSTANCE_ORDERS)
-_PS_COLUMNS = ("id", "name", "status", "application", "environment", "last job", "ended", "expires", "error")
+_PS_COLUMNS = ("id", "name", "status", "health", "application", "environment", "last job", "ended", "expires", "error")
 
 
 def _ps(
@@ -170,6 +171,7 @@ def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
         "id": instance["id"],
         "name": instance["name"],
         "status": _status_words(instance["status"], instance["waitingDestroy"]),
+        "health": instance["health"],
         "application": instance["applicationName"],
         "environment": instance["environmentName"],
         "last job": f"{job['workflow']} {shown_status(job['status'], job['errorMessage'])}" if job else "",

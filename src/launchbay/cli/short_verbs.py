@@ -45,6 +45,7 @@ _SHOWN = (
     "id",
     "name",
     "status",
+    "health",
     "application",
     "environment",
     "version",
@@ -116,7 +117,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
     listed = connection.client.list_organization_instances(organization_id, q=instance_id, limit=1)
     known = msgspec.to_builtins(listed[0]) if listed else {}
     jobs = [
-        {name: each.get(name) for name in JOB_COLUMNS}
+        {name: each.get(name) for name in (*JOB_COLUMNS, "cancelled")}
         for each in answer(connection, Operations.list_jobs.call(instance_id, limit=_RECENT_JOBS))
     ]
     running = next((job["id"] for job in jobs if job["status"] == "Executing"), None)

@@ -688,10 +688,12 @@ class StepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job of the history. `number` counts the jobs of the instance. `failureCode` is the error code that explains
-    `errorMessage`; null if a step didn't fail.
+    """A job of the history. `number` counts the jobs of the instance. `cancelled` is true if somebody cancelled it:
+    its status is Failed, but nothing went wrong. `failureCode` is the error code that explains `errorMessage`; null
+    if a step didn't fail.
     """
 
+    cancelled: bool
     error_message: str | None
     failure_code: str | None
     finished_at: int | None
@@ -1078,7 +1080,8 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     workflow of one component. `queuedAt` is the time of the request. `resumes` is the failed job that this one
     continues, and `attempt` counts both. `parent` is the job that runs this one, and `children` are the jobs that
     this one runs on other instances. `usualDurationMs` is the median of the last successful runs. `failureCode` is
-    the error code that explains `errorMessage`; null if a step didn't fail.
+    the error code that explains `errorMessage`; null if a step didn't fail. `cancelled` is true if somebody
+    cancelled the job: its status is Failed, but nothing went wrong.
     """
 
     id: str
@@ -1091,6 +1094,7 @@ class JobDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     finished_at: int | None
     error_message: str | None
     failure_code: str | None
+    cancelled: bool
     parameters: dict[str, Any]
     parameters_cut: bool
     parameters_recorded: bool
@@ -1197,7 +1201,9 @@ class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The job that ended last. Times are in milliseconds since the Unix epoch."""
+    """The job that ended last. Times are in milliseconds since the Unix epoch. `cancelled` is true if somebody
+    cancelled it: its status is Failed, but nothing went wrong.
+    """
 
     id: str
     number: int | None
@@ -1206,12 +1212,13 @@ class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     started_at: int | None
     finished_at: int | None
     error_message: str | None
+    cancelled: bool
 
 
 class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance of the organization's list. Times are in milliseconds since the Unix epoch. `health` is Healthy,
-    Degraded, Failed, Busy or Gone. `components` is null if it is unknown: no job of this version has ended, and its
-    manifest compiles no more.
+    Degraded, Failed, Busy or Gone. A job that somebody cancelled doesn't make an instance Degraded that runs.
+    `components` is null if it is unknown: no job of this version has ended, and its manifest compiles no more.
     """
 
     id: str
@@ -1235,7 +1242,8 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A job of the organization's list. Times are in milliseconds since the Unix epoch. `currentStep` is the path of
-    the step that began last, of a job under way.
+    the step that began last, of a job under way. `cancelled` is true if somebody cancelled the job: its status is
+    Failed, but nothing went wrong.
     """
 
     id: str
@@ -1254,6 +1262,7 @@ class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     started_at: int | None
     finished_at: int | None
     error_message: str | None
+    cancelled: bool
     current_step: str | None
     began_by: Beginning
 

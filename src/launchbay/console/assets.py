@@ -163,13 +163,13 @@ def run_status(status: str, *, has_started: bool, error: str | None, is_asking: 
 class InstanceState(Protocol):
     """What decides how an instance is shown.
 
-    `job_status` is that of the job that ended last.
+    `job_outcome` is that of the job that ended last.
     """
 
     @property
     def status(self) -> str: ...
     @property
-    def job_status(self) -> str | None: ...
+    def job_outcome(self) -> str | None: ...
     @property
     def is_asking(self) -> bool: ...
     @property
@@ -188,7 +188,7 @@ def instance_status(row: InstanceState) -> str:
     """
     if row.is_asking:
         return "waiting"
-    health = health_of(InstanceStatus(row.status), row.job_status, is_incomplete=row.is_incomplete)
+    health = health_of(InstanceStatus(row.status), row.job_outcome, is_incomplete=row.is_incomplete)
     if health is Health.DEGRADED:
         return "degraded"
     if health is not Health.HEALTHY:

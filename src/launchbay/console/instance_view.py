@@ -212,7 +212,12 @@ async def _pending(request: PageRequest, record: InstanceRecord) -> list[Approva
 
 
 def _jobs(history: str, redactor: Redactor) -> list[JobLine]:
-    return [_job(row, redactor.text(row.error_message or "")) for row in read_history(history)]
+    """Return the jobs, the newest first.
+
+    By number: the times of two that come close may be in another order.
+    """
+    rows = sorted(read_history(history), key=lambda row: row.number, reverse=True)
+    return [_job(row, redactor.text(row.error_message or "")) for row in rows]
 
 
 def _job(row: JobRow, error: str) -> JobLine:

@@ -33,7 +33,7 @@ INSTANCE_STATUSES = {
     "destroying": "Destroying",
     "destroyed": "Destroyed",
 }
-RUN_STATUSES = {"succeeded": "Succeeded", "failed": "Failed", "in-progress": "Executing"}
+RUN_STATUSES = {"succeeded": "Succeeded", "failed": "Failed", "cancelled": "Cancelled", "in-progress": "Executing"}
 
 
 class Term(NamedTuple):
@@ -224,7 +224,7 @@ def read_instance_query(
         query.words,
         InstanceFilter(
             statuses=_statuses(query, given),
-            job_statuses=given.get("last-run") or None,
+            job_outcomes=given.get("last-run") or None,
             is_degraded="health" in given,
             workflows=given.get("workflow") or None,
             application_ids=given.get("app") or None,
@@ -263,7 +263,7 @@ def read_run_query(
         query.terms,
         query.words,
         JobFilter(
-            statuses=_statuses(query, given),
+            outcomes=_statuses(query, given),
             workflows=given.get("workflow") or None,
             application_ids=given.get("app") or None,
             environment_ids=given.get("env") or None,

@@ -10,6 +10,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.clock import from_ms
 from launchbay.model.failures import Affected, Reason, failure_id, shared_reason
+from launchbay.model.job import is_cancellation
 
 _SLACK_MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _LINK_TEXT = "Open in the console"
@@ -28,15 +29,18 @@ def message(form: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
     return event
 
 
-def failure_key(event: Mapping[str, Any]) -> str | None:
+def failure_key(event: Mapping[str, Any], application: str = "", environment: str = "") -> str | None:
     """Return the ID that an event shares with equal failures.
 
-    None if it is about no failed job or instance.
+    Those of other applications and environments can be equal too. The two are the names of the event's. None if it is
+    about no failed job or instance.
     """
     kind, job = event["event"], event.get("job") or {}
     if kind not in ("job", "status") or (job if kind == "job" else event).get("status") != "Failed":
         return None
-    reason = shared_reason(job.get("errorMessage") or "", Affected(event.get("instanceName") or ""))
+    reason = shared_reason(
+        job.get("errorMessage") or "", Affected(event.get("instanceName") or "", application, environment)
+    )
     return failure_id(Reason(f"{kind} {job.get('name')} {reason.place}", reason.text))
 
 
@@ -74,10 +78,15 @@ def _failure_lines(event: Mapping[str, Any]) -> list[str]:
     several = "" if failures["count"] == 1 else "s"
     which = "" if event["event"] == "status" else f" '{job.get('name')}'"
     error = job.get("errorMessage")
+    outcome = "failed" if event["event"] == "status" else _failed(job, "was" if failures["count"] == 1 else "were")
     return [
-        f"{failures['count']} more {what}{several}{which} failed in the same way, {when} UTC: {names}{unnamed}.",
+        f"{failures['count']} more {what}{several}{which} {outcome} in the same way, {when} UTC: {names}{unnamed}.",
         *([error] if error else []),
     ]
+
+
+def _failed(job: Mapping[str, Any], were: str = "was") -> str:
+    return f"{were} cancelled" if is_cancellation(job.get("errorMessage")) else "failed"
 
 
 def _said(event: Mapping[str, Any]) -> list[str]:
@@ -90,7 +99,7 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
     about = event[kind]
     match kind:
         case "job":
-            outcome = "failed" if about["status"] == "Failed" else "succeeded"
+            outcome = "succeeded" if about["status"] != "Failed" else _failed(about)
             error = about.get("errorMessage")
             return [f"Job '{about['name']}' of {instance} {outcome}.", *([error] if error else [])]
         case "notification":

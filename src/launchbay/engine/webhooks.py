@@ -220,7 +220,11 @@ async def _grouped(
     becomes the message that counts them all. A message counts what it counted at its first attempt.
     """
     sent: list[tuple[ClaimedRow, dict[str, Any]]] = []
-    failures = {row.id: failure_key(bodies[row.id]) for row in claimed if row.format != "json"}
+    failures = {
+        row.id: failure_key(bodies[row.id], row.application or "", row.environment or "")
+        for row in claimed
+        if row.format != "json"
+    }
     # In one order, so that two processes never wait for each other.
     for row in sorted(claimed, key=lambda row: (row.webhook_id, failures.get(row.id) or "", row.created_at, row.id)):
         body, failure = bodies[row.id], failures.get(row.id)

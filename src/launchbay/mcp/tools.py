@@ -325,6 +325,7 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "name": row.name,
         "id": row.id,
         "status": row.status,
+        "health": row.health,
         "application": row.application_name,
         "environment": row.environment_name,
         "version": row.version,
@@ -629,7 +630,13 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
         "createdAt": found.created_at,
         "destroyAt": found.destroy_at,
         "newestJobs": [
-            {"id": each.id, "number": each.number, "workflow": each.name, "status": each.status}
+            {
+                "id": each.id,
+                "number": each.number,
+                "workflow": each.name,
+                "status": each.status,
+                "cancelled": each.cancelled,
+            }
             for each in found.workflow_history[:5]
         ],
         "page": caller.page(f"/instances/{found.id}"),
@@ -719,6 +726,7 @@ def _job(job: JobDetail) -> dict[str, Any]:
         "number": job.number,
         "workflow": job.workflow,
         "status": job.status,
+        "cancelled": job.cancelled,
         "percent": job.percent,
         "errorMessage": job.error_message,
         "waitingFor": [_wait(each) for each in job.waiting_for],
@@ -855,6 +863,8 @@ def _advice(job: JobDetail, *, has_approvals: bool) -> str:
         return "Ask a person to approve it. No tool approves."
     if job.status == "Executing":
         return f"wait with job {job.id}."
+    if job.cancelled:
+        return f"Somebody cancelled it. resume_job with job {job.id} continues it: completed steps don't run again."
     if job.status == "Failed":
         return (
             f"Remove the cause. Then resume_job with job {job.id}: completed steps don't run again. If the manifest is"

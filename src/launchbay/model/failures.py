@@ -23,8 +23,9 @@ _SPACE = re.compile(r"\s+")
 
 
 class Reason(NamedTuple):
-    """Where a job failed, as `component · step`, `step` or "", and why.
+    """Where a job failed, and why.
 
+    `place` is `component · step`, `step`, a workflow or "".
     The names of submodules go before that of their component.
     """
 
@@ -89,11 +90,16 @@ def group_failures(
     message: Callable[[T], str],
     at: Callable[[T], datetime | None],
     affected: Callable[[T], Affected],
+    place: Callable[[T], str] = lambda _: "",
 ) -> list[FailureGroup[T]]:
-    """Return items in groups of equal failures, the latest first, then the largest."""
+    """Return items in groups of equal failures, the latest first, then the largest.
+
+    `place` is where an item failed whose message names no step.
+    """
     found: dict[str, FailureGroup[T]] = {}
     for item in sorted(items, key=lambda each: _order(at(each)), reverse=True):
         reason, when = shared_reason(message(item), affected(item)), at(item)
+        reason = reason._replace(place=reason.place or place(item))
         group = found.setdefault(key := failure_id(reason), FailureGroup(key, reason, message(item), when, when, []))
         group.items.append(item)
         group.first = when or group.first

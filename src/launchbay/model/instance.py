@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobOutcome
 
 
 class InstanceStatus(StrEnum):
@@ -91,19 +91,20 @@ class Health(StrEnum):
     """How an instance is, in a word, for lists."""
 
     HEALTHY = "Healthy"
-    DEGRADED = "Degraded"  # it runs, but its last job failed, a component isn't launched, or a submodule has failed
+    DEGRADED = "Degraded"  # it runs, but its last job failed, a component isn't launched, or a submodule isn't well
     FAILED = "Failed"
     BUSY = "Busy"  # a job is under way
     GONE = "Gone"  # it is destroyed
 
 
 def health_of(status: InstanceStatus, last_job: str | None, *, is_incomplete: bool) -> Health:
-    """Return how an instance is, from its status and that of its last job.
+    """Return how an instance is.
 
-    `is_incomplete`: a component isn't launched, or a submodule has failed (`launchbay_incomplete` in the database).
+    `last_job` is the outcome of its last job. `is_incomplete`: a component isn't launched, or a submodule, or one
+    inside it, isn't well (`launchbay_incomplete` in the database).
     """
     if status is InstanceStatus.RUNNING:
-        return Health.DEGRADED if last_job == JobStatus.FAILED or is_incomplete else Health.HEALTHY
+        return Health.DEGRADED if last_job == JobOutcome.FAILED or is_incomplete else Health.HEALTHY
     return {InstanceStatus.FAILED: Health.FAILED, InstanceStatus.DESTROYED: Health.GONE}.get(status, Health.BUSY)
 
 

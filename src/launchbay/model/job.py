@@ -25,6 +25,17 @@ class JobStatus(StrEnum):
     FAILED = "Failed"
 
 
+class JobOutcome(StrEnum):
+    """How a job ended: as its status says.
+
+    Except that a cancelled one hasn't failed (decision 0176).
+    """
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+
+
 CANCELLED = "Cancelled by "  # begins the error of a job that somebody cancelled
 INTERRUPTED_STEP = "The step was interrupted."  # the error of a step that its job left unfinished
 
@@ -38,7 +49,10 @@ _FAILURES = (
 
 
 def is_cancellation(error: str | None) -> bool:
-    """Return whether the error of a job says that somebody cancelled it."""
+    """Return whether the error of a job says that somebody cancelled it.
+
+    `launchbay_outcome` says it in the database.
+    """
     return error is not None and error.startswith(CANCELLED)
 
 

@@ -44,6 +44,8 @@ CALL_TIMEOUT = "commandCallTimeout"
 
 # Takes the percentage of the step that this code runs in, or of the whole call in which it runs.
 report_percent: ContextVar[Callable[[int], None]] = ContextVar("report of a percentage", default=lambda _: None)
+# The level of errors in the log: inside a step whose failure is ignored, they are warnings.
+failure_level: ContextVar[str] = ContextVar("level of errors", default="error")
 
 
 class WorkflowContext(Protocol):
@@ -272,7 +274,8 @@ class StepRun:
             return
         # Mask before cutting: a cut secret couldn't be recognized.
         for line in self._job.secrets.redact(str(text)).splitlines() or [""]:
-            self._job.journal.log(self.step_path, str(level), line[: limits.LOG_LINE_CHARS], stream)
+            shown = failure_level.get() if level == "error" else str(level)
+            self._job.journal.log(self.step_path, shown, line[: limits.LOG_LINE_CHARS], stream)
 
     async def progress(self, percent: int) -> None:
         if not self._workflow.is_replay:

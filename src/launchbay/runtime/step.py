@@ -32,6 +32,7 @@ from launchbay.runtime.context import (
     WorkflowContext,
     call_commands,
     call_workflow,
+    failure_level,
     report_percent,
     split_command,
 )
@@ -130,6 +131,8 @@ class _Execution:
             retries = _retry_count(await self._setting("retryCount", self.step.retry_count, policies))
             setting = await self._setting("ignoreFail", self.step.ignore_fail, policies)
             ignored = ignored or _ignore_fail(setting)
+            if ignored:
+                failure_level.set("warning")  # in the task of this step, and of those inside it
             parameters = await self._parameters(policies)
             async with uninterruptible() if self.has_effect else nullcontext():
                 outputs = await self._in_time(parameters, retries)
@@ -138,7 +141,7 @@ class _Execution:
             if is_dry_run(self.job):
                 message += about_made_up_answers(parameters)
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
-                self.job.journal.log(self.path, "error", message)
+                self.job.journal.log(self.path, failure_level.get(), message)
                 self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt, is_ignored=ignored)
             raise StepFailed(message, ignored=ignored) from error
         return outputs
@@ -542,7 +545,7 @@ async def run_recorded(
         except Exception as error:
             # Providers and packaged types are foreign code: any exception of theirs fails this work, not the worker.
             message = str(error) if isinstance(error, ActionFailed) else f"{name} failed: {describe(error)}"
-            journal.log(path, "error", message)
+            journal.log(path, failure_level.get(), message)
             journal.fail(path, name, message, 1)
             raise WorkflowFailed(message) from error
         journal.succeed(path, outputs)

@@ -84,7 +84,7 @@ class OfferedInstance(NamedTuple):
     application_id: str
     version: int
     status: str
-    job_status: str | None
+    job_outcome: str | None
     is_asking: bool
     is_asleep: bool
     is_ending: bool

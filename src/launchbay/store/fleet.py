@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
-from launchbay.model.job import OriginKind
+from launchbay.model.job import JobOutcome, OriginKind, is_cancellation
 from launchbay.model.waits import destruction_message
 from launchbay.store.statements import load
 
@@ -67,6 +67,11 @@ class FleetRow(NamedTuple):
             None if at is None else destruction_message(at, self.lifetime_ends_at, is_idle=bool(self.is_idle_destroy))
         )
 
+    @property
+    def job_outcome(self) -> str | None:
+        """How the last job ended; None if none has."""
+        return JobOutcome.CANCELLED if is_cancellation(self.job_error) else self.job_status
+
 
 class ExpiryRow(NamedTuple):
     """An instance that expires."""
@@ -119,6 +124,11 @@ class FleetJobRow(NamedTuple):
     parameters: str | None
     environment_view: str | None
 
+    @property
+    def outcome(self) -> str:
+        """How the job ended, or its status."""
+        return JobOutcome.CANCELLED if is_cancellation(self.error) else self.status
+
 
 class TimeRow(NamedTuple):
     """Jobs of one slot of time, counted backwards, or of all of them."""
@@ -126,12 +136,16 @@ class TimeRow(NamedTuple):
     slot: int | None
     total: int
     failed: int
+    cancelled: int
     running: int
     median_s: float | None
 
 
 class GroupRow(NamedTuple):
-    """How many instances have all of this in common."""
+    """How many instances have all of this in common.
+
+    `job_status` is the outcome of the last job.
+    """
 
     application_id: str
     application: str

@@ -262,7 +262,7 @@ class RelativeRow(NamedTuple):
     application_id: str
     application: str
     environment_id: str
-    job_status: str | None
+    job_outcome: str | None
     is_asking: bool
     is_asleep: bool
     is_ending: bool

@@ -118,7 +118,7 @@ class UserRow(NamedTuple):
     id: str
     name: str
     status: str
-    job_status: str | None
+    job_outcome: str | None
     is_asking: bool
     is_asleep: bool
     is_ending: bool
@@ -136,7 +136,7 @@ class SharedRow(NamedTuple):
     id: str
     name: str
     status: str
-    job_status: str | None
+    job_outcome: str | None
     is_asking: bool
     is_asleep: bool
     is_ending: bool

@@ -81,6 +81,7 @@ class ClaimedRow(NamedTuple):
     """A delivery claimed for an attempt. `attempts` identifies the claim.
 
     `failure` is set once it was compared with others, `joined_to` if the message that counts it was given up.
+    `application` and `environment` are the names of the event's.
     """
 
     id: str
@@ -94,6 +95,8 @@ class ClaimedRow(NamedTuple):
     format: str
     failure: str | None
     joined_to: str | None
+    application: str | None
+    environment: str | None
 
 
 class EqualFailuresRow(NamedTuple):

@@ -24,7 +24,7 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import LinkKind
-from launchbay.model.job import ApprovalStatus, Cause, JobStatus, unescaped, verdict_after
+from launchbay.model.job import ApprovalStatus, Cause, JobStatus, is_cancellation, unescaped, verdict_after
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
 from launchbay.planning.acceptance import StartedJob
@@ -1152,7 +1152,8 @@ class ChangeSetRunner:
         """Return a sentence for each way in which the result isn't what was shown."""
         promise, found = read_promise(row.promise), list[str]()
         if row.job_status != JobStatus.SUCCEEDED:
-            found.append("The job failed." if row.job_status else "The job is gone.")
+            ended = "The job was cancelled." if is_cancellation(row.error_message) else "The job failed."
+            found.append(ended if row.job_status else "The job is gone.")
         promised = {each.name for each in promise.workflows}
         found += [f"The workflow {name} ran, which wasn't shown." for name in sorted(set(row.ran) - promised)]
         if promise.version is None or row.version is None or row.parameters is None or row.state is None:

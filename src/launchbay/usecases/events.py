@@ -17,7 +17,7 @@ from launchbay.clock import to_ms
 from launchbay.concurrency import computed
 from launchbay.errors import NotFound
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus, StepStatus, owner_of, segment
+from launchbay.model.job import JobStatus, StepStatus, is_cancellation, owner_of, segment
 from launchbay.model.redaction import Redactor, masked_message
 from launchbay.store import events as store
 from launchbay.store import jobs
@@ -296,7 +296,17 @@ class _EventEncoder:
             case "begun" | "ended" if row.job_id is not None:
                 status = "Executing" if row.kind == "begun" else row.job_status
                 error = None if row.text is None else self._redactor.text(row.text)
-                yield ("job", {"job": row.job_id, "name": row.name, "status": status, "errorMessage": error, "at": at})
+                yield (
+                    "job",
+                    {
+                        "job": row.job_id,
+                        "name": row.name,
+                        "status": status,
+                        "errorMessage": error,
+                        "at": at,
+                        "cancelled": row.kind == "ended" and is_cancellation(row.text),
+                    },
+                )
             case "step" if "/" in (row.path or ""):
                 yield "step", self._step(row, at)
             case "log":

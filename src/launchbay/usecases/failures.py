@@ -11,7 +11,7 @@ from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import computed
 from launchbay.model.failures import Affected, FailureGroup, group_failures
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobOutcome, JobStatus, is_cancellation
 from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import (
@@ -25,7 +25,7 @@ from launchbay.usecases.fleet import (
 )
 
 EARLIER = "An earlier launch or change failed."
-INCOMPLETE = "A component isn't launched, or a submodule has failed."
+INCOMPLETE = "A component isn't launched, or a submodule has failed or is degraded."
 LOOKED_AT = 2_000  # failed instances, and as many degraded ones
 LOOKED_AT_JOBS = 1_000
 _READ_AT_ONCE = 1_000
@@ -52,13 +52,14 @@ async def list_failures(
 ) -> Failures:
     """Return the failures of instances that the caller may read, `most` of each kind.
 
-    The statuses of the filter don't count: those of failures do.
+    The statuses of the filter don't count: those of failures do. An instance whose launch or change was cancelled is
+    Failed, so it is among them, with the workflow as the place.
     """
     is_whole = True
     found: list[FleetRow] = []
     filters = (
-        replace(narrowed, statuses=[InstanceStatus.FAILED], job_statuses=None),
-        replace(narrowed, statuses=None, job_statuses=None, is_degraded=True),
+        replace(narrowed, statuses=[InstanceStatus.FAILED], job_statuses=None, job_outcomes=None),
+        replace(narrowed, statuses=None, job_statuses=None, job_outcomes=None, is_degraded=True),
     )
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
@@ -81,6 +82,7 @@ async def list_failures(
             failure_message,
             failed_at,
             lambda row: Affected(row.name, row.application, row.environment),
+            lambda row: (row.job_name or "") if is_cancellation(row.job_error) else "",
         ),
     )
     groups.sort(key=is_degraded)
@@ -102,9 +104,9 @@ class JobFailures(NamedTuple):
 async def list_job_failures(ctx: Context, organization_id: str, wanted: JobFilter) -> JobFailures:
     """Return the failures of the latest jobs that fit.
 
-    Those that the caller may not read don't count.
+    Those that the caller may not read don't count, and cancelled ones are no failures (decision 0176).
     """
-    failed = replace(wanted, statuses=[JobStatus.FAILED])
+    failed = replace(wanted, statuses=None, outcomes=[JobOutcome.FAILED])
     page = await list_jobs(ctx, organization_id, failed, sort="-created", after=None, count=LOOKED_AT_JOBS)
     groups = await computed(
         sum(len(row.error or "") for row in page.rows),

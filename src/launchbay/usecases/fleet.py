@@ -27,7 +27,7 @@ from launchbay.limits import (
 from launchbay.manifest.scaling import component_at
 from launchbay.model.component_state import ComponentCounts
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobOutcome, JobStatus
 from launchbay.model.labels import LabelSelector, read_labels, read_selector
 from launchbay.store import fleet as store
 from launchbay.store import jobs as job_store
@@ -48,12 +48,14 @@ class InstanceFilter:
     """Which instances of an organization; each field that is not None narrows the choice.
 
     `name` is the whole name and `name_part` a part of it. Each word of `search` must be in the name or in the value of
-    a label, or begin the ID if it has at least `id_chars` characters. Lists are alternatives.
+    a label, or begin the ID if it has at least `id_chars` characters. Lists are alternatives. `job_outcomes` tell jobs
+    that failed from cancelled ones, whose status is Failed too.
     """
 
     ids: Sequence[str] | None = None
     statuses: Sequence[str] | None = None
     job_statuses: Sequence[str] | None = None
+    job_outcomes: Sequence[str] | None = None
     is_degraded: bool = False
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
@@ -81,7 +83,8 @@ class InstanceFilter:
         return {
             "ids": _array(self.ids),
             "statuses": _array(self.statuses),
-            "job_statuses": _array(self.job_statuses),
+            "job_statuses": _array(self.job_statuses or _statuses_of(self.job_outcomes)),
+            "job_outcomes": _array(self.job_outcomes),
             "degraded": self.is_degraded,
             "workflows": _array(self.workflows),
             "application_ids": _array(self.application_ids),
@@ -98,6 +101,13 @@ class InstanceFilter:
             "has_labels": selector.has or None,
             "lacks_labels": selector.lacks or None,
         }
+
+
+def _statuses_of(outcomes: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the statuses that jobs with these outcomes have, for the index."""
+    if outcomes is None:
+        return None
+    return sorted({JobStatus.FAILED if each == JobOutcome.CANCELLED else each for each in outcomes})
 
 
 _INDEXED_CHARS = 3  # the index has groups of as many
@@ -258,7 +268,7 @@ class JobFilter:
     """Which jobs of an organization. Lists are alternatives; None is any.
 
     Each word of `search` must be in the name of the job's instance or in the value of one of its labels, or begin its
-    ID. A job lasts from its acceptance until its end.
+    ID. A job lasts from its acceptance until its end. `outcomes` are as in InstanceFilter.
     """
 
     ids: Sequence[str] | None = None
@@ -266,6 +276,7 @@ class JobFilter:
     instance_ids: Sequence[str] | None = None
     number: int | None = None
     statuses: Sequence[str] | None = None
+    outcomes: Sequence[str] | None = None
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
     environment_ids: Sequence[str] | None = None
@@ -313,7 +324,8 @@ async def list_jobs(
             instance_ids=_array(await _instances_of(work, organization_id, wanted)),
             number=wanted.number,
             longer_than_s=None if wanted.longer_than is None else wanted.longer_than.total_seconds(),
-            statuses=_array(wanted.statuses),
+            statuses=_array(wanted.statuses or _statuses_of(wanted.outcomes)),
+            outcomes=_array(wanted.outcomes),
             workflows=_array(wanted.workflows),
             application_ids=_array(wanted.application_ids),
             environment_ids=_array(wanted.environment_ids),
@@ -461,7 +473,7 @@ async def count_jobs_by_time(
             **visible(work.lookup.grants(organization_id), Permission.READ),
         )
     by_slot = {row.slot: row for row in rows}
-    none = TimeRow(None, 0, 0, 0, None)
+    none = TimeRow(None, 0, 0, 0, 0, None)
     whole = by_slot.get(None, none)
     return JobTimes(whole, [by_slot.get(slot, none) for slot in reversed(range(slots))], whole.total < most)
 

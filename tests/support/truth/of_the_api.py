@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.service import accepted
 from tests.support.truth.comparisons import View, comparison
-from tests.support.truth.oracle import DAY, Oracle, Row, ms
+from tests.support.truth.oracle import CANCELLED, DAY, Oracle, Row, ms
 from tests.support.truth.surfaces import listed
 
 
@@ -220,7 +220,7 @@ async def summary_of_the_api(view: View) -> None:
         "running": sum(job["status"] == "Executing" for job in oracle.jobs.values()),
         "approvals": sum(row["status"] == "pending" for row in oracle.approvals.values()),
         "expiring": len(oracle.expires_today()),
-        "failures": sum(job["status"] == "Failed" and job["finished_at"] > since for job in oracle.jobs.values()),
+        "failures": sum(oracle.has_failed(job) and job["finished_at"] > since for job in oracle.jobs.values()),
     })  # fmt: skip
 
 
@@ -291,7 +291,9 @@ def _waits(view: View, where: str, instance: str, said: str | None) -> None:
 
 
 def _history(job: Mapping[str, Any]) -> dict[str, Any]:
-    return _only(job, "id", "number", "name", "status", "ownerId", "startedAt", "finishedAt", "errorMessage")
+    return _only(
+        job, "id", "number", "name", "status", "cancelled", "ownerId", "startedAt", "finishedAt", "errorMessage"
+    )
 
 
 def _in_history(job: Row) -> dict[str, Any]:
@@ -299,6 +301,7 @@ def _in_history(job: Row) -> dict[str, Any]:
         "id": job["id"],
         "number": job["number"],
         "name": job["name"],
+        "cancelled": (job["error_message"] or "").startswith(CANCELLED),
         "status": job["status"],
         "ownerId": job["owner_id"],
         "startedAt": ms(job["started_at"]),

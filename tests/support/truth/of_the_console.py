@@ -245,8 +245,13 @@ def _so_in_runs(oracle: Oracle, job: Row, *, with_instance: bool) -> dict[str, A
 async def runs_of_the_console(view: View) -> None:
     oracle, path = view.oracle, f"{view.home}/runs"
     queries: list[tuple[dict[str, str], list[Row]]] = [({}, list(oracle.jobs.values()))]
-    for word, status in (("succeeded", "Succeeded"), ("failed", "Failed"), ("in-progress", "Executing")):
+    for word, status in (("succeeded", "Succeeded"), ("in-progress", "Executing")):
         queries.append(({"q": f"status:{word}"}, [job for job in oracle.jobs.values() if job["status"] == status]))
+    unsuccessful = [job for job in oracle.jobs.values() if job["status"] == "Failed"]
+    queries += [
+        ({"q": "status:failed"}, [job for job in unsuccessful if oracle.has_failed(job)]),
+        ({"q": "status:cancelled"}, [job for job in unsuccessful if not oracle.has_failed(job)]),
+    ]
     for query, jobs in queries:
         pages = await view.console.pages(path, query)
         rows = [_shown_run(row) for page in pages for row in table_of(page, "Runs")]

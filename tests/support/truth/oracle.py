@@ -242,8 +242,23 @@ class Oracle:
         if row["status"] != "Running":
             return False
         lacks = (row["running_count"] or 0) < (row["component_count"] or 0)
-        broken = any(each["parent_id"] == instance and each["status"] == "Failed" for each in self.instances.values())
-        return self.last_status(instance) == "Failed" or lacks or broken
+        return self.last_failed(instance) or lacks or self._has_ill_submodule(instance)
+
+    def _has_ill_submodule(self, instance: str) -> bool:
+        """Return whether a submodule has failed or is degraded, or one inside it."""
+        return any(
+            row["status"] == "Failed" or self.is_degraded(each) or self._has_ill_submodule(each)
+            for each, row in self.instances.items()
+            if row["parent_id"] == instance and row["status"] != "Destroyed"
+        )
+
+    def last_failed(self, instance: str) -> bool:
+        """Return whether the job that ended last failed; one that somebody cancelled didn't."""
+        job = self.last_job(instance)
+        return job is not None and self.has_failed(job)
+
+    def has_failed(self, job: Row) -> bool:
+        return job["status"] == "Failed" and not job["error_message"].startswith(CANCELLED)
 
     def instance_words(self, instance: str) -> tuple[str, str]:
         """Return the kind and the words of an instance's status."""

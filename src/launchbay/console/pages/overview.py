@@ -16,7 +16,7 @@ from launchbay.errors import BadRequest, LaunchbayError, NotFound, TooManyReques
 from launchbay.ids import is_id
 from launchbay.model import instance
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobOutcome, JobStatus
 from launchbay.store.environments import EnvironmentRow
 from launchbay.store.fleet import FleetJobRow, GroupRow
 from launchbay.usecases import bulk, failures, fleet
@@ -37,6 +37,7 @@ _TIMED_LAUNCHES = 2_000
 _OUTCOMES = {
     JobStatus.SUCCEEDED.value: Glyph.OK,
     JobStatus.FAILED.value: Glyph.FAIL,
+    JobOutcome.CANCELLED.value: Glyph.STOPPED,
     JobStatus.EXECUTING.value: Glyph.BUSY,
 }
 
@@ -224,7 +225,7 @@ async def _by_environment(
     known |= {each: await task for each, task in asked.items()}
     return [
         EnvironmentHealth(
-            row.id, row.name, by_id[row.id], [_OUTCOMES[job.status] for job in known[row.id][:_STRIP_JOBS]][::-1]
+            row.id, row.name, by_id[row.id], [_OUTCOMES[job.outcome] for job in known[row.id][:_STRIP_JOBS]][::-1]
         )
         for row in rows[:_SHOWN]
     ]

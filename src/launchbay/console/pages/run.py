@@ -23,7 +23,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS, LIST_LIMIT_MAX
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import ApprovalStatus, JobStatus, failure_code, is_cancellation
+from launchbay.model.job import ApprovalStatus, JobOutcome, JobStatus, failure_code, is_cancellation
 from launchbay.planning.names import available_workflows
 from launchbay.store.events import LogRow
 from launchbay.store.fleet import FleetJobRow
@@ -341,12 +341,16 @@ async def _attempts(request: PageRequest, record: InstanceRecord, job: JobDetail
     found = await fleet.list_jobs(
         request.ctx, record.organization_id, wanted, sort="created", after=None, count=len(ids)
     )
-    statuses = {row.id: row.status for row in found.rows}
-    kinds = {JobStatus.SUCCEEDED: Glyph.OK, JobStatus.FAILED: Glyph.FAIL}
+    outcomes = {row.id: row.outcome for row in found.rows}
+    kinds: Mapping[str, Glyph] = {
+        JobOutcome.SUCCEEDED: Glyph.OK,
+        JobOutcome.FAILED: Glyph.FAIL,
+        JobOutcome.CANCELLED: Glyph.STOPPED,
+    }
     return [
-        AttemptLink(number, each, kinds.get(JobStatus(statuses[each]), Glyph.BUSY), each == job.view.id)
+        AttemptLink(number, each, kinds.get(outcomes[each], Glyph.BUSY), each == job.view.id)
         for number, each in enumerate(ids, 1)
-        if each in statuses
+        if each in outcomes
     ]
 
 

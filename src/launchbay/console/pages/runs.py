@@ -14,7 +14,7 @@ from launchbay.console.request import PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
-from launchbay.model.job import JobStatus
+from launchbay.model.job import JobOutcome, JobStatus
 from launchbay.store.fleet import FleetJobRow, TimeRow
 from launchbay.usecases import failures, fleet
 from launchbay.usecases.applications import list_applications
@@ -116,7 +116,7 @@ async def _list(
         found = await fleet.list_jobs(
             request.ctx, organization_id, wanted, sort=sort, after=None, count=CONSOLE_PAGE_ROWS, counts=True
         )
-    is_failed = query.wanted.statuses == [JobStatus.FAILED]
+    is_failed = query.wanted.outcomes == [JobOutcome.FAILED]
     failed = await _failures(request, organization_id, wanted) if is_failed and request.query("group") else None
     watched = {"q": query.text, "instance": instance_id or "", "runs": ",".join(_running(found.rows))}
     if after is None and sort == "-created":

@@ -167,7 +167,7 @@ UPDATE bulk_runs SET status = CASE WHEN status IN ('Running', 'Paused') THEN 'Fi
 WHERE id = %(bulk_id)s;
 
 -- name: get_last_job
-SELECT id, status FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1;
+SELECT id, status FROM jobs WHERE id = launchbay_newest_job(%(instance_id)s);
 
 -- name: lock_bulk
 SELECT id FROM bulk_runs WHERE id = %(id)s FOR UPDATE;

@@ -94,17 +94,15 @@ SELECT %(environment_id)s, id FROM unnest(%(service_ids)s::text[]) AS id
 ON CONFLICT DO NOTHING;
 
 -- name: list_offered_instances
--- The instances that an environment offers as services, with the status of their last job, oldest first.
-SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status, fleet.job_status,
+-- The instances that an environment offers as services, with the outcome of their last job, oldest first.
+SELECT instances.id, instances.name, instances.application_id, instances.version, instances.status, launchbay_outcome(fleet.job_id, fleet.job_status) AS job_outcome,
        EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
-) AS is_ending, EXISTS (
-    SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
-) AS is_incomplete
+) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete
 FROM instance_offers JOIN instances ON instances.id = instance_offers.instance_id
 LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instance_offers.environment_id = %(environment_id)s

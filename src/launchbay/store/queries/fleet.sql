@@ -16,9 +16,10 @@ WITH found AS NOT MATERIALIZED (
            OR status <> 'Executing' OR is_requested = ('Requested' = ANY (%(statuses)s::text[])))
       AND (%(job_statuses)s::text[] IS NULL OR CASE cardinality(%(job_statuses)s::text[])
           WHEN 1 THEN job_status = (%(job_statuses)s::text[])[1] ELSE job_status = ANY (%(job_statuses)s::text[]) END)
+      AND (%(job_outcomes)s::text[] IS NULL OR CASE job_status WHEN 'Failed' THEN launchbay_outcome(job_id, job_status) ELSE job_status END = ANY (%(job_outcomes)s::text[]))
       -- As `health_of` says it (`model/instance.py`).
       AND (NOT %(degraded)s::boolean OR status = 'Running' AND (
-          job_status = 'Failed' OR instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s)))))
+          job_status = 'Failed' AND launchbay_outcome(job_id, job_status) = 'Failed' OR instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s)))))
       AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
           WHEN 1 THEN job_name = (%(workflows)s::text[])[1] ELSE job_name = ANY (%(workflows)s::text[]) END)
       AND (%(application_ids)s::text[] IS NULL OR CASE cardinality(%(application_ids)s::text[])
@@ -77,9 +78,8 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = page.instance_id
-) AS is_asleep, EXISTS (
-    SELECT FROM launchbay_incomplete(page.organization_id) AS incomplete (id) WHERE incomplete.id = page.instance_id
-) AS is_incomplete, ending.due_at AS destroy_due_at, ending.is_idle AS is_idle_destroy, instances.destroy_at AS lifetime_ends_at,
+) AS is_asleep, launchbay_is_incomplete(page.instance_id) AS is_incomplete,
+       ending.due_at AS destroy_due_at, ending.is_idle AS is_idle_destroy, instances.destroy_at AS lifetime_ends_at,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
@@ -120,6 +120,7 @@ WITH found AS NOT MATERIALIZED (
     WHERE organization_id = %(organization_id)s
       AND (%(statuses)s::text[] IS NULL OR CASE cardinality(%(statuses)s::text[])
           WHEN 1 THEN status = (%(statuses)s::text[])[1] ELSE status = ANY (%(statuses)s::text[]) END)
+      AND (%(outcomes)s::text[] IS NULL OR CASE status WHEN 'Failed' THEN launchbay_outcome(job_id, status) ELSE status END = ANY (%(outcomes)s::text[]))
       AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
           WHEN 1 THEN name = (%(workflows)s::text[])[1] ELSE name = ANY (%(workflows)s::text[]) END)
       AND (%(application_ids)s::text[] IS NULL OR CASE cardinality(%(application_ids)s::text[])
@@ -201,10 +202,12 @@ GROUP BY version;
 
 -- name: count_jobs_by_time
 -- The newest jobs of a time, or those of one workflow, by their age in slots, and of all of them (slot is null) the median duration.
-SELECT slot, count(*) AS total, count(*) FILTER (WHERE status = 'Failed') AS failed, count(*) FILTER (WHERE status = 'Executing') AS running,
+-- Those that somebody cancelled haven't failed.
+SELECT slot, count(*) AS total, count(*) FILTER (WHERE status = 'Failed') AS failed,
+       count(*) FILTER (WHERE status = 'Cancelled') AS cancelled, count(*) FILTER (WHERE status = 'Executing') AS running,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM finished_at - created_at)) AS median_s
 FROM (
-    SELECT status, created_at, finished_at, floor(extract(epoch FROM %(now)s::timestamptz - created_at) / %(slot_s)s)::integer AS slot
+    SELECT CASE status WHEN 'Failed' THEN launchbay_outcome(job_id, status) ELSE status END AS status, created_at, finished_at, floor(extract(epoch FROM %(now)s::timestamptz - created_at) / %(slot_s)s)::integer AS slot
     FROM fleet_jobs
     WHERE organization_id = %(organization_id)s AND created_at > %(since)s AND created_at <= %(now)s
       AND (%(workflow)s::text IS NULL OR name = %(workflow)s)
@@ -222,7 +225,7 @@ SELECT launchbay_list_old_jobs(%(most)s);
 
 -- name: summarize
 -- Instances of an organization by application, environment, status, the outcome of the last job, and whether components are missing. An
--- index alone groups them; those that are requested or incomplete are read too, and are few.
+-- index alone groups them; those that are requested or incomplete are read too, as are those whose last job was cancelled. They are few.
 WITH visible AS NOT MATERIALIZED (
     SELECT * FROM fleet
     WHERE organization_id = %(organization_id)s
@@ -235,6 +238,12 @@ WITH visible AS NOT MATERIALIZED (
     SELECT application_id, environment_id, job_status, count(*) AS instances FROM visible
     WHERE status = 'Running' AND instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s)))
     GROUP BY application_id, environment_id, job_status
+), cancelled AS (
+    SELECT application_id, environment_id, CASE WHEN is_requested THEN 'Requested' ELSE status END AS status,
+           status = 'Running' AND instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s))) AS is_incomplete,
+           count(*) AS instances
+    FROM visible WHERE job_status = 'Failed' AND launchbay_outcome(job_id, job_status) = 'Cancelled'
+    GROUP BY 1, 2, 3, 4
 ), listed AS (
     SELECT application_id, environment_id, status, job_status, false AS is_incomplete, count(*) AS instances FROM visible
     GROUP BY application_id, environment_id, status, job_status
@@ -242,6 +251,8 @@ WITH visible AS NOT MATERIALIZED (
     UNION ALL SELECT application_id, environment_id, 'Executing', job_status, false, -instances FROM requested
     UNION ALL SELECT application_id, environment_id, 'Running', job_status, true, instances FROM incomplete
     UNION ALL SELECT application_id, environment_id, 'Running', job_status, false, -instances FROM incomplete
+    UNION ALL SELECT application_id, environment_id, status, 'Cancelled', is_incomplete, instances FROM cancelled
+    UNION ALL SELECT application_id, environment_id, status, 'Failed', is_incomplete, -instances FROM cancelled
 ), groups AS (
     SELECT application_id, environment_id, status, job_status, is_incomplete, sum(instances)::bigint AS instances FROM listed
     GROUP BY application_id, environment_id, status, job_status, is_incomplete
@@ -268,7 +279,7 @@ SELECT (
     SELECT count(*) FROM fleet WHERE organization_id = %(organization_id)s AND destroy_at < now() + interval '1 day'
       AND {visible(application_id, instance_id, environment_id)}
 ) AS expiring, (
-    SELECT count(*) FROM fleet_jobs
+    SELECT count(*) FILTER (WHERE launchbay_outcome(job_id, status) = 'Failed') FROM fleet_jobs
     WHERE organization_id = %(organization_id)s AND status = 'Failed' AND finished_at > now() - interval '1 day'
       AND {visible(application_id, instance_id, environment_id)}
 ) AS failures;

@@ -237,15 +237,13 @@ WITH RECURSIVE family AS (
     WHERE family.level < %(levels)s
 )
 SELECT family.id, family.parent_id, family.name, family.status, family.application_id, applications.name AS application,
-       family.environment_id, fleet.job_status, EXISTS (
+       family.environment_id, launchbay_outcome(fleet.job_id, fleet.job_status) AS job_outcome, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
-) AS is_ending, EXISTS (
-    SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
-) AS is_incomplete
+) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete
 FROM family JOIN instances ON instances.id = family.id JOIN applications ON applications.id = family.application_id
 LEFT JOIN fleet ON fleet.instance_id = family.id
 ORDER BY family.level, family.id LIMIT %(count)s;
@@ -380,18 +378,17 @@ SELECT instances.id, instances.status, instances.application_id, instances.versi
 )::text AS recorded, (
     SELECT coalesce(json_agg(step), '[]') FROM approvals WHERE job_id = job.id AND approvals.status = 'pending'
 )::text AS asking, (
-    SELECT coalesce(json_agg(json_build_array(link.component, link.target_id, target.name, target.status, behind.job_status, EXISTS (
-        SELECT FROM approvals WHERE approvals.job_id = target.job_id AND approvals.status = 'pending'), EXISTS (
-        SELECT FROM launchbay_incomplete(target.organization_id) AS incomplete (id) WHERE incomplete.id = target.id))), '[]')
+    SELECT coalesce(json_agg(json_build_array(link.component, link.target_id, target.name, target.status,
+        launchbay_outcome(behind.job_id, behind.job_status), EXISTS (
+        SELECT FROM approvals WHERE approvals.job_id = target.job_id AND approvals.status = 'pending'),
+        launchbay_is_incomplete(target.id))), '[]')
     FROM instance_links AS link JOIN instances AS target ON target.id = link.target_id
     LEFT JOIN fleet AS behind ON behind.instance_id = target.id
     WHERE link.instance_id = instances.id AND link.kind = 'own'
 )::text AS submodules, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep
-FROM instances LEFT JOIN LATERAL (
-    SELECT * FROM jobs WHERE jobs.instance_id = instances.id ORDER BY created_at DESC, id DESC LIMIT 1
-) AS job ON true
+FROM instances LEFT JOIN jobs AS job ON job.id = launchbay_newest_job(instances.id)
 WHERE instances.id = ANY (ARRAY(SELECT unnest(%(instance_ids)s::text[])))
   AND ((SELECT NOT %(unsettled)s::boolean) OR instances.status <> 'Destroyed' AND (
       instances.job_id IS NOT NULL OR job.status IS DISTINCT FROM 'Succeeded'

@@ -265,10 +265,7 @@ UPDATE instances SET fed_signals = %(signals)s WHERE id = %(instance_id)s AND fe
 
 -- name: get_control
 -- A job with what decides whether it can be cancelled or resumed.
-SELECT id, name, status, plan, parent_job_id IS NOT NULL AS is_inner, NOT EXISTS (
-           SELECT FROM jobs AS newer
-           WHERE newer.instance_id = jobs.instance_id AND (newer.created_at, newer.id) > (jobs.created_at, jobs.id)
-       ) AS is_newest
+SELECT id, name, status, plan, parent_job_id IS NOT NULL AS is_inner, id = launchbay_newest_job(instance_id) AS is_newest
 FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
 
 -- name: lock_instance
@@ -359,7 +356,7 @@ WHERE bytes_before < %(bytes)s;
 SELECT path, status, attempt = 0 AS is_skipped, outputs IS NOT NULL AS is_ignored,
        error_message IS NOT DISTINCT FROM %(interrupted)s::text AS is_interrupted
 FROM steps
-WHERE job_id = coalesce(%(job_id)s, (SELECT id FROM jobs WHERE instance_id = %(instance_id)s ORDER BY created_at DESC, id DESC LIMIT 1))
+WHERE job_id = coalesce(%(job_id)s, launchbay_newest_job(%(instance_id)s))
   AND (status = 'Failed' OR attempt = 0 AND status = 'Succeeded');
 
 -- name: get

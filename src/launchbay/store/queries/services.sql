@@ -133,15 +133,13 @@ WHERE services.organization_id = %(organization_id)s GROUP BY services.id;
 
 -- name: list_users
 -- The first instances by name that use a service, or have made machines with an account: with their components or regions.
-SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS (
+SELECT instances.id, instances.name, instances.status, launchbay_outcome(fleet.job_id, fleet.job_status) AS job_outcome, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
-) AS is_ending, EXISTS (
-    SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
-) AS is_incomplete, instances.application_id, applications.name AS application,
+) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, string_agg(used.part, ', ' ORDER BY used.part) AS parts
 FROM (
     SELECT DISTINCT instance_id, component AS part FROM instance_links WHERE target_id = %(service_id)s
@@ -151,19 +149,17 @@ JOIN instances ON instances.id = used.instance_id JOIN applications ON applicati
 JOIN environments ON environments.id = instances.environment_id
 LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instances.status <> 'Destroyed'
-GROUP BY instances.id, fleet.job_status, applications.name, environments.name ORDER BY instances.name, instances.id LIMIT %(count)s;
+GROUP BY instances.id, fleet.job_id, fleet.job_status, applications.name, environments.name ORDER BY instances.name, instances.id LIMIT %(count)s;
 
 -- name: list_shared
 -- The instances of a catalog with the status of their last job, and how many others use each.
-SELECT instances.id, instances.name, instances.status, fleet.job_status, EXISTS (
+SELECT instances.id, instances.name, instances.status, launchbay_outcome(fleet.job_id, fleet.job_status) AS job_outcome, EXISTS (
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
 ) AS is_asleep, EXISTS (
     SELECT FROM schedules WHERE schedules.instance_id = instances.id AND undo_workflow IS NOT NULL
-) AS is_ending, EXISTS (
-    SELECT FROM launchbay_incomplete(instances.organization_id) AS incomplete (id) WHERE incomplete.id = instances.id
-) AS is_incomplete, instances.application_id, applications.name AS application,
+) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, instances.version,
        (SELECT count(DISTINCT instance_id) FROM instance_links WHERE target_id = instances.id)::integer AS users
 FROM instances JOIN applications ON applications.id = instances.application_id

@@ -128,7 +128,9 @@ UPDATE webhook_deliveries AS delivery
 SET attempts = attempts + 1, next_at = now() + %(lease_s)s * interval '1 second'
 FROM due, webhooks WHERE delivery.id = due.id AND webhooks.id = delivery.webhook_id
 RETURNING delivery.id, delivery.webhook_id, delivery.event, delivery.body, delivery.attempts, delivery.created_at, webhooks.sealed_url,
-          webhooks.secret, webhooks.format, delivery.failure, delivery.joined_to;
+          webhooks.secret, webhooks.format, delivery.failure, delivery.joined_to,
+          (SELECT name FROM applications WHERE id = delivery.body::json ->> 'application') AS application,
+          (SELECT name FROM environments WHERE id = delivery.body::json ->> 'environment') AS environment;
 
 -- name: lock_failure
 -- Locks equal failures of a webhook until the end of the transaction, so that one process at a time decides which message says them.

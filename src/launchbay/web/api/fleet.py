@@ -11,7 +11,7 @@ from launchbay.ids import is_id
 from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
 from launchbay.model import component_state
 from launchbay.model.instance import InstanceStatus, health_of
-from launchbay.model.job import JobStatus, Origin
+from launchbay.model.job import JobOutcome, JobStatus, Origin, is_cancellation
 from launchbay.store.fleet import FleetJobRow, FleetRow
 from launchbay.store.schedules import FleetScheduleRow
 from launchbay.usecases import fleet
@@ -118,7 +118,10 @@ def id_values(name: str, text: str | None) -> list[str] | None:
 
 
 class LastJob(msgspec.Struct):
-    """The job that ended last. Times are in milliseconds since the Unix epoch."""
+    """The job that ended last. Times are in milliseconds since the Unix epoch.
+
+    `cancelled` is true if somebody cancelled it: its status is Failed, but nothing went wrong.
+    """
 
     id: str
     number: int | None
@@ -127,6 +130,7 @@ class LastJob(msgspec.Struct):
     startedAt: int | None
     finishedAt: int | None
     errorMessage: str | None
+    cancelled: bool
 
 
 class ComponentCounts(msgspec.Struct):
@@ -157,7 +161,8 @@ class ComingDestroy(msgspec.Struct):
 class FleetInstance(msgspec.Struct, kw_only=True):
     """An instance of the organization's list. Times are in milliseconds since the Unix epoch.
 
-    `health` is Healthy, Degraded, Failed, Busy or Gone. `components` is null if it is
+    `health` is Healthy, Degraded, Failed, Busy or Gone. A job that somebody cancelled doesn't make an instance Degraded
+    that runs. `components` is null if it is
     unknown: no job of this version has ended, and its manifest compiles no more.
     """
 
@@ -189,7 +194,7 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         id=row.id,
         name=row.name,
         status=row.status,
-        health=health_of(InstanceStatus(row.status), row.job_status, is_incomplete=row.is_incomplete),
+        health=health_of(InstanceStatus(row.status), row.job_outcome, is_incomplete=row.is_incomplete),
         applicationId=row.application_id,
         applicationName=row.application,
         environmentId=row.environment_id,
@@ -217,6 +222,7 @@ def _last_job(row: FleetRow, job_id: str) -> LastJob:
         startedAt=row.job_started_at_ms,
         finishedAt=row.job_ended_at_ms,
         errorMessage=row.job_error,
+        cancelled=is_cancellation(row.job_error),
     )
 
 
@@ -306,7 +312,8 @@ class FleetJobQuery(msgspec.Struct, frozen=True):
 class FleetJob(msgspec.Struct, kw_only=True):
     """A job of the organization's list. Times are in milliseconds since the Unix epoch.
 
-    `currentStep` is the path of the step that began last, of a job under way.
+    `currentStep` is the path of the step that began last, of a job under way. `cancelled` is true if somebody cancelled
+    the job: its status is Failed, but nothing went wrong.
     """
 
     id: str
@@ -325,6 +332,7 @@ class FleetJob(msgspec.Struct, kw_only=True):
     startedAt: int | None
     finishedAt: int | None
     errorMessage: str | None
+    cancelled: bool
     currentStep: str | None
     beganBy: Beginning
 
@@ -371,6 +379,7 @@ def _fleet_job(row: FleetJobRow) -> FleetJob:
         startedAt=row.started_at_ms,
         finishedAt=row.finished_at_ms,
         errorMessage=row.error,
+        cancelled=is_cancellation(row.error),
         currentStep=row.current_step,
         beganBy=_beginning(row),
     )
@@ -399,11 +408,11 @@ class FleetSummary(msgspec.Struct, kw_only=True):
 
     total: int
     byStatus: dict[str, int]
-    byLastStatus: Annotated[dict[str, int], _about("By the outcome of the last job.")]
+    byLastStatus: Annotated[dict[str, int], _about("By the status of the last job.")]
     running: Annotated[int, _about("Jobs under way.")]
     approvals: Annotated[int, _about("Approvals that wait.")]
     expiring: Annotated[int, _about("Instances that are destroyed within a day.")]
-    failures: Annotated[int, _about("Jobs that failed within the last day.")]
+    failures: Annotated[int, _about("Jobs that failed within the last day, without cancelled ones.")]
     applications: list[SummaryPart]
     environments: list[SummaryPart]
 
@@ -429,7 +438,8 @@ async def read_summary(request: Request[None, None]) -> FleetSummary:
             part.total += group.instances
             part.byStatus[group.status] = part.byStatus.get(group.status, 0) + group.instances
             if group.job_status is not None:
-                part.byLastStatus[group.job_status] = part.byLastStatus.get(group.job_status, 0) + group.instances
+                status = JobStatus.FAILED if group.job_status == JobOutcome.CANCELLED else group.job_status
+                part.byLastStatus[status] = part.byLastStatus.get(status, 0) + group.instances
     return FleetSummary(
         total=whole.total,
         byStatus=whole.byStatus,

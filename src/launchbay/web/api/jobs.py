@@ -13,6 +13,7 @@ from launchbay.model.job import (
     Origin,
     StepStatus,
     failure_code,
+    is_cancellation,
     is_own_step,
     outer_paths,
     owner_of,
@@ -146,7 +147,8 @@ class JobDetail(msgspec.Struct, kw_only=True):
     `queuedAt` is the time of the request. `resumes` is the failed job that this one continues, and `attempt` counts
     both. `parent` is the job that runs this one, and `children` are the jobs that this one runs on other instances.
     `usualDurationMs` is the median of the last successful runs. `failureCode` is the error code that explains
-    `errorMessage`; null if a step didn't fail.
+    `errorMessage`; null if a step didn't fail. `cancelled` is true if somebody cancelled the job: its status is Failed,
+    but nothing went wrong.
     """
 
     id: str
@@ -159,6 +161,7 @@ class JobDetail(msgspec.Struct, kw_only=True):
     finishedAt: int | None
     errorMessage: str | None
     failureCode: str | None
+    cancelled: bool
     parameters: dict[str, Any]
     parametersCut: bool
     parametersRecorded: bool
@@ -208,6 +211,7 @@ def job_detail(job: JobDetails) -> JobDetail:
         finishedAt=optional_ms(view.finished_at),
         errorMessage=None if view.error_message is None else redactor.text(view.error_message),
         failureCode=failure_code(view.error_message),
+        cancelled=is_cancellation(view.error_message),
         parameters={} if parameters is None else parameters.values,
         parametersCut=parameters is not None and parameters.is_cut,
         parametersRecorded=parameters is not None,
