@@ -104,7 +104,7 @@ class JobFailures(NamedTuple):
 async def list_job_failures(ctx: Context, organization_id: str, wanted: JobFilter) -> JobFailures:
     """Return the failures of the latest jobs that fit.
 
-    Those that the caller may not read don't count, and cancelled ones are no failures (decision 0176).
+    Those that the caller may not read don't count, nor do cancelled ones (decision 0176).
     """
     failed = replace(wanted, statuses=None, outcomes=[JobOutcome.FAILED])
     page = await list_jobs(ctx, organization_id, failed, sort="-created", after=None, count=LOOKED_AT_JOBS)
