@@ -51,7 +51,7 @@ async def test_runs_are_found_by_status_workflow_person_and_the_name_of_their_in
     assert [row.split(" ")[:2] for row in own] == [["launch", "#1"]]
 
     odd = await get(visitor, f"{path}?q=status:odd")
-    assert "Use one of these: succeeded, failed, in-progress." in odd.text
+    assert "Use one of these: succeeded, failed, cancelled, in-progress." in odd.text
     assert (await get(visitor, f"{path}?after=nonsense")).status == 400
 
 
