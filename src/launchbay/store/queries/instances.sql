@@ -365,7 +365,7 @@ SELECT offered_id, id FROM standing;
 -- name: list_component_facts
 -- What decides what the components of instances do: how far they were, the newest job with its own steps, and what is behind submodules.
 -- With `unsettled`, only of instances with work under way, or after a job that failed, or with submodules; not of destroyed ones.
--- Its parameters stand in subqueries: a plan that doesn't know them is as good, and to plan it takes ten times as long as to run it.
+-- Its parameters stand in subqueries: a plan that doesn't know them is as good, and to plan it takes several times as long as to run it.
 SELECT instances.id, instances.status, instances.application_id, instances.version, instances.parameters, (
     SELECT coalesce(json_agg(key), '[]') FROM json_each(instances.state::json) WHERE value ->> 'launched' = 'true'
 )::text AS launched, (
