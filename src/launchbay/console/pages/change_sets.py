@@ -107,13 +107,19 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     """
     organization_id = request.form.text("organization", request.path("id"))
     request.ask_frame(organization_id)
-    rows = await change_sets.list_change_sets(
-        request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
+    asked_rows = request.ask(
+        change_sets.list_change_sets(
+            request.ctx, organization_id, after=request.query("after"), count=CONSOLE_PAGE_ROWS + 1
+        )
     )
+    asked_policies = request.ask(change_sets.list_change_policies(request.ctx, organization_id))
+    asked_roles = request.ask(_roles(request, organization_id))
+    asked_asking = request.ask(change_sets.list_asking(request.ctx, organization_id))
+    people = request.ask(user_names(request, organization_id))
+    rows = await asked_rows
     shown = rows[:CONSOLE_PAGE_ROWS]
-    policies = (await change_sets.list_change_policies(request.ctx, organization_id))[:_POLICIES]
-    roles = await _roles(request, organization_id)
-    asking = {row.id for row in await change_sets.list_asking(request.ctx, organization_id)}
+    policies = (await asked_policies)[:_POLICIES]
+    roles = await asked_roles
     return await request.page(
         "change_sets.html",
         section="approvals",
@@ -123,8 +129,8 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         policies=[(row, policy, seen_tag(_stored(policy))) for row, policy in policies],
         roles=roles,
         role_suggestions=list(roles.values())[:CONSOLE_SUGGESTIONS],
-        asking=asking,
-        people=request.ask(user_names(request, organization_id)),
+        asking={row.id for row in await asked_asking},
+        people=people,
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 
@@ -181,8 +187,12 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     if view.directory is not None:
         is_small = len(view.directory.objects) <= _OBJECTS_COMPARED_AT_ONCE
     stale = await _staleness(request, found.id) if is_open and (is_small or request.query("compare")) else None
-    people = await user_names(request, organization_id)
-    newest = await change_sets.list_change_sets(ctx, organization_id, after=None, count=_OTHERS + 1)
+    # Not before: the comparison is a transaction of its own.
+    asked_people = request.ask(user_names(request, organization_id))
+    newest = request.ask(change_sets.list_change_sets(ctx, organization_id, after=None, count=_OTHERS + 1))
+    applications = request.ask(list_applications(ctx, organization_id))
+    environments = request.ask(list_environments(ctx, organization_id))
+    people = await asked_people
     return await request.page(
         "change_set.html",
         section="approvals",
@@ -212,9 +222,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         hidden=found.instances - len(planned),
         next_after=rest[_SHOWN - 1].row.place if len(rest) > _SHOWN else None,
         results=RESULTS,
-        applications={row.id: row.name for row in await list_applications(ctx, organization_id)},
-        environments={row.id: row.name for row in await list_environments(ctx, organization_id)},
-        others=[(row, title_of(row), STATUSES[row.status]) for row in newest if row.id != found.id][:_OTHERS],
+        applications={row.id: row.name for row in await applications},
+        environments={row.id: row.name for row in await environments},
+        others=[(row, title_of(row), STATUSES[row.status]) for row in await newest if row.id != found.id][:_OTHERS],
         owner=people.get(found.owner_id, found.owner_email),
         applied_by=people.get(found.applied_by or "", "a user"),
         comment_chars=limits.CHANGE_SET_COMMENT_CHARS,

@@ -160,13 +160,14 @@ async def tab_values(
     problem: LaunchbayError | None = None,
     view: Awaitable[InstanceView] | None = None,
     components: Awaitable[Components] | None = None,
+    recurring: Awaitable[list[RecurringView]] | None = None,
 ) -> dict[str, Any]:
     """Return the values of what is above the tabs, for the template `instance_base.html`."""
     ask, ctx = request.ask, request.ctx
     record, _ = await read_instance_record(ctx, request.path("id"))
     request.ask_frame(record.organization_id)
     asked_view = view or ask(view_instance(request, record.id))
-    own, recurring = ask(list_schedules(ctx, record.id)), ask(_own_recurring(request, record))
+    own, recurring = ask(list_schedules(ctx, record.id)), recurring or ask(_own_recurring(request, record))
     surroundings, asked_life = ask(read_surroundings(ctx, record.id)), ask(read_lifetime(ctx, record.id))
     people = ask(list_member_names(ctx, record.organization_id, also=[record.owner_id]))
     sleep = ask(sleep_windows.read_sleep(ctx, record.id))
@@ -233,7 +234,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     asked = request.ask(_components(request, view, query))
     asked_lines = request.ask(read_log_tail(request.ctx, record.id, None, _LOG_LINES))
     offered = request.ask(list_offering_environments(request.ctx, record.id))
-    values = await tab_values(request, "", problem, view, asked)
+    recurring = request.ask(_own_recurring(request, record))
+    values = await tab_values(request, "", problem, view, asked, recurring)
     components, lines = await asked, await asked_lines
     return await request.page(
         "instance.html",
@@ -247,7 +249,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         card=component_card(components, query, f"{_path(request)}/components"),
         rows=[component_row(components, each) for each in components.by_urgency()[:_LISTED_COMPONENTS]],
         path=f"{_path(request)}/components",
-        planned=request.ask(_planned(request, record)),
+        planned=request.ask(_planned(request, record, await recurring)),
         offered=await offered,
         lines=lines,
         last_line=lines[-1].id if lines else 0,
@@ -266,7 +268,7 @@ class Planned(NamedTuple):
     href: str
 
 
-async def _planned(request: PageRequest, record: InstanceRecord) -> list[Planned]:
+async def _planned(request: PageRequest, record: InstanceRecord, recurring: Sequence[RecurringView]) -> list[Planned]:
     """Return what runs next, and then what is paused."""
     page = f"{_path(request)}/schedules"
     found = [
@@ -274,7 +276,7 @@ async def _planned(request: PageRequest, record: InstanceRecord) -> list[Planned
         for row in await list_schedules(request.ctx, record.id)
         if row.is_of_manifest or row.cancelled_at is None
     ]
-    for view in await _own_recurring(request, record):
+    for view in recurring:
         one = view.schedule
         if one.is_paused or view.next_at:
             at = None if one.is_paused else view.next_at[0]

@@ -103,6 +103,8 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
     """Show the form of a roll-out with its waves."""
     application = await read_application(request.ctx, request.path("id"))
     organization_id = application.organization_id
+    request.ask_frame(organization_id)
+    versions = request.ask(list_manifests(request.ctx, application.id))
     given = request.form if request.form.has("version") else request.query_form()
     version = forms.parse_number(given.text("version")) or application.latest_version
     try:
@@ -126,7 +128,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
         status=None if given.text("do") == "begin" else 200,
         application=application,
         version=version,
-        versions=[row.version for row in await list_manifests(request.ctx, application.id) if row.version],
+        versions=[row.version for row in await versions if row.version],
         commands=commands,
         given=given,
         query=given.text("q", STANDARD),
@@ -159,18 +161,24 @@ async def create(request: PageRequest) -> Response:
 @routes.get("/console/applications/{id}/rollouts/{rollout}", query=("after", "status"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show the waves of a roll-out, and the outcome of each instance."""
-    ctx = request.ctx
-    found = await rollouts.read_rollout(ctx, request.path("rollout"))
-    application = await read_application(ctx, found.application_id)
+    ask, ctx = request.ask, request.ctx
     status = request.choice("status", STATUSES)
     after = forms.parse_number(request.query("after"), 6) or 0
-    rows = await rollouts.list_rollout_instances(ctx, found.id, status=status, after=after, count=CONSOLE_PAGE_ROWS + 1)
+    found = await rollouts.read_rollout(ctx, request.path("rollout"))
+    request.ask_frame(found.organization_id)
+    asked_rows = ask(
+        rollouts.list_rollout_instances(ctx, found.id, status=status, after=after, count=CONSOLE_PAGE_ROWS + 1)
+    )
+    asked_failed = ask(rollouts.list_rollout_instances(ctx, found.id, status="Failed", after=0, count=1))
+    failures = ask(rollouts.read_failures(ctx, found.organization_id, [found.id]))
+    asked_waves = ask(rollouts.read_waves(ctx, found.id, _NAMED))
+    people = ask(user_names(request, found.organization_id))
+    application = await read_application(ctx, found.application_id)
+    rows, failed, waves = await asked_rows, await asked_failed, await asked_waves
     shown = rows[:CONSOLE_PAGE_ROWS]
-    failed = await rollouts.list_rollout_instances(ctx, found.id, status="Failed", after=0, count=1)
-    first_failure = (await rollouts.read_failures(ctx, found.organization_id, [found.id])).get(found.id)
+    first_failure = (await failures).get(found.id)
     permissions = await request.permissions(application.organization_id)
     counts = counts_of(found)
-    waves = await rollouts.read_waves(ctx, found.id, _NAMED)
     # A stopped wave whose instances wait for their check isn't done: it continues.
     left = ("Waiting", "Unchecked") if found.status == rollouts.STOPPED else ("Waiting",)
     next_wave = next((wave.number for wave in waves if any(wave.counts[each] for each in left)), None)
@@ -198,7 +206,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         is_live=found.status in {rollouts.RUNNING, rollouts.WAITING, rollouts.RETURNING},
         can_control=permissions.control(found, request.actor),
         verbs=_verbs(found),
-        owner=(await user_names(request, application.organization_id)).get(found.owner_id, "a user"),
+        owner=(await people).get(found.owner_id, "a user"),
     )
 
 
