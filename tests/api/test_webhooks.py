@@ -12,19 +12,18 @@ from typing import Any
 import pytest
 
 from launchbay.auth.secret_key import read_secret_key
-from launchbay.engine.chat_messages import counted, message
+from launchbay.engine.chat_messages import counted, failure_key, message
 from launchbay.engine.webhooks import delete_old_deliveries
 from launchbay.usecases.webhooks import seal_url
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
 from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
-from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused, running_api
+from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
 SECRET = "a secret of sixteen bytes or more"
 HOWTO = DOCS / "howto" / "webhooks.md"
 ALL = ["status", "job", "signal"]
-NAMING = "launch: {steps: [{ask: {action: restcall, parameters: {command: 'ftp://NAME/'}}}]}\n"
 
 
 @pytest.fixture(scope="module")
@@ -644,16 +643,13 @@ async def fail_many(api: Api, application: str, names: Sequence[str]) -> None:
         await api.settled(await api.launch(application, instanceName=name))
 
 
-async def test_failures_that_name_their_applications_are_one_message(api: Api, receiver: LoopbackServer) -> None:
-    """A chat groups them as `launchbay failures` does."""
-    webhook = await chat(api, receiver)
-    for number in range(3):
-        name = fresh_name(f"Elsa{number}")
-        application = await api.application(NAMING.replace("NAME", name), name=name)
-        await api.settled(await api.launch(application))
-    await until(lambda: messages(receiver))
-    await until(lambda: held(api, webhook, 2))
-    assert len(messages(receiver)) == 1
+def test_failures_that_differ_by_the_names_of_application_and_environment_are_equal() -> None:
+    def key(application: str, environment: str) -> str | None:
+        event = failure("job", "1", "web", "a", 0)
+        event["job"]["errorMessage"] = f"Nothing answers at {application}.{environment}.example."
+        return failure_key(event, application, environment)
+
+    assert key("shop", "north") == key("ferry", "south") is not None
 
 
 async def held(api: Api, webhook: str, count: int) -> list[Any] | None:
