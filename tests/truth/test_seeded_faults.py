@@ -1,6 +1,6 @@
 """The comparisons find faults that are seeded in what the product asks for, computes and says."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -23,10 +23,7 @@ from launchbay.web.api import instances as api_of_instances
 from launchbay.web.api import jobs as api_of_jobs
 from launchbay.web.api import rollouts as api_of_rollouts
 from launchbay.web.responses import KeptAnswers
-from tests.support.databases import Databases
 from tests.support.truth.all import COMPARISONS, View, differences
-from tests.support.truth.population import populated
-from tests.support.truth.viewers import viewers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # a population, and each comparison again and again
 
@@ -257,12 +254,6 @@ def _everything(grants: Grants, permission: Permission) -> dict[str, None]:
 def _moved(counts: Any, source: str, target: str) -> Any:
     counts[target] += counts.pop(source, 0)
     return counts
-
-
-@pytest.fixture(scope="module")
-async def views(databases: Databases) -> AsyncIterator[dict[str, View]]:
-    async with populated(databases, seed=36, cranes=24) as population, viewers(population) as found:
-        yield {view.name: view for view in found}
 
 
 async def test_without_a_fault_a_small_population_shows_nothing_wrong(views: dict[str, View]) -> None:

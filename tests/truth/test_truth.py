@@ -10,6 +10,7 @@ from launchbay.mcp.tools import TOOLS
 from tests.support.databases import Databases
 from tests.support.showcase import NO_PAGES
 from tests.support.truth.all import COMPARISONS, differences
+from tests.support.truth.of_programs import INSIDE, LISTS
 from tests.support.truth.oracle import read_tables
 from tests.support.truth.population import TOLD, Population, populated
 from tests.support.truth.viewers import viewers
@@ -85,10 +86,10 @@ _ABOUT_OTHERS = {
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
     *("read_git_drift", "read_service_impact"),
 }
+# Tools that change something, check a text, or say why: what they answer is not stored.
 _TOOLS_THAT_ACT = {
-    *("read_application", "read_manifest", "validate_manifest", "create_application", "upload_manifest"),
-    *("preview_launch", "launch", "run_workflow", "read_log", "resume_job", "explain_permission", "propose_change"),
-    *("read_change_set", "apply_change_set"),
+    *("validate_manifest", "create_application", "upload_manifest", "preview_launch", "launch", "run_workflow"),
+    *("read_log", "resume_job", "explain_permission", "propose_change", "apply_change_set"),
 }
 
 
@@ -117,4 +118,8 @@ def test_each_tool_is_compared_or_acts(read: Read) -> None:
 
 def test_commands_are_compared_as_tables_and_as_json(read: Read) -> None:
     assert _names(read.compared, "command") >= {"ps", "status"}
-    assert _names(read.compared, "command, as JSON") >= {"ps", "status", "job list", "organization jobs"}
+    assert _names(read.compared, "command, as JSON") >= {
+        *("ps", "status", "job list", "organization jobs", "change-set show"),
+        *LISTS,
+        *INSIDE,
+    }

@@ -11,6 +11,10 @@ from tests.support.truth.recording import Record, Recorded
 from tests.support.truth.surfaces import Console, Unreadable
 
 
+class Noticed(Exception):
+    """A difference, while one is enough."""
+
+
 @dataclass
 class View:
     """Somebody, what they use, and what they may see."""
@@ -25,6 +29,12 @@ class View:
     record: Record
     transports: list[Recorded]
     differences: list[str] = field(default_factory=list)
+    stops: bool = False  # at the first difference
+
+    def _note(self, difference: str) -> None:
+        if self.stops:
+            raise Noticed(difference)
+        self.differences.append(difference)
 
     @property
     def root(self) -> str:
@@ -46,14 +56,14 @@ class View:
                 if shown.get(each) != so.get(each)
             }
             shown, so = ({each: pair[place] for each, pair in wrong.items()} for place in (0, 1))
-        self.differences.append(f"{self.name}, {where}: shows {str(shown)[:600]}, but it is {str(so)[:600]}")
+        self._note(f"{self.name}, {where}: shows {str(shown)[:600]}, but it is {str(so)[:600]}")
 
     def has(self, where: str, text: str, wanted: Iterable[str]) -> None:
         """Note what a text lacks."""
         texts = list(wanted)
         self.record.compare(texts)
         if missing := [each for each in texts if each not in text]:
-            self.differences.append(f"{self.name}, {where}: lacks {missing}, and says {text[:600]}")
+            self._note(f"{self.name}, {where}: lacks {missing}, and says {text[:600]}")
 
     def same_rows(self, where: str, shown: Mapping[str, Any] | list[tuple[str, Any]], so: Mapping[str, Any]) -> None:
         """Compare rows by ID: none twice, none missing, none too many, and each is so."""
@@ -81,9 +91,11 @@ async def differences(view: View, *names: str) -> list[str]:
     """Return what the comparisons of these names find, or all of them; what they cannot read is a difference too."""
     for name in names or COMPARISONS:
         view.record.begin(name)
+        view.record.disagreements = []
         try:
             await COMPARISONS[name](view)
         except (Unreadable, KeyError, IndexError) as error:
             view.differences.append(f"{view.name}, {name}: cannot be read: {error!r}")
+        view.differences += [f"{view.name}, {each}" for each in view.record.disagreements]
     found, view.differences = view.differences, []
     return found

@@ -4,6 +4,8 @@ import asyncio
 import json
 import re
 import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
@@ -17,46 +19,78 @@ from launchbay.client import Basic, Client
 from tests.support.service import basic
 from tests.support.shell import Shell
 from tests.support.truth.comparisons import View, comparison
-from tests.support.truth.oracle import Oracle, Row, ms
-from tests.support.truth.recording import Record
+from tests.support.truth.oracle import CANCELLED, Oracle, Row, ms
+from tests.support.truth.recording import Kept, Record
+
+Ask = Callable[..., Coroutine[Any, Any, Any]]
 
 
 @comparison
 async def lists_of_the_client(view: View) -> None:
     oracle = view.oracle
 
-    def read() -> tuple[list[Any], list[Any], Any]:
+    def read() -> dict[str, Any]:
         with Client(view.url, Basic(view.email, view.password)) as client:
-            instances = client.list_organization_instances(oracle.organization)
-            jobs = client.list_organization_jobs(oracle.organization)
-            return list(instances), list(jobs), client.read_summary(oracle.organization)
+            found: dict[str, Any] = {
+                "instances": [
+                    {
+                        name: getattr(row, name)
+                        for name in ("id", "name", "status", "version", "created_at", "destroy_at")
+                    }
+                    | {"last_job": row.last_job and row.last_job.id}
+                    for row in client.list_organization_instances(oracle.organization)
+                ],
+                "jobs": [
+                    {
+                        name: getattr(job, name)
+                        for name in ("id", "status", "instance_id", "error_message", "finished_at")
+                    }
+                    for job in client.list_organization_jobs(oracle.organization)
+                ],
+                "running": client.read_summary(oracle.organization).running,
+            }
+            return found
 
-    instances, jobs, summary = await asyncio.to_thread(read)
-    view.same_rows("client, instances", [
-        (row.id, (row.name, row.status, row.version, row.created_at, row.destroy_at, row.last_job and row.last_job.id))
-        for row in instances
-    ], {
-        each: (
-            row["name"], row["status"], row["version"], ms(row["created_at"]), ms(row["destroy_at"]),
-            (job := oracle.last_job(each)) and job["id"],
-        )
-        for each, row in oracle.instances.items()
-    })  # fmt: skip
+    asked = "client"
+    kept = view.record.again(asked)
+    if kept is None:
+        kept = Kept(("client", "lists"), json.dumps(await asyncio.to_thread(read)))
+        view.record.keep(asked, kept)
+    found = json.loads(kept.text)
+    view.same_rows(
+        "client, instances",
+        [(row["id"], row) for row in found["instances"]],
+        {
+            each: {
+                **{name: row[name] for name in ("id", "name", "status", "version")},
+                "created_at": ms(row["created_at"]),
+                "destroy_at": ms(row["destroy_at"]),
+                "last_job": (job := oracle.last_job(each)) and job["id"],
+            }
+            for each, row in oracle.instances.items()
+        },
+    )
     view.same_rows(
         "client, jobs",
-        [(job.id, (job.status, job.instance_id, job.error_message, job.finished_at)) for job in jobs],
+        [(job["id"], job) for job in found["jobs"]],
         {
-            each: (job["status"], job["instance_id"], job["error_message"], ms(job["finished_at"]))
+            each: {
+                **{name: job[name] for name in ("id", "status", "instance_id", "error_message")},
+                "finished_at": ms(job["finished_at"]),
+            }
             for each, job in oracle.jobs.items()
         },
     )
     running = sum(job["status"] == "Executing" for job in oracle.jobs.values())
-    view.same("client, summary", summary.running, running)
+    view.same("client, summary", found["running"], running)
 
 
 def _ended(oracle: Oracle, each: str) -> str:
     job = oracle.last_job(each)
-    return "" if job is None else f"{job['name']} {job['status']}"
+    if job is None:
+        return ""
+    is_cancelled = job["status"] == "Failed" and job["error_message"].startswith(CANCELLED)
+    return f"{job['name']} {'Cancelled' if is_cancelled else job['status']}"
 
 
 class _OfThisProcess(Shell):
@@ -67,10 +101,15 @@ class _OfThisProcess(Shell):
         self._record = record
 
     def good(self, *words: str, stdin: str = "") -> str:
+        asked = " ".join(("launchbay", *words))
+        if (kept := self._record.again(asked)) is not None:
+            return kept.text
         lines = super().good(*words, stdin=stdin).splitlines()
         text = "\n".join(line for line in lines if not line.startswith("level="))
         command = takewhile(lambda word: re.fullmatch("[a-z]+(-[a-z]+)*", word) and len(word) < 24, words)
-        self._record.read("command, as JSON" if "json" in words else "command", " ".join(command), text)
+        place = ("command, as JSON" if "json" in words else "command", " ".join(command))
+        self._record.keep(asked, Kept(place, text))
+        self._record.read(*place, text)
         return text
 
 
@@ -126,9 +165,6 @@ def _table(view: View, text: str) -> None:
 async def _status(view: View, shell: Shell, each: str) -> None:
     oracle, row = view.oracle, view.oracle.instances[each]
     shown = await asyncio.to_thread(shell.document, "status", each)
-    async with asyncio.timeout(10):  # a rest is said once the job is parked
-        while oracle.waits_of(each) and not (shown["waitingFor"] or shown["sleep"]):
-            shown = await asyncio.to_thread(shell.document, "status", each)
     view.same(f"status {row['name']}", (shown["name"], shown["status"], shown["version"], shown["errorMessage"]), (
         row["name"], row["status"], row["version"], row["error_message"]
     ))  # fmt: skip
@@ -150,21 +186,99 @@ async def _status(view: View, shell: Shell, each: str) -> None:
     view.has(f"status {row['name']}, as text", table, words)
 
 
+# Lists of an organization, and the tables that they show all rows of.
+LISTS = {
+    "application list": "applications",
+    "bulk list": "bulk_runs",
+    "change-set list": "change_sets",
+    "environment list": "environments",
+    "git-source list": "git_sources",
+    "recurring-schedule list": "recurring_schedules",
+    "role list": "roles",
+    "rollout list": "rollouts",
+    "service list": "services",
+    "webhook list": "webhooks",
+    "zone list": "zones",
+}
+# Lists of one object: the table of the objects, that of the rows, the column with the object, what tells rows apart.
+INSIDE = {
+    "bulk instances": ("bulk_runs", "bulk_instances", "bulk_id", "instance_id", "instanceId"),
+    "rollout instances": ("rollouts", "rollout_instances", "rollout_id", "instance_id", "instanceId"),
+    "instance approvals": ("approvals", "approvals", "instance_id", "id", "id"),
+    "instance generations": ("generations", "generations", "instance_id", "number", "number"),
+    "manifest list": ("manifests", "manifests", "application_id", "version", "version"),
+}
+
+
+@comparison
+async def lists_of_the_commands(view: View) -> None:
+    """Compare which rows there are; what they say of each is compared wherever an answer has the object."""
+    oracle = view.oracle
+    if oracle.only is not None:
+        return  # who may read what is in the matrix of permissions
+    names = {"LAUNCHBAY_URL": view.url, "LAUNCHBAY_EMAIL": view.email, "LAUNCHBAY_PASSWORD": view.password}
+    with tempfile.TemporaryDirectory() as directory:
+        shell = _OfThisProcess(
+            Path(directory), {**names, "LAUNCHBAY_ORGANIZATION": oracle.organization, "COLUMNS": "1000"}, view.record
+        )
+        for command, table in LISTS.items():
+            so = [row["id"] for row in oracle.tables[table] if row.get("organization_id") == oracle.organization]
+            rows = await asyncio.to_thread(shell.document, *command.split())
+            view.same(command, sorted(row["id"] for row in rows), sorted(so))
+        for command, (objects, table, column, stored, shown) in INSIDE.items():
+            own = [row for row in oracle.tables[objects] if _is_own(oracle, row)]
+            for each in sorted({row[column if objects == table else "id"] for row in own})[:3]:
+                rows = await asyncio.to_thread(shell.document, *command.split(), each)
+                of_one = [row[stored] for row in oracle.tables[table] if row[column] == each]
+                view.same(f"{command} {each}", sorted(row[shown] for row in rows), sorted(of_one))
+        for each in sorted(row["id"] for row in oracle.tables["change_sets"] if _is_own(oracle, row))[:3]:
+            shown_set = await asyncio.to_thread(shell.document, "change-set", "show", each)
+            members = [row for row in oracle.tables["change_set_instances"] if row["change_set_id"] == each]
+            view.same(
+                f"change-set show {each}",
+                {one["instanceId"]: one["instanceName"] for one in shown_set["plan"]},
+                {row["instance_id"]: row["instance_name"] for row in members},
+            )
+
+
+def _is_own(oracle: Oracle, row: Row) -> bool:
+    if "organization_id" in row:
+        return bool(row["organization_id"] == oracle.organization)
+    if "instance_id" in row:
+        return row["instance_id"] in oracle.instances
+    return row["application_id"] in oracle.applications
+
+
+@asynccontextmanager
+async def _agent(view: View) -> AsyncIterator[Ask]:
+    """Give what calls a tool and returns its answer."""
+    headers = {"Authorization": basic(view.email, view.password)}
+    async with AsyncExitStack() as stack:
+        client: Any = None
+        if not view.record.is_replayed:
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60))
+            client = await stack.enter_async_context(
+                McpClient(streamable_http_client(f"{view.url}/mcp", http_client=http))
+            )
+
+        async def ask(tool: str, **arguments: Any) -> Any:
+            asked = f"{tool} {json.dumps(arguments, sort_keys=True)}"
+            kept = view.record.again(asked)
+            if kept is None:
+                found: Any = await client.call_tool(tool, arguments)
+                assert not found.is_error, found.content
+                kept = Kept(("tool", tool), found.content[0].text)
+                view.record.keep(asked, kept)
+                view.record.read("tool", tool, kept.text)
+            return json.loads(kept.text)
+
+        yield ask
+
+
 @comparison
 async def tools(view: View) -> None:
     oracle = view.oracle
-    headers = {"Authorization": basic(view.email, view.password)}
-    async with (
-        httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
-        McpClient(streamable_http_client(f"{view.url}/mcp", http_client=http)) as client,
-    ):
-
-        async def ask(tool: str, **arguments: Any) -> Any:
-            found: Any = await client.call_tool(tool, arguments)
-            assert not found.is_error, found.content
-            view.record.read("tool", tool, found.content[0].text)
-            return json.loads(found.content[0].text)
-
+    async with _agent(view) as ask:
         for status in ("Requested", "Executing", "Running", "Failed", "Destroying", "Destroyed"):
             rows = (await ask("list_instances", status=status, limit=100))["instances"]
             wanted = sorted(oracle.matching(status=status), reverse=True)[:100]
@@ -181,13 +295,32 @@ async def tools(view: View) -> None:
         broken = {
             each for each, row in oracle.instances.items() if row["status"] == "Failed" or oracle.is_degraded(each)
         }
-        groups = [each for each in (await ask("list_failures", limit=100))["failures"] if isinstance(each, dict)]
+        failures = (await ask("list_failures", limit=100))["failures"]
+        groups = [each for each in failures if isinstance(each, dict)]
         members = [each["id"] for group in groups for each in group["instances"] if isinstance(each, dict)]
         view.same("list_failures, instances", set(members) - broken, set())
-        view.same("list_failures, numbers", 0 < sum(group["count"] for group in groups) <= len(broken), bool(broken))
+        # An answer has no more than a model reads at once. Each of its groups has all of its instances, or says so.
+        numbers = sum(group["count"] for group in groups)
+        is_whole = len(groups) == len(failures) and all(len(group["instances"]) == group["count"] for group in groups)
+        view.same("list_failures, numbers", numbers, len(broken) if len(groups) == len(failures) else numbers)
+        view.same("list_failures, all", set(members) if is_whole else broken, broken)
         found = (await ask("find", text="owl", kind="instances"))["instances"]
         owls = [each for each, row in oracle.instances.items() if "owl" in row["name"]]
         view.same("find", sorted(each["id"] for each in found), sorted(owls))
+        for each, row in [*oracle.applications.items()][:2] if oracle.only is None else []:
+            shown = await ask("read_application", application=each)
+            view.same(f"read_application {row['name']}", shown["application"]["name"], row["name"])
+            text = (await ask("read_manifest", application=each))["manifest"]
+            stored_text = next(
+                one["content"]
+                for one in oracle.tables["manifests"]
+                if one["application_id"] == each and one["version"] == row["latest_version"]
+            )
+            lines = [json.dumps(line)[1:-1].strip() for line in stored_text.splitlines() if line.strip()][:3]
+            view.has(f"read_manifest {row['name']}", json.dumps(text), lines)
+        for each in [each["id"] for each in changes][:2]:
+            shown = await ask("read_change_set", change_set=each)
+            view.has(f"read_change_set {each}", json.dumps(shown), [each, stored[each]])
         for each in _one_of_each(oracle):
             row = oracle.instances[each]
             shown = await ask("read_instance", instance=each)

@@ -24,7 +24,12 @@ def _last_job(oracle: Oracle, instance: str) -> dict[str, Any] | None:
         "startedAt": ms(job["started_at"]),
         "finishedAt": ms(job["finished_at"]),
         "errorMessage": job["error_message"],
+        "cancelled": _is_cancelled(job),
     }  # fmt: skip
+
+
+def _is_cancelled(job: Row) -> bool:
+    return (job["error_message"] or "").startswith(CANCELLED)
 
 
 def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
@@ -139,6 +144,7 @@ def _fleet_job(oracle: Oracle, job: Row) -> dict[str, Any]:
         "startedAt": ms(job["started_at"]),
         "finishedAt": ms(job["finished_at"]),
         "errorMessage": job["error_message"],
+        "cancelled": _is_cancelled(job),
         "currentStep": oracle.current_step(job["id"]) if job["status"] == "Executing" else None,
         "beganBy": _beginning(oracle, job),
     }
@@ -301,7 +307,7 @@ def _in_history(job: Row) -> dict[str, Any]:
         "id": job["id"],
         "number": job["number"],
         "name": job["name"],
-        "cancelled": (job["error_message"] or "").startswith(CANCELLED),
+        "cancelled": _is_cancelled(job),
         "status": job["status"],
         "ownerId": job["owner_id"],
         "startedAt": ms(job["started_at"]),

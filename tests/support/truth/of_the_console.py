@@ -146,7 +146,7 @@ async def _overview(view: View, environment: str | None) -> None:
     view.same(f"{where}, recent runs", recent, [
         (
             job["id"], oracle.run_title(job), instance["name"], oracle.environments[instance["environment_id"]]["name"],
-            job["status"], ago(job["finished_at"], oracle.now),
+            oracle.run_words(job)[1], ago(job["finished_at"], oracle.now),
         )
         for job in ended[:6] for instance in [oracle.instances[job["instance_id"]]]
     ])  # fmt: skip

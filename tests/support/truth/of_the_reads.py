@@ -369,7 +369,7 @@ async def _previews(view: View, each: str) -> None:
                 view.same(f"{path}/diff, with itself", shown["differences"], [])
             else:
                 other = oracle.instances[twin]
-                paths = {one["path"] for one in shown["differences"]}
+                paths = {one["path"] for one in (*shown["differences"], *shown["own"])}
                 view.same(f"{path}/diff, version", "version" in paths, row["version"] != other["version"])
         if row["status"] != "Running":
             return  # what has never been launched would be launched

@@ -1,13 +1,14 @@
 """What somebody has read, and what of it was compared: from the requests and comparisons themselves.
 
-A route counts as compared once a value of the oracle was compared that its answer shows.
+A route counts as compared once a value of the oracle was compared that its answer shows. Answers are kept, so that the
+comparisons can read them again, one of them altered.
 """
 
 import html
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import httpx
 
 from launchbay.app.features import ENDPOINTS, PAGES
 
+_HEADERS_KEPT = ("content-type", "link", "launchbay-total-count", "location")
 _LEAST = 3  # letters: fewer are on each page
 
 
@@ -46,6 +48,25 @@ def leaves(value: Any) -> Iterator[str]:
 
 
 @dataclass
+class Kept:
+    """An answer as it was given, and which comparisons read it. The place is None for answers without facts."""
+
+    place: tuple[str, str] | None
+    text: str
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    readers: list[str] = field(default_factory=list)
+
+
+class Disagrees(AssertionError):
+    """An altered answer says of an object what is not stored."""
+
+
+class NeverAsked(AssertionError):
+    """Nobody asked this when the answers were recorded: an altered answer led somewhere else."""
+
+
+@dataclass
 class _Answer:
     kind: str
     name: str
@@ -70,17 +91,51 @@ class Record:
     requested: set[tuple[str, str]] = field(default_factory=set)
     compared: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # with the names of the comparisons
     reader: str = ""  # the comparison that reads
+    answers: dict[str, Kept] = field(default_factory=dict)  # by what was asked
+    is_replayed: bool = False
+    altered: dict[str, str] = field(default_factory=dict)  # texts instead of the kept ones
+    check: Callable[[str, Kept], list[str]] = field(default=lambda *_: [])  # what an answer says that is not so
+    disagreements: list[str] = field(default_factory=list)
+    _checked: set[str] = field(default_factory=set)
     _open: list[_Answer] = field(default_factory=list)
+
+    def keep(self, asked: str, answer: Kept) -> None:
+        """Keep the first answer to a question, and check each."""
+        if answer.place is not None and answer.text not in self._checked:
+            self._checked.add(answer.text)
+            self.disagreements += [f"{asked}: {each}" for each in self.check(asked, answer)]
+        kept = self.answers.setdefault(asked, answer)
+        if self.reader not in kept.readers:
+            kept.readers.append(self.reader)
+
+    def again(self, asked: str) -> Kept | None:
+        """Return the kept answer while answers are replayed, or what it is altered to.
+
+        Raises NeverAsked, and Disagrees for an altered answer that is not so.
+        """
+        if not self.is_replayed:
+            return None
+        if asked not in self.answers:
+            raise NeverAsked(asked)
+        kept = self.answers[asked]
+        if asked not in self.altered:
+            return kept
+        kept = replace(kept, text=self.altered[asked])
+        if found := self.check(asked, kept):
+            raise Disagrees(found[0])
+        return kept
 
     def read(self, kind: str, name: str, text: str) -> None:
         """Note an answer."""
+        if self.is_replayed:
+            return
         self.requested.add((kind, name))
         if self.reader not in self.compared.get((kind, name), ()):
             self._open = [*self._open[-50:], _Answer(kind, name, text)]
 
     def compare(self, so: Any) -> None:
         """Note that this value of the oracle was compared with what has been read."""
-        if not self._open:
+        if self.is_replayed or not self._open:
             return
         values = sorted({each for each in leaves(so) if each.strip()}, key=len, reverse=True)[:400]
         for each in self._open:
@@ -102,10 +157,15 @@ class Recorded(httpx.AsyncBaseTransport):
         self._record = record
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        asked = f"{request.method} {request.url}"
+        if (kept := self._record.again(asked)) is not None:
+            return httpx.Response(kept.status, headers=kept.headers, text=kept.text, request=request)
         answer = await self._transport.handle_async_request(request)
         place = place_of(request.url.path) if request.method == "GET" and answer.status_code == 200 else None
+        text = (await answer.aread()).decode()
+        headers = {name: answer.headers[name] for name in _HEADERS_KEPT if name in answer.headers}
+        self._record.keep(asked, Kept(place, text, answer.status_code, headers))
         if place is not None:
-            text = (await answer.aread()).decode()
             is_json = place[0] == "operation" and answer.headers.get("content-type") == "application/json"
             self._record.read(*place, "\n".join(leaves(json.loads(text))) if is_json else text)
         return answer

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
@@ -18,13 +18,14 @@ _ASIDE = {"sr", "only-phone"}  # for readers of other devices
 
 @dataclass
 class Node:
-    """An element of a page."""
+    """An element of a page. What is found in it is kept: a parsed page doesn't change."""
 
     tag: str
     attributes: dict[str, str] = field(default_factory=dict)
     children: list["Node | str"] = field(default_factory=list)
+    _found: dict[Any, list["Node"]] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def classes(self) -> set[str]:
         return set(self.attributes.get("class", "").split())
 
@@ -37,6 +38,12 @@ class Node:
 
     def all(self, tag: str = "", css: str = "", **attributes: str) -> list["Node"]:
         """Return the elements inside with a tag, a class and attributes, `aria_label=` for `aria-label`."""
+        key = (tag, css, *attributes.items())
+        if key not in self._found:
+            self._found[key] = self._search(tag, css, attributes)
+        return [*self._found[key]]
+
+    def _search(self, tag: str, css: str, attributes: dict[str, str]) -> list["Node"]:
         wanted = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
         return [
             each
@@ -53,7 +60,7 @@ class Node:
             raise Unreadable(f"no <{tag or '*'}> {css} {attributes}")
         return found[0]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What people see, with one space between words."""
         return " ".join("".join(self._pieces()).split())
@@ -65,7 +72,7 @@ class Node:
             elif child.tag not in {"script", "style"} and not child.classes & _ASIDE:
                 yield from child._pieces()
 
-    @property
+    @cached_property
     def links(self) -> list[str]:
         return [each.attributes.get("href", "") for each in self.all("a")]
 

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.support.pages import browser
 from tests.support.service import EMAIL, PASSWORD, Caller, served
+from tests.support.truth.agreement import Agreement
 from tests.support.truth.comparisons import View
 from tests.support.truth.oracle import Oracle, read_tables
 from tests.support.truth.population import Population
@@ -30,7 +31,7 @@ async def viewers(population: Population) -> AsyncIterator[list[View]]:
         url = f"http://127.0.0.1:{await stack.enter_async_context(served(population.api))}"
         found = []
         for name, caller, (email, password), oracle in people:
-            record = Record()
+            record = Record(check=Agreement(oracle).of)
             client = await stack.enter_async_context(browser(population.api))
             answer = await client.post("/console/signIn", data={"email": email, "password": password})
             assert answer.status_code == 303, answer.text
