@@ -1,12 +1,14 @@
 """Recurring schedules over HTTP: the real engine fires them (docs/howto/recurring-schedules.md)."""
 
 import asyncio
+import json
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from launchbay.clock import from_ms, iso_time
 from tests.support.service import Api, accepted, refused
 
 APP = """
@@ -244,3 +246,58 @@ async def test_a_schedule_without_an_argument_that_its_command_needs_is_refused(
         answer = await api.post(path, {**body, "preview": preview})
         assert "requires the parameter 'size' (int)" in refused(answer, 400, "MissingParameter")
     accepted(await api.post(path, {**body, "parameters": {"size": "3"}, "preview": True}))
+
+
+HOUR_MS = 3_600_000
+
+
+async def test_no_time_after_the_end_of_its_instance_is_promised(api: Api) -> None:
+    instance = await api.running(APP)  # for an hour
+    end = (await api.document(instance))["destroyAt"]
+    said = iso_time(from_ms(end))
+    late = {"instanceId": instance, "workflow": "manage.grow", "parameters": {"size": "3"}, "cron": "0 0 1 1 *"}
+    never = f"The instance is destroyed at {said}, before this runs. Set a later end, or none."
+    preview = await made(api, **late, preview=True)
+    assert (preview["nextAt"], preview["warnings"], preview["instanceEndsAt"]) == ([], [never], end)
+    schedule = await made(api, **late)
+    assert (schedule["nextAt"], schedule["warnings"], schedule["instanceEndsAt"]) == ([], [never], end)
+    [listed] = accepted(await api.get(f"organizations/{api.organization}/recurring-schedules", instance=instance))
+    assert (listed["nextAt"], listed["instanceEndsAt"]) == ([], end)
+    often = await made(api, **late | {"cron": "*/17 * * * *"})
+    assert 0 < len(often["nextAt"]) < 5
+    assert all(each < end for each in often["nextAt"])
+    assert often["warnings"] == [f"The instance is destroyed at {said}: this doesn't run from then on."]
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": -1}))
+    found = accepted(await api.get(f"recurring-schedules/{schedule['id']}"))
+    assert (len(found["nextAt"]), found["warnings"], found["instanceEndsAt"]) == (5, [], None)
+    # A destroy that somebody has scheduled is an end too.
+    accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": HOUR_MS}))
+    found = accepted(await api.get(f"recurring-schedules/{schedule['id']}"))
+    assert found["nextAt"] == []
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    await api.until(instance, "Destroyed")
+    found = accepted(await api.get(f"recurring-schedules/{often['id']}"))
+    assert found["nextAt"] == []
+    assert found["warnings"][0].startswith("The instance was destroyed at ")
+
+
+async def test_a_schedule_after_the_end_of_its_instance_is_warned_of_and_says_so_in_lists(api: Api) -> None:
+    instance = await api.running(APP)
+    end = (await api.document(instance))["destroyAt"]
+    path = f"instances/{instance}/manage.grow"
+    late = await api.post(f"{path}/schedule", {"interval": 2 * HOUR_MS, "parameters": {"size": "3"}})
+    warning = f"The instance is destroyed at {iso_time(from_ms(end))}, before this runs. Set a later end, or none."
+    assert json.loads(late.headers["launchbay-warnings"]) == [warning]
+    number = accepted(late)["id"]
+
+    async def end_in_list() -> Any:
+        rows = accepted(await api.get(f"organizations/{api.organization}/schedules"))
+        [row] = [each for each in rows if each["id"] == number]
+        return row["instanceEndsAt"]
+
+    assert await end_in_list() == end
+    moved = await api.post(f"instances/{instance}/{number}/reschedule", {"interval": HOUR_MS // 2})
+    assert "launchbay-warnings" not in moved.headers
+    assert await end_in_list() == end
+    moved = await api.post(f"instances/{instance}/{number}/reschedule", {"interval": 3 * HOUR_MS})
+    assert json.loads(moved.headers["launchbay-warnings"]) == [warning]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launchbay.clock import iso_time
 from launchbay.model.sleep_windows import SleepRules, SleepWindow
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
@@ -231,6 +232,20 @@ async def test_no_sleep_is_promised_to_an_instance_that_cannot_sleep_or_ends_bef
     accepted(await bay.api.put(f"instances/{able}/destroyAt", {"destroyAt": ms(EVENING - MINUTE)}))
     found = await bay.sleep(able)
     assert (found["sleepsAt"], found["wakesAt"]) == (None, None)
+
+
+async def test_no_waking_is_promised_to_an_instance_that_is_destroyed_in_its_sleep(bay: Bay) -> None:
+    instance = await bay.instance()
+    await bay.at(EVENING)
+    await bay.round()
+    assert "until " in (await bay.sleep(instance))["waitingFor"]
+    end = ms(MORNING - MINUTE)
+    accepted(await bay.api.put(f"instances/{instance}/destroyAt", {"destroyAt": end}))
+    found = await bay.sleep(instance)
+    assert (found["isAsleep"], found["sleepsAt"], found["wakesAt"]) == (True, None, None)
+    said = f" The instance is destroyed at {iso_time(MORNING - MINUTE)}, before it wakes."
+    assert found["waitingFor"].endswith(said)
+    assert (await bay.api.document(instance))["waitingFor"].endswith(said)
 
 
 async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:

@@ -228,7 +228,7 @@ async def test_a_parameter_that_is_neither_declared_nor_read_is_warned_of(api: A
 
 async def test_every_request_with_parameters_warns_of_undeclared_ones(api: Api) -> None:
     application = await api.application(READING_UNDECLARED)
-    instance = await api.launch(application)
+    instance = await api.launch(application, destroyInterval=-1)
     await api.settled(instance)
     of, given, odd = f"organizations/{api.organization}", {"kept": "1", "whoo": "3"}, {"name": "Ann", "other": "1"}
     each = {"ids": [instance], "preview": True}

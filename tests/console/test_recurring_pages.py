@@ -1,6 +1,7 @@
 """Recurring schedules in the console: made, shown, changed, paused, deleted."""
 
 import asyncio
+import re
 from typing import Any
 
 import httpx
@@ -26,7 +27,7 @@ async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any
 async def test_a_workflow_is_repeated_with_its_next_times_shown_while_typing(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
-    instance = await api.running(SHOP)
+    instance = await api.running(SHOP, destroyInterval=-1)
     home = f"/console/organizations/{api.organization}/recurring"
     tab = await get(visitor, f"/console/instances/{instance}/schedules")
     assert f"{home}/new?instance={instance}" in tab.links
@@ -103,7 +104,7 @@ async def test_launches_and_instances_of_a_query_are_repeated_too(api: Api, visi
 
 @pytest.mark.slow  # no schedule fires more often than every ten seconds
 async def test_the_page_shows_what_became_of_the_last_times(api: Api, visitor: httpx.AsyncClient) -> None:
-    instance = await api.running(SHOP)
+    instance = await api.running(SHOP, destroyInterval=-1)
     body = {"name": "Often", "cron": "*/10 * * * * ?", "instanceId": instance, "workflow": "back-up"}
     made = accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))["id"]
     path = f"/console/organizations/{api.organization}/recurring/{made}"
@@ -116,3 +117,32 @@ async def test_the_page_shows_what_became_of_the_last_times(api: Api, visitor: h
     assert "Succeeded" in page.text
     [run] = [link for link in page.links if link.startswith(f"/console/instances/{instance}/jobs/")]
     assert (await visitor.get(run)).status_code == 200
+
+
+async def test_pages_say_that_an_instance_ends_before_what_is_scheduled(api: Api, visitor: httpx.AsyncClient) -> None:
+    name = fresh_name("brief")
+    instance = await api.running(SHOP, instanceName=name)  # for an hour
+    home = f"/console/organizations/{api.organization}"
+    form = await get(visitor, f"{home}/recurring/new?instance={instance}")
+    fields = {
+        "instance": instance,
+        "name": name,
+        "workflow": "back-up",
+        "parameters": '{"depth": 2}',
+        "cron": "0 0 1 1 *",
+        "zone": "UTC",
+    }
+    preview = Page(await _sent(visitor, f"{home}/recurring", form, **fields, do="preview")).text
+    assert re.search("The instance is destroyed at .*, before this runs. Set a later end, or none.", preview)
+    made = await _sent(visitor, f"{home}/recurring", form, **fields, do="create")
+    assert "before this runs. Set a later end" in (await get(visitor, made.headers["location"])).text
+    assert "Never: the instance ends before" in (await get(visitor, f"{home}/recurring?instance={instance}")).text
+    late = {"interval": 7_200_000, "parameters": {"depth": "2"}}
+    accepted(await api.post(f"instances/{instance}/back-up/schedule", late))
+    assert (
+        "Doesn’t run: the instance ends before" in (await get(visitor, f"/console/instances/{instance}/schedules")).text
+    )
+    listed = (await get(visitor, f"{home}/schedules?view=list&q={name}")).text
+    assert "Doesn’t run: the instance ends before" in listed
+    month = (await get(visitor, f"{home}/schedules")).answer.text
+    assert f"back-up: {name}" not in month

@@ -37,7 +37,7 @@ def api(working_service: Api) -> Api:
 
 
 async def test_the_schedules_of_all_instances_are_one_list_by_their_time(api: Api) -> None:
-    instance = await api.running(MANIFEST)
+    instance = await api.running(MANIFEST, destroyInterval=-1)
     once = accepted(await api.post(f"instances/{instance}/actions.report/schedule", {"interval": HOUR_MS}))["id"]
     path = f"organizations/{api.organization}/schedules"
     found = [each for each in accepted(await api.get(path)) if each["instanceId"] == instance]
@@ -61,7 +61,7 @@ async def test_the_schedules_of_all_instances_are_one_list_by_their_time(api: Ap
 def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> None:
     noon = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
     entries = [CalendarEntry(noon + timedelta(hours=hour), "expires", "1", "quay", "2") for hour in (0, 3)]
-    row = FleetScheduleRow("1", "copy", noon, "", None, None, "2", "1", "quay", "3", "4", 1)
+    row = FleetScheduleRow("1", "copy", noon, "", None, None, None, "2", "1", "quay", "3", "4", 1)
     hours = (1, 1, 2, 4, 4)
     entries += [CalendarEntry(noon + timedelta(hours=hour), "copy", "1", "quay", "2", schedule=row) for hour in hours]
     day = Day(noon.date(), True, True, sorted(entries, key=lambda each: each.at))
@@ -74,7 +74,7 @@ def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> Non
 async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_list_once(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
-    instance = await api.running(MANIFEST)
+    instance = await api.running(MANIFEST, destroyInterval=-1)
     within, name = f"organizations/{api.organization}", fresh_name("ebb")
     body = {"name": name, "cron": "5,35 4 * * *", "instanceId": instance, "workflow": "actions.report"}
     made = accepted(await api.post(f"{within}/recurring-schedules", body))["id"]
@@ -94,7 +94,7 @@ async def test_the_calendar_has_all_recurring_schedules_with_the_names_of_their_
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
     name, within = fresh_name("spring").replace(" ", "-"), f"organizations/{api.organization}"
-    instance = await api.running(MANIFEST, instanceName=name)
+    instance = await api.running(MANIFEST, instanceName=name, destroyInterval=-1)
     body = {"cron": "7 5 * * *", "instanceId": instance, "workflow": "actions.report"}
     made = [
         accepted(await api.post(f"{within}/recurring-schedules", {"name": f"{name} {number}", **body}))["id"]
@@ -110,7 +110,7 @@ async def test_the_calendar_has_all_recurring_schedules_with_the_names_of_their_
 
 async def test_what_repeats_is_counted_with_each_of_its_runs(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("flood").replace(" ", "-")
-    instance = await api.running(MANIFEST, instanceName=name)
+    instance = await api.running(MANIFEST, instanceName=name, destroyInterval=-1)
     within = f"organizations/{api.organization}"
     often = {"cron": "* * * * *", "instanceId": instance, "workflow": "actions.report"}
     made = [
@@ -139,7 +139,7 @@ async def test_what_repeats_is_counted_with_each_of_its_runs(api: Api, visitor: 
 
 
 async def test_past_days_of_the_calendar_say_how_many_ran(api: Api, visitor: httpx.AsyncClient) -> None:
-    instance = await api.running(MANIFEST)
+    instance = await api.running(MANIFEST, destroyInterval=-1)
     await api.run(instance, "actions.report")
     noon = datetime(2026, 2, 10, 12, 0, tzinfo=UTC)
     async with api.database.connection() as connection:

@@ -13,7 +13,7 @@ import msgspec
 import platformdirs
 
 from launchbay.cli.names import Names
-from launchbay.cli.output import CommandFailed, ExitCode, printable
+from launchbay.cli.output import CommandFailed, ExitCode, printable, with_local_times
 from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.core import Authentication
 
@@ -225,7 +225,7 @@ def connect(
 
 def say_warning(text: str) -> None:
     """Print what a server says of something without effect."""
-    click.echo(printable(f"Warning: {text}"), err=True)
+    click.echo(printable(f"Warning: {with_local_times(text)}"), err=True)
 
 
 def _say_pause(error: ClientError, pause_s: float) -> None:

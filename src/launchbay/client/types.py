@@ -1307,6 +1307,7 @@ class FleetSchedule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     component: str | None
     cancelled_at: int | None
     cancelled_by: str | None
+    instance_ends_at: int | None = None
 
 
 class SavedView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1460,7 +1461,7 @@ class FiringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A recurring schedule; times are in milliseconds since the Unix epoch. `nextAt` are the next five times without
-    jitter, `firings` the last twenty, the newest first. A preview has no `id`.
+    jitter, before the end of the instance. `firings` are the last twenty, the newest first. A preview has no `id`.
     """
 
     id: str | None
@@ -1479,6 +1480,7 @@ class RecurringDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     act: str | None
     next_at: list[int]
     warnings: list[str] | None
+    instance_ends_at: int | None = None
     waiting_since: int | None = None
     waiting_for: str | None = None
     fired: int

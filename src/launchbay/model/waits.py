@@ -95,7 +95,7 @@ def read_waits(
         if found.sleeping is not None:
             since, until = found.sleeping
             end = None if until is None else _time(until)
-            sentence = sleeping_message(_time(since), end)
+            sentence = sleeping_message(_time(since), end, _end_of(found))
             waits.append(Wait("sleep", sentence, since, "The window ends, or somebody keeps it awake.", until))
         if found.destroying is not None:
             waits.append(_destruction(found.destroying, found.destroy_at))
@@ -119,8 +119,13 @@ def sentences(waits: list[Wait]) -> str | None:
     return " ".join(each.text for each in waits) or None
 
 
-def sleeping_message(since: datetime, until: datetime | None) -> str:
-    """Describe an instance that a sleep window has stopped."""
+def sleeping_message(since: datetime, until: datetime | None, ends_at: datetime | None = None) -> str:
+    """Describe an instance that a sleep window has stopped.
+
+    It may end at `ends_at`, before it wakes.
+    """
+    if ends_at is not None and (until is None or ends_at <= until):
+        return f"Sleeping since {_moment(since)}. The instance is destroyed at {_moment(ends_at)}, before it wakes."
     wakes = "somebody keeps it awake" if until is None else _moment(until)
     return f"Sleeping since {_moment(since)}, until {wakes}."
 
@@ -282,6 +287,12 @@ def _due(each: tuple[str, str, str, int], found: _Waits) -> Wait:
         what = "Triggered" if kind == "trigger" else "Scheduled"
         sentence = f"{what} {workflow!r}{where}, due since {_moment(_time(due_at))}, is waiting for {behind}."
     return Wait("schedule", sentence, due_at, "The job before it ends.")
+
+
+def _end_of(found: _Waits) -> datetime | None:
+    """Return when the instance ends, by its lifetime or a destroy that waits."""
+    ends = [found.destroy_at, None if found.destroying is None else found.destroying[1]]
+    return min((_time(each) for each in ends if each is not None), default=None)
 
 
 def _destruction(destroying: tuple[int, int, bool], ends_at: int | None) -> Wait:

@@ -16,7 +16,8 @@ class RecurringSchedule:
     """A recurring schedule. `act` is sealed JSON, `firings` a JSON list, the newest first.
 
     `due_at` is the next time of the expression, `fires_at` when it fires: later by the jitter, or while the instance is
-    busy. Both are None if it is paused or has ended.
+    busy. Both are None if it is paused or has ended. The instance on which it runs a workflow ends at
+    `instance_ends_at`, as far as that is known.
     """
 
     id: str
@@ -41,6 +42,7 @@ class RecurringSchedule:
     firings: str
     fired: int
     created_at: datetime
+    instance_ends_at: datetime | None
 
 
 class DueRow(NamedTuple):

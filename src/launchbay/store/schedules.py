@@ -57,7 +57,7 @@ class ValuesRow(NamedTuple):
 class ScheduleRow(NamedTuple):
     """A schedule in a list. `component` is empty for what a caller scheduled.
 
-    A cancelled one would have run at `due_at`.
+    A cancelled one would have run at `due_at`. Its instance ends at `ends_at`, as far as that is known.
     """
 
     id: str
@@ -66,10 +66,20 @@ class ScheduleRow(NamedTuple):
     component: str
     cancelled_at: datetime | None
     cancelled_by: str | None
+    ends_at: datetime | None
 
     @property
     def is_of_manifest(self) -> bool:
         return self.component != ""
+
+    def ends_before(self, at: datetime) -> bool:
+        """Return whether its instance is destroyed before a time."""
+        return self.ends_at is not None and self.ends_at < at
+
+    @property
+    def comes_too_late(self) -> bool:
+        """Whether its instance is destroyed before it is due."""
+        return self.cancelled_at is None and self.ends_before(self.due_at)
 
 
 class FleetScheduleRow(NamedTuple):
@@ -81,12 +91,22 @@ class FleetScheduleRow(NamedTuple):
     component: str
     cancelled_at: datetime | None
     cancelled_by: str | None
+    ends_at: datetime | None
     owner_id: str
     instance_id: str
     instance: str
     application_id: str
     environment_id: str
     version: int
+
+    def ends_before(self, at: datetime) -> bool:
+        """Return whether its instance is destroyed before a time."""
+        return self.ends_at is not None and self.ends_at < at
+
+    @property
+    def comes_too_late(self) -> bool:
+        """Whether its instance is destroyed before it is due."""
+        return self.cancelled_at is None and self.ends_before(self.due_at)
 
 
 class WaitingDestroy(NamedTuple):
@@ -115,6 +135,7 @@ unblock_forgotten = _sql.change("unblock_forgotten")
 delete = _sql.change("delete")
 insert = _sql.change("insert")
 insert_waiting_destroy = _sql.value("insert_waiting_destroy", datetime)
+get_end = _sql.value("get_end", datetime)
 get_waiting_destroy = _sql.row("get_waiting_destroy", WaitingDestroy)
 take_back_destroy = _sql.value("take_back_destroy", str)
 list_by_organization = _sql.rows("list_by_organization", FleetScheduleRow, is_prepared=False)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from typing import Any, Literal
 
 import msgspec
@@ -33,7 +33,7 @@ from launchbay.model.schedule import (
 )
 from launchbay.planning.arguments import ignored_parameters
 from launchbay.planning.plans import plan_run
-from launchbay.store import organizations
+from launchbay.store import organizations, schedules
 from launchbay.store import recurring as store
 from launchbay.store.database import DatabaseError
 from launchbay.store.recurring import DueRow, RecurringSchedule, recurring_purpose
@@ -131,6 +131,20 @@ class Timing:
         except ValueError as error:
             raise BadRequest(f"cron: {error}", code="InvalidSchedule") from error
 
+    def times_until(self, end: datetime | None, now: datetime) -> Iterator[datetime]:
+        """Yield the times after now, and before the end of the instance. Raises BadRequest."""
+        return takewhile(lambda at: end is None or at < end, self.times(now))
+
+    def ending(self, end: datetime | None, now: datetime) -> list[str]:
+        """Return a warning if times come after the end of the instance. Raises BadRequest."""
+        if end is None or next(self.times(max(now, end)), None) is None:
+            return []
+        if end <= now:
+            return [f"The instance was destroyed at {iso_time(end)}: nothing runs on it."]
+        if next(self.times_until(end, now), None) is None:
+            return [f"The instance is destroyed at {iso_time(end)}, before this runs. Set a later end, or none."]
+        return [f"The instance is destroyed at {iso_time(end)}: this doesn't run from then on."]
+
     def next(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return the next time and when it fires, or None twice."""
         due_at = None if self.is_paused else next(self.times(now), None)
@@ -141,10 +155,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class TimingPreview:
-    """When a schedule fires next, and its warnings (`schedule_warnings`)."""
+    """When a schedule fires next, and its warnings.
+
+    The instance on which it runs ends at `instance_ends_at`.
+    """
 
     times: list[datetime]
     warnings: list[str]
+    instance_ends_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,9 +193,15 @@ class RecurringView:
     statuses: Mapping[str, str]
 
     def warnings(self, now: datetime) -> list[str]:
-        """Return the warnings of its expression, or that it can't be read any more."""
+        """Return the warnings of its expression and of the end of its instance.
+
+        Or that the expression can't be read any more.
+        """
+        schedule = self.schedule
         try:
-            return _timing(self.schedule).warnings(now)
+            timing = _timing(schedule)
+            ending = () if schedule.due_at is None else timing.ending(schedule.instance_ends_at, now)
+            return [*timing.warnings(now), *ending]
         except BadRequest as error:
             return list(error.messages)
 
@@ -227,8 +251,21 @@ async def preview_recurring_schedule(ctx: Context, organization_id: str, request
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         await _check(work, organization.id, request)
-    now = ctx.app.clock.now()
-    return TimingPreview(list(islice(request.timing.times(now), _SHOWN)), request.timing.warnings(now))
+        end = None if request.instance_id is None else await schedules.get_end(work.connection, id=request.instance_id)
+    return preview_timing(request.timing, end, ctx.app.clock.now(), _SHOWN)
+
+
+async def read_end(ctx: Context, instance_id: str) -> datetime | None:
+    """Return when an instance ends, as far as that is known."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return await schedules.get_end(work.connection, id=record.id)
+
+
+def preview_timing(timing: Timing, end: datetime | None, now: datetime, most: int) -> TimingPreview:
+    """Return the next times on an instance that ends then. Raises BadRequest."""
+    times = list(islice(timing.times_until(end, now), most))
+    return TimingPreview(times, [*timing.warnings(now), *timing.ending(end, now)], end)
 
 
 async def _check(work: Work, organization_id: str, request: RecurringRequest) -> tuple[str, str | None]:
@@ -392,14 +429,14 @@ def waiting_for(schedule: RecurringSchedule, now: datetime) -> str | None:
 
 
 def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:
-    """Return the next times of a schedule, without jitter.
+    """Return the next times of a schedule, without jitter, until its instance ends.
 
     One whose zone or expression is refused today has none.
     """
     if schedule.due_at is None:
         return []
     try:
-        return list(islice(_timing(schedule).times(now), most))
+        return list(islice(_timing(schedule).times_until(schedule.instance_ends_at, now), most))
     except BadRequest:
         return []
 
@@ -407,7 +444,8 @@ def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -
 def daily_times(schedule: RecurringSchedule, since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
     """Yield when a schedule fires first on each day in UTC, and how often.
 
-    That is without jitter. What is paused doesn't fire, nor does one whose zone or expression is refused today.
+    That is without jitter, and before the end of its instance. What is paused doesn't fire, nor does one whose zone or
+    expression is refused today.
     """
     if schedule.due_at is None:
         return
@@ -415,6 +453,8 @@ def daily_times(schedule: RecurringSchedule, since: datetime, until: datetime) -
         since = max(since, schedule.starts_at - timedelta(seconds=1))
     if schedule.ends_at is not None:
         until = min(until, schedule.ends_at + timedelta.resolution)
+    if schedule.instance_ends_at is not None:
+        until = min(until, schedule.instance_ends_at)
     with suppress(ValueError):
         yield from daily_due_times(schedule.cron, zone_of(schedule.zone), since, until)
 

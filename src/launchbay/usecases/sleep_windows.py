@@ -43,7 +43,10 @@ _LAUNCHED_LATELY_S = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Whether an instance sleeps, and when that changes; `rules` are None without a rule."""
+    """Whether an instance sleeps, and when that changes; `rules` are None without a rule.
+
+    `ends_at` is when it is destroyed, if it sleeps until then.
+    """
 
     rules: SleepRules | None
     of: RuleOwner | None
@@ -54,12 +57,13 @@ class Sleep:
     awake_until: datetime | None
     awake_by: str | None
     message: str | None
+    ends_at: datetime | None = None
 
     def waiting_for(self) -> str | None:
         """Return since when the instance sleeps, and what wakes it."""
         if not self.is_asleep or self.since is None:
             return None
-        return sleeping_message(self.since, self.wakes_at)
+        return sleeping_message(self.since, self.wakes_at, self.ends_at)
 
 
 async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> SleepRules | None:
@@ -131,10 +135,15 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
     """Return whether an instance sleeps, and when that changes."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        (rules, of), row = await work.together(
-            _rules_of(work.connection, record), store.get(work.connection, instance_id=record.id)
+        (rules, of), row, destroy = await work.together(
+            _rules_of(work.connection, record),
+            store.get(work.connection, instance_id=record.id),
+            schedules.get_waiting_destroy(work.connection, instance_id=record.id),
         )
         is_asleep = row is not None and row.is_asleep
+        # The destroys that count here; one that is scheduled may be refused, and the instance sleeps and wakes on.
+        ends = (record.destroy_at, None if destroy is None else destroy.due_at)
+        end = min((each for each in ends if each is not None), default=None)
         cannot = None
         if rules is not None and record.status is InstanceStatus.RUNNING and not is_asleep:
             try:
@@ -152,9 +161,10 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         sleeps_at = None if cannot else _sleeps_at(rules, now, awake_until, is_asleep=is_asleep)
     if cannot:
         wakes_at = None
-    if record.destroy_at is not None:  # what comes after its end doesn't happen
-        sleeps_at = None if sleeps_at is None or record.destroy_at <= sleeps_at else sleeps_at
-        wakes_at = None if wakes_at is None or (not is_asleep and record.destroy_at <= wakes_at) else wakes_at
+    ends_asleep = end is not None and is_asleep and (wakes_at is None or end <= wakes_at)
+    if end is not None:  # what comes after its end doesn't happen
+        sleeps_at = None if destroy is not None or sleeps_at is None or end <= sleeps_at else sleeps_at
+        wakes_at = None if wakes_at is None or end <= wakes_at else wakes_at
     return Sleep(
         rules,
         of,
@@ -165,6 +175,7 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         awake_until,
         None if row is None or awake_until is None else row.awake_by,
         cannot or (None if row is None else row.message),
+        end if ends_asleep else None,
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.clock import Backoff, to_ms
+from launchbay.clock import Backoff, iso_time, to_ms
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.ids import canonical_id, is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
@@ -279,6 +279,7 @@ async def _schedule(
         await check_required(work, record, manifest, workflow, parameters)
         await _check_users(work, record, workflow, parameters)
         work.warn(ignored_parameters(manifest, workflow, parameters))
+        await _warn_of_end(work, record, interval_ms)
         await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
         schedule_id = new_id()
         await store.insert(
@@ -294,6 +295,13 @@ async def _schedule(
         after = {"schedule": schedule_id, **_given(work, parameters, interval_ms)}
         await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
     return schedule_id
+
+
+async def _warn_of_end(work: Work, record: InstanceRecord, interval_ms: int) -> None:
+    """Warn of a schedule that comes after the end of its instance."""
+    end = await store.get_end(work.connection, id=record.id)
+    if end is not None and end < work.app.clock.now() + timedelta(milliseconds=interval_ms):
+        work.warn([f"The instance is destroyed at {iso_time(end)}, before this runs. Set a later end, or none."])
 
 
 async def reschedule_workflow(
@@ -328,6 +336,7 @@ async def reschedule_workflow(
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
             await check_required(work, record, manifest, found.workflow, parameters)
             work.warn(ignored_parameters(manifest, found.workflow, parameters))
+        await _warn_of_end(work, record, interval_ms)
         moved = await store.reschedule(
             work.connection,
             schedule_id=found.id,

@@ -274,7 +274,7 @@ async def _planned(request: PageRequest, record: InstanceRecord, recurring: Sequ
     found = [
         Planned(row.workflow, None if row.cancelled_at else row.due_at, page)
         for row in await list_schedules(request.ctx, record.id)
-        if row.is_of_manifest or row.cancelled_at is None
+        if not row.comes_too_late and (row.is_of_manifest or row.cancelled_at is None)
     ]
     for view in recurring:
         one = view.schedule
@@ -510,7 +510,12 @@ def recurring_runs(manifest: CompiledManifest, now: datetime, rows: Sequence[Sch
                 for row in rows
                 if row.workflow == workflow and path in {row.component, template_path(row.component)}
             ]
-            found += [RecurringRun(row.component, workflow, expression, next_runs, row) for row in own]
+            found += [
+                RecurringRun(
+                    row.component, workflow, expression, [at for at in next_runs if not row.ends_before(at)], row
+                )
+                for row in own
+            ]
             if not own:
                 found.append(RecurringRun(path, workflow, expression, next_runs))
     return found

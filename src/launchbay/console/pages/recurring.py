@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from itertools import islice
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -126,7 +125,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
         acts=_BULK_ACTS,
         query=form.text("q", STANDARD),
         lifetimes=forms.CHOICES,
-        next=_next_times(form, request.now()) if form.has("cron") else NextTimes(),
+        next=await _next_times(request, instance_id) if form.has("cron") else NextTimes(),
         **_form_values(form),
     )
 
@@ -158,7 +157,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     zone = zone_of(found.zone)
     following = NextTimes([local_time(each, zone) for each in view.next_at], view.warnings(request.now()))
     if form.has("cron"):
-        following = _next_times(form, request.now())
+        following = await _next_times(request, found.instance_id)
     [row] = await shown_rows(request, organization_id, [view])
     people = await user_names(request, organization_id)
     return await request.page(
@@ -300,14 +299,16 @@ class NextTimes(NamedTuple):
     wrong: str = ""
 
 
-def _next_times(form: forms.Form, now: datetime) -> NextTimes:
-    """Return the next times of what a form says."""
+async def _next_times(request: PageRequest, instance_id: str | None) -> NextTimes:
+    """Return the next times of what a form says, until its instance ends."""
+    now = request.now()
+    end = await recurring.read_end(request.ctx, instance_id) if instance_id else None
     try:
-        timing = _timing(form)
+        timing = _timing(request.form)
         timing.check(now)
         zone = zone_of(timing.zone)
-        times = [local_time(each, zone) for each in islice(timing.times(now), _SHOWN_TIMES)]
-        return NextTimes(times, timing.warnings(now))
+        preview = recurring.preview_timing(timing, end, now, _SHOWN_TIMES)
+        return NextTimes([local_time(each, zone) for each in preview.times], preview.warnings)
     except BadRequest as error:
         return NextTimes(wrong=" ".join(error.messages))
 

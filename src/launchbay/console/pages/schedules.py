@@ -53,6 +53,11 @@ class CalendarEntry(NamedTuple):
         return self.recurring or f"{HOME}/instances/{self.instance_id}"
 
     @property
+    def comes_too_late(self) -> bool:
+        """Whether the instance is destroyed before."""
+        return self.kind != "cancelled" and self.schedule is not None and self.schedule.ends_before(self.at)
+
+    @property
     def kind(self) -> str:
         if self.recurring:
             return "repeats"
@@ -206,7 +211,8 @@ async def _read_due(request: PageRequest, organization_id: str, since: datetime,
 async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_daily: bool) -> list[CalendarEntry]:
     """Return what is due in a time, in its order.
 
-    What repeats is there once for each day, or with the next time alone.
+    What repeats is there once for each day, or with the next time alone. Days don't have what comes after the end of
+    its instance.
     """
     most = None if is_daily else 1
 
@@ -218,7 +224,12 @@ async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_
         )
         fired = _firings(due.recurring, f"{home}/recurring", since, until, most)
         return sorted(
-            (each for each in (*runs, *expiries, *fired) if since <= each.at < until), key=lambda each: each.at
+            (
+                each
+                for each in (*runs, *expiries, *fired)
+                if since <= each.at < until and not (is_daily and each.comes_too_late)
+            ),
+            key=lambda each: each.at,
         )
 
     # In a thread: an expression that hardly ever fires takes long to find.

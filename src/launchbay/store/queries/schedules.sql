@@ -83,6 +83,10 @@ WITH made AS (
 )
 SELECT due_at FROM made;
 
+-- name: get_end
+-- When an instance ends, as far as that is known.
+SELECT launchbay_ends_at(%(id)s);
+
 -- name: get_waiting_destroy
 SELECT due_at, created_at, owner_id, undo_workflow, launchbay_is_idle_destroy(schedules.instance_id, schedules.created_at) AS is_idle
 FROM schedules
@@ -101,13 +105,13 @@ SELECT undo_workflow FROM gone;
 
 -- name: list_by_instance
 SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'cron' THEN component ELSE '' END AS component,
-       cancelled_at, cancelled_by
+       cancelled_at, cancelled_by, launchbay_ends_at(instance_id) AS ends_at
 FROM schedules WHERE instance_id = %(instance_id)s AND kind IN ('workflow', 'cron') ORDER BY schedules.due_at, id;
 
 -- name: list_by_organization
 -- What is scheduled in a time, the next one first. A cancelled one of the manifest has the time at which it would have run.
-SELECT id, workflow, due_at, component, cancelled_at, cancelled_by, owner_id, instance_id, instance, application_id, environment_id,
-       version
+SELECT id, workflow, due_at, component, cancelled_at, cancelled_by, launchbay_ends_at(instance_id) AS ends_at, owner_id, instance_id,
+       instance, application_id, environment_id, version
 FROM (
     SELECT schedules.id, schedules.workflow, coalesce(was_due_at, due_at) AS due_at,
            CASE WHEN kind = 'cron' THEN component ELSE '' END AS component, cancelled_at, cancelled_by, schedules.owner_id,

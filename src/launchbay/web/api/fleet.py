@@ -483,6 +483,9 @@ class FleetSchedule(msgspec.Struct, kw_only=True):
     component: str | None
     cancelledAt: int | None
     cancelledBy: str | None
+    instanceEndsAt: Annotated[
+        int | None, _about("When the instance is destroyed. A schedule that is due later doesn't run.")
+    ] = None
 
 
 @routes.get(
@@ -516,6 +519,7 @@ def _schedule(row: FleetScheduleRow) -> FleetSchedule:
         component=row.component or None,
         cancelledAt=optional_ms(row.cancelled_at),
         cancelledBy=row.cancelled_by,
+        instanceEndsAt=optional_ms(row.ends_at),
     )
 
 

@@ -131,7 +131,8 @@ class FiringDocument(msgspec.Struct, kw_only=True):
 class RecurringDocument(msgspec.Struct, kw_only=True):
     """A recurring schedule; times are in milliseconds since the Unix epoch.
 
-    `nextAt` are the next five times without jitter, `firings` the last twenty, the newest first. A preview has no `id`.
+    `nextAt` are the next five times without jitter, before the end of the instance. `firings` are the last twenty, the
+    newest first. A preview has no `id`.
     """
 
     id: str | None
@@ -153,6 +154,9 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
         list[str] | None,
         msgspec.Meta(description="What the author of `cron` may not expect. null in lists, which don't look for it."),
     ]
+    instanceEndsAt: Annotated[
+        int | None, msgspec.Meta(description="When the instance is destroyed: then the schedule runs no more.")
+    ] = None
     waitingSince: Annotated[int | None, msgspec.Meta(description="Since when it waits for a busy instance.")] = None
     waitingFor: Annotated[str | None, msgspec.Meta(description="What a time that is due waits for.")] = None
     fired: int
@@ -280,6 +284,7 @@ def _preview(wanted: RecurringRequest, preview: recurring.TimingPreview) -> Recu
         act=None if doing.bulk is None else doing.bulk.act,
         nextAt=[to_ms(each) for each in preview.times],
         warnings=preview.warnings,
+        instanceEndsAt=optional_ms(preview.instance_ends_at),
         fired=0,
         firings=[],
         ownerId=None,
@@ -309,6 +314,7 @@ def _document(view: RecurringView, now: datetime, warnings: list[str] | None = N
         act=None if doing.bulk is None else doing.bulk.act,
         nextAt=[to_ms(each) for each in view.next_at],
         warnings=warnings,
+        instanceEndsAt=optional_ms(schedule.instance_ends_at),
         waitingSince=optional_ms(schedule.due_at) if is_late and schedule.fires_at != schedule.due_at else None,
         waitingFor=recurring.waiting_for(schedule, now),
         fired=schedule.fired,
