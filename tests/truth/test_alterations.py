@@ -81,5 +81,5 @@ async def test_a_value_that_is_altered_is_noticed(views: dict[str, View]) -> Non
     if is_written:
         _LIST.write_text("".join(f"{each}\n" for each in sorted(unnoticed)), "utf-8")
         return
-    assert unnoticed == []
+    assert unnoticed == [], "\n".join(unnoticed)
     assert len(places) > _LEAST_NOTICED
