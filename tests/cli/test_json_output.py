@@ -1,6 +1,7 @@
 """With `-o json`, standard output is JSON: of every command that reads, and of those that print one string."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,7 @@ def test_a_bulk_run_prints_its_id_for_the_next_command(cli: Shell, known: dict[s
 def test_a_launch_says_when_its_instance_ends(cli: Shell, known: dict[str, str]) -> None:
     made = cli.run("launch", known["application"], "--destroy-interval", "2h")
     life = cli.document("instance", "lifetime", made.stdout.strip())
-    assert f"Launchbay destroys the instance at {life['destroyAt']}." in made.stderr
+    at = datetime.fromisoformat(life["destroyAt"]).astimezone()
+    assert f"Launchbay destroys the instance at {at:%Y-%m-%d %H:%M:%S}." in made.stderr
     never = cli.run("launch", known["application"], "--destroy-interval", "never", "--wait")
     assert "No end is set. Set one: launchbay instance set-destroy-at" in never.stderr

@@ -33,6 +33,7 @@ SENTENCES: dict[str, str] = {
     "service": "Waiting for the launch of service 'db', instance ",
     "schedule": "Scheduled 'backup', due since 2026-01-02T03:04:05Z, is waiting for the end of 'launch', run by ",
     "sleep": "Sleeping since 2026-01-02T03:04:05Z, until 2099-01-02T03:04:05Z.",
+    "destroy": "The instance is destroyed at 2099-01-02T03:04:05Z. Until then, undo-destroy takes this back.",
 }
 FACTS = """
 INSERT INTO step_waits (job_id, path, fence, wait)
@@ -54,7 +55,10 @@ UPDATE jobs SET parent_job_id = %(job)s, number = 9, name = 'grow' WHERE id = %(
 INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at, blocked)
 VALUES (%(schedule)s, %(target)s, 'workflow', 'backup', '', '2026-01-02T03:04:05Z', true);
 INSERT INTO instance_sleeps (instance_id, organization_id, is_asleep, since, due_at)
-SELECT id, organization_id, true, '2026-01-02T03:04:05Z', '2099-01-02T03:04:05Z' FROM instances WHERE id = %(target)s
+SELECT id, organization_id, true, '2026-01-02T03:04:05Z', '2099-01-02T03:04:05Z' FROM instances WHERE id = %(target)s;
+UPDATE instances SET destroy_at = NULL WHERE id IN (%(target)s, %(ending)s);
+INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at, undo_workflow)
+VALUES (%(destroy)s, %(ending)s, 'workflow', 'destroy', '', '2099-01-02T03:04:05Z', '')
 """
 LAUNCHING = """
 UPDATE jobs SET started_at = now() WHERE id = %(job)s;
@@ -118,11 +122,13 @@ def said_by(surface: str, sentence: str) -> str:
 
 async def test_each_kind_of_wait_is_said_by_every_surface(api: Api, visitor: httpx.AsyncClient, tmp_path: Path) -> None:
     assert set(SENTENCES) == set(get_args(WaitKind))
-    (instance, job), (_, other_job), (consumer, consumer_job), (target, target_job) = [
-        await launched(api) for _ in range(4)
+    (instance, job), (_, other_job), (consumer, consumer_job), (target, target_job), (ending, ending_job) = [
+        await launched(api) for _ in range(5)
     ]
-    names = {"instance": instance, "job": job, "other_job": other_job, "target": target}
-    await change(api, FACTS, **names, told=list(TOLD), title="lock 'db'", approval=new_id(), schedule=new_id())
+    names = {"instance": instance, "job": job, "other_job": other_job, "target": target, "ending": ending}
+    await change(
+        api, FACTS, **names, told=list(TOLD), title="lock 'db'", approval=new_id(), schedule=new_id(), destroy=new_id()
+    )
     await change(api, LAUNCHING, instance=consumer, job=consumer_job, target=target)
     async with served(api) as port:
         url = f"http://127.0.0.1:{port}"
@@ -130,15 +136,23 @@ async def test_each_kind_of_wait_is_said_by_every_surface(api: Api, visitor: htt
         shell = Shell(tmp_path, {**variables, "LAUNCHBAY_ORGANIZATION": api.organization})
         of_job = await answers(api, visitor, shell, url, instance, job)
         of_instance = await answers(api, visitor, shell, url, target, target_job)
+        of_end = await answers(api, visitor, shell, url, ending, ending_job)
         of_service = await answers(api, visitor, shell, url, consumer, consumer_job)
     for surface in of_job:
         for kind, sentence in SENTENCES.items():
-            said = {"service": of_service, "schedule": of_instance, "sleep": of_instance}.get(kind, of_job)[surface]
+            said = {
+                "service": of_service,
+                "schedule": of_instance,
+                "sleep": of_instance,
+                "destroy": of_end,
+            }.get(kind, of_job)[surface]
             expected = said_by(surface, sentence)
+            if (surface, kind) == ("console", "destroy"):
+                expected = 'id="waiting-destroy"'  # a box of its own, with the button that takes it back
             assert expected in said, f"{surface} doesn't say: {expected}"
     # The jobs say the same, one by one, except for what only an instance waits for.
     waits = [wait for each in (job, consumer_job) for wait in accepted(await api.get(f"jobs/{each}"))["waitingFor"]]
-    assert {each["kind"] for each in waits} == set(SENTENCES) - {"schedule", "sleep"}
+    assert {each["kind"] for each in waits} == set(SENTENCES) - {"schedule", "sleep", "destroy"}
     for each in waits:
         assert each["text"].startswith(SENTENCES[each["kind"]])
         assert each["endsWhen"]
