@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Four processes; what fails among them runs once more alone: a machine that stood still isn't a defect (decision 0102).
 TWICE := $(BIN)/python -m tests.support.twice
 # Tests that read all of the code and the pages, and run nothing of it.
-RULES := tests/style/test_style.py tests/style/test_imports.py tests/golden tests/docs/test_errors.py tests/docs/test_links.py tests/docs/test_page_shape.py tests/docs/test_security.py tests/test_supply_chain.py
+RULES := tests/style/test_style.py tests/style/test_imports.py tests/style/test_features.py tests/golden tests/docs/test_errors.py tests/docs/test_links.py tests/docs/test_page_shape.py tests/docs/test_security.py tests/test_supply_chain.py
 # More arguments for a command: make test ARGS='tests/store -k pool', make serve ARGS='--port 9000'.
 ARGS ?=
 

@@ -21,11 +21,11 @@ from benchmarks.schedules import idle_cpu_percent
 from benchmarks.server import Server, running
 from benchmarks.table import Limit, Table
 from launchbay.auth.secret_key import SecretKey, read_secret_key
+from launchbay.features.recurring.rows import recurring_purpose
 from launchbay.ids import new_id
 from launchbay.model.schedule import zoned_due_times
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
-from launchbay.store.recurring import recurring_purpose
 
 INSTANCES = 10_000
 LATE = 300

@@ -5,7 +5,7 @@ LaunchbayError
 │   ├── MalformedBody        unreadable: content type, encoding, syntax, limits
 │   ├── InvalidManifest      contains the findings, each with line and column
 │   ├── FieldErrors          field name → messages (service update and service command)
-│   └── WrongRules           (model/archive.py) rules of a directory or archive can't be; has `keys`
+│   └── WrongRules           (features/directories/values.py) rules of a directory or archive can't be; has `keys`
 ├── NotAuthenticated         credentials are missing or wrong
 ├── NotAllowed               the caller is known but has no permission
 ├── NotFound                 the object doesn't exist

@@ -57,7 +57,7 @@ class Feature:
 class Features:
     """All features of a process, composed.
 
-    Raises ValueError for what only one may have: a name, the notifier, an endpoint, a page, the lock of a path.
+    Raises ValueError for what only one may have: a name, the notifier, an endpoint, a page, the lock of a path, a port.
     """
 
     all: tuple[Feature, ...]
@@ -101,8 +101,11 @@ class Features:
     def offers(self) -> tuple[object, ...]:
         return tuple(offer for each in self.all for offer in each.offers)
 
-    def locks(self) -> dict[str, Value[str]]:
-        return {root: lock for each in self.all for root, lock in each.locks.items()}
+    def locks(self, of_kernel: Mapping[str, Value[str]]) -> dict[str, Value[str]]:
+        """Return all locks by the first segment of an API path."""
+        own = {root: lock for each in self.all for root, lock in each.locks.items()}
+        _once("lock of", [*of_kernel, *own])
+        return {**of_kernel, **own}
 
     def sealed(self) -> Sealed:
         return {column: purpose for each in self.all for column, purpose in each.sealed.items()}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launchbay.model.archive import Archive
+from launchbay.features.directories.values import Archive
 from launchbay.service_types.registry import ServiceTypes
 from tests.support.databases import Databases
 from tests.support.service import EMAIL, Api, accepted, refused, running_api

@@ -12,8 +12,8 @@ import pytest
 from launchbay import limits
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.errors import Unavailable
-from launchbay.store import bulk as bulk_store
-from launchbay.usecases.bulk import seal_acts
+from launchbay.features.bulk import rows as bulk_store
+from launchbay.features.bulk.usecases import seal_acts
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.databases import Databases
 from tests.support.manifests import PAUSING

@@ -14,9 +14,9 @@ import pytest
 
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.clock import Backoff
-from launchbay.store.git_sources import parameters_purpose
-from launchbay.usecases import forges
-from launchbay.usecases.git_sources import seal_parameters
+from launchbay.features.git_sources import previews as forges
+from launchbay.features.git_sources.rows import parameters_purpose
+from launchbay.features.git_sources.usecases import seal_parameters
 from tests.support.databases import Databases
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git
 from tests.support.network import LoopbackServer, answer, loopback_server

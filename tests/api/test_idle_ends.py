@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
+from launchbay.features.lifetimes.usecases import WarningRunner
 from launchbay.usecases.context import AppContext
-from launchbay.usecases.lifetimes import WarningRunner
 from tests.support.databases import Databases
 from tests.support.external_services import postbox
 from tests.support.service import Api, accepted, refused, running_api

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from launchbay.model.lifetimes import WARNINGS_S
-from launchbay.store import lifetimes as store
+from launchbay.features.lifetimes import rows as store
+from launchbay.features.lifetimes.rules import WARNINGS_S
+from launchbay.features.lifetimes.usecases import WarningRunner
 from launchbay.usecases.context import AppContext
-from launchbay.usecases.lifetimes import WarningRunner
 from tests.support.databases import Databases
 from tests.support.external_services import postbox
 from tests.support.service import EMAIL, Api, accepted, refused, running_api

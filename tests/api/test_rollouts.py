@@ -11,7 +11,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.errors import BadRequest
-from launchbay.usecases.rollouts import sizes_of
+from launchbay.features.rollouts.usecases import sizes_of
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
 

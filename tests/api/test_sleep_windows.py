@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launchbay.clock import iso_time
-from launchbay.model.sleep_windows import SleepRules, SleepWindow
+from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, refused, running_api
 from tests.support.worlds import MovableClock

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from launchbay.auth.secret_key import read_secret_key
-from launchbay.engine.chat_messages import counted, failure_key, message
-from launchbay.engine.webhooks import delete_old_deliveries
-from launchbay.usecases.webhooks import seal_url
+from launchbay.features.webhooks.chat import counted, failure_key, message
+from launchbay.features.webhooks.delivery import delete_old_deliveries
+from launchbay.features.webhooks.usecases import seal_url
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS

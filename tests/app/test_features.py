@@ -49,7 +49,7 @@ def test_each_feature_with_endpoints_has_its_place_in_the_order() -> None:
         (Feature(name="kites"), Feature(name="kites")),
         (Feature(name="a", routes=(routes_at("/k"),)), Feature(name="b", routes=(routes_at("/k"),))),
         tuple(Feature(name=name, notifier=lambda _: NullNotifier()) for name in "ab"),
-        tuple(Feature(name=name, locks=FEATURES.locks()) for name in "ab"),
+        tuple(Feature(name=name, locks=FEATURES.locks({})) for name in "ab"),
         tuple(Feature(name=name, pages=(FEATURES.pages(),)) for name in "ab"),
     ],
     ids=["name", "endpoint", "notifier", "lock", "page"],

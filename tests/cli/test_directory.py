@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.directory.contents import file_name, object_name
+from launchbay.features.directories.files import file_name, object_name
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.yaml_text import yaml_text

@@ -2,9 +2,9 @@
 
 import pytest
 
-from launchbay.directory.contents import FileTree, Source, read_directory
-from launchbay.directory.plan import CREATE, Listed, ObjectChange, State
 from launchbay.errors import BadRequest, NotAllowed
+from launchbay.features.directories.comparison import CREATE, Listed, ObjectChange, State
+from launchbay.features.directories.files import FileTree, Source, read_directory
 
 FINE = {
     "roles/Developer.yaml": "- Read: [/*]\n",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launchbay.model.directory_objects import KINDS
+from launchbay.features.directories.contents import KINDS
 from launchbay.model.yaml_text import yaml_text
 from tests.support.directories import exported, new_organization, written
 from tests.support.service import GREETER

@@ -8,10 +8,11 @@ import pytest
 from launchbay.console.assets import Glyph, content, shown_status
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobStatus, StepStatus
+from tests.support.templates import template_texts
 
 ROOT = Path(__file__).parents[2]
 STYLES = ROOT / "frontend/source/styles"
-TEMPLATES = ROOT / "src/launchbay/console/templates"
+TEMPLATES = template_texts()
 TOKENS = {
     name: (light, dark)
     for name, light, dark in re.findall(
@@ -71,11 +72,10 @@ def test_only_the_tokens_name_a_color() -> None:
 
 
 def test_no_template_has_styles_or_scripts_of_its_own() -> None:
-    for path in TEMPLATES.glob("*.html"):
-        text = path.read_text("utf-8")
-        assert re.findall(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)", text) == [], path.name
-        if path.name not in {"layout.html", "documentation.html"}:
-            assert 'rel="stylesheet"' not in text, path.name
+    for name, text in TEMPLATES.items():
+        assert re.findall(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)", text) == [], name
+        if name not in {"layout.html", "documentation/templates/documentation.html"}:
+            assert 'rel="stylesheet"' not in text, name
 
 
 def test_every_glyph_is_a_shape_of_its_own() -> None:
@@ -88,8 +88,12 @@ def test_every_glyph_is_a_shape_of_its_own() -> None:
 def test_every_icon_that_a_template_names_is_in_the_sprite() -> None:
     sprite = content("icons.svg").decode()
     known = set(re.findall(r'<symbol id="i-([\w-]+)"', sprite))
-    texts = [path.read_text("utf-8") for path in TEMPLATES.glob("*.html")]
-    named = {name for text in texts for name in re.findall(r'icon\("([\w-]+)"\)|#i-([\w-]+)"', text) for name in name}
+    named = {
+        name
+        for text in TEMPLATES.values()
+        for name in re.findall(r'icon\("([\w-]+)"\)|#i-([\w-]+)"', text)
+        for name in name
+    }
     assert named - {""} <= known
 
 
@@ -101,7 +105,7 @@ def test_every_status_has_its_glyph_and_its_words(status: str) -> None:
     assert words not in {"Executing", "Requested"}
 
 
-DEFINED = set(re.findall(r"{% macro (\w+)\(", (TEMPLATES / "parts.html").read_text("utf-8")))
+DEFINED = set(re.findall(r"{% macro (\w+)\(", TEMPLATES["parts.html"]))
 
 
 def components_in(text: str) -> set[str]:
@@ -116,5 +120,5 @@ def test_the_inventory_shows_every_component() -> None:
 
 
 def test_pages_use_every_component() -> None:
-    pages = [path.read_text("utf-8") for path in TEMPLATES.glob("*.html") if path.name != "parts.html"]
+    pages = [text for name, text in TEMPLATES.items() if name != "parts.html"]
     assert set().union(*map(components_in, pages)) == DEFINED

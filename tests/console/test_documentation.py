@@ -11,8 +11,8 @@ import pytest
 from launchbay import documentation
 from launchbay.app.features import ENDPOINTS
 from launchbay.console.assets import NAMES, content
-from launchbay.console.pages.documentation import _stored, rendered
 from launchbay.documentation import pages, search
+from launchbay.features.documentation.pages import _stored, rendered
 from tests.support.pages import browser
 from tests.support.service import Api
 

@@ -7,8 +7,8 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.pages.environments import Row, differences
-from launchbay.console.pages.overview import Health
+from launchbay.pages.environments import Row, differences
+from launchbay.pages.overview import Health
 from tests.support.applications import SPEAKER, offered
 from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post, shown

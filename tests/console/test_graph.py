@@ -19,9 +19,9 @@ from launchbay.console.graph import (
     read_topology,
     worst,
 )
-from launchbay.console.pages.components import Components, GraphQuery, live_events, shown_graph
 from launchbay.console.rendering import templates
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.pages.components import Components, GraphQuery, live_events, shown_graph
 from tests.support.manifests import compiled, many_components
 
 SCALED = """

@@ -9,7 +9,7 @@ import httpx
 import psycopg
 import pytest
 
-from launchbay.console.pages import instance as instance_page
+from launchbay.pages import instance as instance_page
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.manifests import many_components
 from tests.support.pages import Page, browser, get, words_of

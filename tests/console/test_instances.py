@@ -9,7 +9,7 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.pages import instances
+from launchbay.pages import instances
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person, refused

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from launchbay.console.pages.launch import first_schedule, needs_of
 from launchbay.demo.command import sample_manifest
+from launchbay.pages.launch import first_schedule, needs_of
 from tests.support.manifests import compiled
 from tests.support.pages import get
 from tests.support.second_factors import post, shown

@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 
-from launchbay.console.pages import overview
+from launchbay.pages import overview
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person

@@ -8,9 +8,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from launchbay.console.pages.rollouts import shown_wave
-from launchbay.store.rollouts import Rollout
-from launchbay.usecases.rollouts import RUNNING, STOPPED, Wave
+from launchbay.features.rollouts.pages import shown_wave
+from launchbay.features.rollouts.rows import Rollout
+from launchbay.features.rollouts.usecases import RUNNING, STOPPED, Wave
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, person
 

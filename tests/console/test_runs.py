@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from launchbay.console.pages import runs
+from launchbay.pages import runs
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, Page, get, words_of
 from tests.support.service import Api, accepted, fresh_name, served

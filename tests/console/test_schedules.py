@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from launchbay.clock import to_ms
-from launchbay.console.pages import schedules
-from launchbay.console.pages.schedules import CalendarEntry, Day
+from launchbay.pages import schedules
+from launchbay.pages.schedules import CalendarEntry, Day
 from launchbay.store.schedules import FleetScheduleRow
 from tests.support.pages import ORIGIN, get, words_of
 from tests.support.service import Api, accepted, fresh_name, person, refused

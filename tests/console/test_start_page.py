@@ -12,9 +12,9 @@ from launchbay.console.shell import GUIDES
 from tests.support.pages import browser, get
 from tests.support.second_factors import post, shown
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name
+from tests.support.templates import template_texts
 
 SAMPLES = resources.files("launchbay.console") / "samples"
-TEMPLATES = resources.files("launchbay.console") / "templates"
 
 
 async def _organization(api: Api) -> str:
@@ -75,8 +75,7 @@ async def test_the_sample_shop_waits_for_its_approval_and_opens(working_service:
 
 def test_the_documentation_has_every_page_that_the_console_links_to() -> None:
     topics, linked = set(), set()
-    for template in TEMPLATES.iterdir():
-        text = template.read_text("utf-8")
+    for text in template_texts().values():
         topics |= set(re.findall(r'macros\.guide\("([^"]+)"', text))
         linked |= set(re.findall(r'href="/docs/([a-z/-]+)"', text))
     assert {"tutorial", "git"} <= topics

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.console.pages.documentation import rendered
 from launchbay.documentation import MOVED, pages
+from launchbay.features.documentation.pages import rendered
 
 # Every page and every heading, before the pages moved to where they are. New ones needn't be here.
 ADDRESSES = Path(__file__).with_name("addresses.txt").read_text("utf-8").splitlines()

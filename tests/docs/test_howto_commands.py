@@ -9,7 +9,7 @@ from launchbay.cli.commands import ADDED
 from launchbay.cli.main import SECTIONS
 from launchbay.cli.verbs import nouns
 from launchbay.client import Client
-from launchbay.directory.contents import read_directory
+from launchbay.features.directories.files import read_directory
 from tests.support.documentation import DOCS, blocks
 
 DIRECTORY = DOCS / "reference" / "directory.md"

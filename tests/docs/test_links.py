@@ -11,6 +11,7 @@ from launchbay.console import shell
 from launchbay.documentation import pages as shown_pages
 from launchbay.documentation import with_headings
 from tests.support.documentation import DOCS, ROOT, prose
+from tests.support.templates import template_texts
 
 _LINK = re.compile(r"(?<!!)\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)\)")
 _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
@@ -61,13 +62,8 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
     assert [problem.partition(":")[0] for problem in broken_links(page)] == ["no.md", "page.md#x"]
 
 
-_TEMPLATES = ROOT / "src" / "launchbay" / "console" / "templates"
 # The documentation itself, and the macros that read the table.
-_OF_ADDRESSES = {"documentation.html", "macros.html", "parts.html", "layout.html"}
-
-
-def _templates() -> dict[str, str]:
-    return {path.name: path.read_text("utf-8") for path in sorted(_TEMPLATES.glob("*.html"))}
+_OF_ADDRESSES = {"documentation/templates/documentation.html", "macros.html", "parts.html", "layout.html"}
 
 
 @pytest.mark.parametrize("topic", shell.GUIDES)
@@ -79,16 +75,16 @@ def test_a_guide_of_the_console_is_a_page_and_a_heading_of_it(topic: str) -> Non
 
 def test_the_console_takes_addresses_of_the_documentation_from_its_table() -> None:
     named = set(shell.TOPICS.values()) | set(shell._OWN_TOPICS.values()) | {"start", "tour"}
-    for name, text in _templates().items():
+    for name, text in template_texts().items():
         written = re.findall(r"/docs/(?!codes/|\{\{ guides\[)[^\"']+", text)
         assert name in _OF_ADDRESSES or not written, (name, written)
         named |= set(re.findall(r"(?:macros\.(?:guide|how)\(|topic=|guides\[)\"([a-z-]+)\"", text))
     assert named == set(shell.GUIDES)
-    assert set(shell._OWN_TOPICS) <= set(_templates())
+    assert set(shell._OWN_TOPICS) <= set(template_texts())
 
 
 def test_an_empty_state_leads_to_the_documentation() -> None:
-    for name, text in _templates().items():
+    for name, text in template_texts().items():
         for mark, call, rest in re.findall(
             r"\{([{%]) ?(?:call )?\w*parts\.empty\((.*?)\) ?[}%]\}(?=(.*?)(?:endcall|$))", text, re.MULTILINE
         ):

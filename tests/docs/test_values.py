@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from launchbay.cli.inputs import mapping
-from launchbay.directory.contents import FileTree, read_directory, read_object_text
 from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.features.directories.contents import Noun
+from launchbay.features.directories.files import FileTree, read_directory, read_object_text
 from launchbay.manifest.configuration import configure, typed_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.policies import read_policies
-from launchbay.model.directory_objects import Noun
 from launchbay.model.environment import Property, validate_properties
 from launchbay.model.scalars import decode_json, same
 from launchbay.web.json_reader import read_json

@@ -12,7 +12,9 @@ import pytest
 from launchbay.clock import SystemClock
 from launchbay.engine.worker import Looks, PeriodicTask, run_periodically
 from launchbay.errors import Unavailable
-from launchbay.store import bulk, dispatch, recurring
+from launchbay.features.bulk import rows as bulk
+from launchbay.features.recurring import rows as recurring
+from launchbay.store import dispatch
 from launchbay.store.database import Database
 from tests.support.engine import Bay
 

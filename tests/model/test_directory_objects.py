@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from launchbay.model.directory_objects import Bulk, GitSource, Previews, Select
-from launchbay.usecases.bulk import Act
+from launchbay.features.bulk.usecases import Act
+from launchbay.features.directories.contents import Bulk, GitSource, Previews, Select
+from launchbay.features.git_sources.usecases import GitSettings, PreviewSettings
 from launchbay.usecases.fleet import InstanceFilter
-from launchbay.usecases.git_sources import GitSettings, PreviewSettings
 
 # Names instead of IDs, and a duration as the API calls it.
 RENAMED = {
@@ -37,7 +37,7 @@ def defaults(kind: Any) -> dict[str, object]:
         (Previews, PreviewSettings, set(), set()),
         # Versions are numbers of one organization: `export` names schedules that have one.
         (Bulk, Act, {"select", "max_parallel", "stop_after_failures"}, {"version", "declared_only"}),
-        (Select, InstanceFilter, {"all"}, {"ids", "version", "id_chars"}),
+        (Select, InstanceFilter, {"all"}, {"ids", "version", "id_chars", "job_outcomes"}),
     ],
 )
 def test_a_file_has_all_settings(file: type, stored: type, only_in_file: set[str], only_stored: set[str]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from launchbay.model.directory_objects import ForgeName
-from launchbay.model.forge import (
+from launchbay.features.directories.contents import ForgeName
+from launchbay.features.git_sources.forge import (
     ForgeRequest,
     PullRequest,
     Push,

@@ -8,7 +8,7 @@ import pytest
 from launchbay.actions.contract import ActionParameter
 from launchbay.actions.output import parse_json_output
 from launchbay.actions.parameters import given_parameters
-from launchbay.directory.contents import FileTree, read_directory
+from launchbay.features.directories.files import FileTree, read_directory
 from launchbay.manifest.policies import read_policies, write_policies
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain, written_data

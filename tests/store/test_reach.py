@@ -4,11 +4,10 @@ A statement reaches only one organization if it names it, or an object in it. Al
 """
 
 import re
-from importlib import resources
 
 from launchbay.store import statements
 
-NOUNS = [entry.name.removesuffix(".sql") for entry in (resources.files("launchbay.store") / "queries").iterdir()]
+NOUNS = {name.removeprefix("features."): name for name in statements.aggregates()}
 # Parameters that name an organization or something in one.
 OF_ORGANIZATION = {
     *(
@@ -133,8 +132,8 @@ OF_ROTATION_OR_ERASURE = re.compile(r"(?:list_sealed|put_sealed|count_in_|erase_
 def reaching() -> set[str]:
     """Return the statements that name nothing in an organization."""
     found = set()
-    for noun in NOUNS:
-        file = statements.load(noun)
+    for noun, aggregate in NOUNS.items():
+        file = statements.load(aggregate)
         for name in file.names():
             given = set(re.findall(r"%\((\w+)\)s", file.text(name).decode()))
             is_found = given <= {"id", "caller_id", "refresh_token_id"} and FOUND.fullmatch(f"{noun}.{name}")

@@ -1,7 +1,7 @@
 """The condition of what a caller may see: its cost in rows, counted by PostgreSQL, and that it is in one place."""
 
 import re
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -42,7 +42,7 @@ def test_runs_of_many_instances_are_not_compared_with_every_pattern(database_url
     entry = RoleEntry(Permission.READ, tuple(map(Pattern, ROLES[role])))
     parameters = visible(Grants((RoleGrants("many", (entry,)),)), Permission.READ)
     given = {"bulk": new_id(), "organization": new_id(), "places": PLACES, "instances": INSTANCES}
-    explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + statements.load("bulk").text("keep_seen").decode()
+    explained = "EXPLAIN (ANALYZE, FORMAT JSON) " + statements.load("features.bulk").text("keep_seen").decode()
     with psycopg.connect(database_url) as connection:
         connection.execute("INSERT INTO organizations (id, name) VALUES (%(organization)s, 'many')", given)
         connection.execute(_INSERT_RUN, given)
@@ -56,6 +56,10 @@ def test_runs_of_many_instances_are_not_compared_with_every_pattern(database_url
 
 
 def test_the_condition_is_in_one_place() -> None:
-    files = (resources.files("launchbay.store") / "queries").iterdir()
-    copied = [file.name for file in files if re.search(r"LIKE seen\.|%\(scoped", file.read_text("utf-8"))]
+    files = (Path(__file__).parents[2] / "src" / "launchbay").rglob("*.sql")
+    copied = [
+        file.name
+        for file in files
+        if re.search(r"LIKE seen\.|%\(scoped", file.read_text("utf-8")) and "migrations" not in file.parts
+    ]
     assert copied == [], "write {visible(application_id, instance_id, environment_id)} instead"

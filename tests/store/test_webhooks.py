@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.store.webhooks import EVENTS, signature, validate_events
+from launchbay.features.webhooks.rows import EVENTS, signature, validate_events
 
 
 @given(st.lists(st.sampled_from(EVENTS), min_size=1))

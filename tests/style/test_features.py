@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_nothing_new_leans_on_a_feature_and_nothing_done_is_still_open() -> None:
+def test_nothing_below_leans_on_a_feature() -> None:
     ran = subprocess.run(
         [sys.executable, "tests/style/features.py"], cwd=ROOT, capture_output=True, text=True, check=False
     )

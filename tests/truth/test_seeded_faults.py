@@ -12,16 +12,17 @@ from launchbay.auth.gate import Grants, visible
 from launchbay.auth.permissions import Permission
 from launchbay.cli import short_verbs
 from launchbay.console import assets, list_query
-from launchbay.console.pages import applications, overview, schedules
-from launchbay.console.pages import instances as pages_of_instances
 from launchbay.console.rendering import templates
+from launchbay.features.bulk import usecases as bulk
+from launchbay.features.rollouts import api as api_of_rollouts
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES
 from launchbay.mcp import tools
-from launchbay.usecases import approvals, bulk, fleet, users
+from launchbay.pages import applications, overview, schedules
+from launchbay.pages import instances as pages_of_instances
+from launchbay.usecases import approvals, fleet, users
 from launchbay.web.api import fleet as api_of_fleet
 from launchbay.web.api import instances as api_of_instances
 from launchbay.web.api import jobs as api_of_jobs
-from launchbay.web.api import rollouts as api_of_rollouts
 from launchbay.web.responses import KeptAnswers
 from tests.support.truth.all import COMPARISONS, View, differences
 

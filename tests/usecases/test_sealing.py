@@ -3,10 +3,10 @@
 import secrets
 
 from launchbay.auth.secret_key import KEY_BYTES, SecretKey
+from launchbay.features.webhooks.usecases import open_url, seal_urls
 from launchbay.ids import new_id
 from launchbay.store.database import Database
 from launchbay.usecases.sealing import open_source_url, seal_sources
-from launchbay.usecases.webhooks import open_url, seal_urls
 
 URL = "https://hooks.example/services/T0/canary?token=canary"
 

@@ -28,7 +28,6 @@ from launchbay.auth.tokens import AccessTokens, KeyRing, RefreshTokens, SessionT
 from launchbay.clock import Backoff, Clock, SystemClock
 from launchbay.concurrency import Shared
 from launchbay.console.app import create_console, served_by_console
-from launchbay.console.pages.table import TABS
 from launchbay.console.request import ConsoleDeps
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
@@ -52,6 +51,7 @@ from launchbay.limits import KIB, MIB
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.meaning import digest
 from launchbay.manifest.reader import Bounds
+from launchbay.pages.table import TABS
 from launchbay.planning.compiled import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres, directory_of
@@ -408,7 +408,7 @@ def _assemble(
     context = AppContext(
         database=database,
         lookups=Lookups(basic.invalidate),
-        locks={**lock_of, **features.locks()},
+        locks=features.locks(lock_of),
         ports=features.ports(),
         offers=features.offers(),
         quotas=Quotas(default_quotas(settings), clock, counts, tenants),

@@ -1,6 +1,5 @@
 """All features. Only this module names each of them."""
 
-from launchbay.console.pages.table import KERNEL_PAGES
 from launchbay.console.request import PageRoute
 from launchbay.feature import Features
 from launchbay.features.bulk.feature import FEATURE as BULK
@@ -17,6 +16,7 @@ from launchbay.features.recurring.feature import FEATURE as RECURRING
 from launchbay.features.rollouts.feature import FEATURE as ROLLOUTS
 from launchbay.features.sleep_windows.feature import FEATURE as SLEEP_WINDOWS
 from launchbay.features.webhooks.feature import FEATURE as WEBHOOKS
+from launchbay.pages.table import KERNEL_PAGES
 from launchbay.web.endpoints import IN_ORDER, table
 from launchbay.web.routing import Endpoint
 

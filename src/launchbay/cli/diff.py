@@ -11,7 +11,6 @@ import msgspec
 
 from launchbay.cli.commands import answer, connected, print_preview, sharing_options
 from launchbay.cli.connection import Connection, say_warning
-from launchbay.cli.directory import show_directory_differences
 from launchbay.cli.inputs import file_text
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import (
@@ -24,6 +23,7 @@ from launchbay.cli.output import (
     with_iso_times,
 )
 from launchbay.client import NotAllowed, Operations
+from launchbay.features.directories.cli import show_directory_differences
 from launchbay.model.code_change import CodeChange
 
 NEWEST = "newest"

@@ -48,8 +48,12 @@ SECTIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "failures": LazyCommand(
             "launchbay.cli.instances:failures", "List failures, equal ones together; resume all of one."
         ),
-        "apply": LazyCommand("launchbay.cli.directory:apply", "Apply a directory of files to an organization."),
-        "export": LazyCommand("launchbay.cli.directory:export", "Write an organization to a directory of files."),
+        "apply": LazyCommand(
+            "launchbay.features.directories.cli:apply", "Apply a directory of files to an organization."
+        ),
+        "export": LazyCommand(
+            "launchbay.features.directories.cli:export", "Write an organization to a directory of files."
+        ),
         "diff": LazyCommand("launchbay.cli.diff:diff", "Compare versions, instances, or a directory with the server."),
         "mcp": LazyCommand("launchbay.cli.mcp:mcp", "Serve tools for coding and operations agents on standard input."),
     },

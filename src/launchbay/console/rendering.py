@@ -441,7 +441,10 @@ def _plain(value: Any) -> Any:
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("launchbay.console", "templates"),
+        # Those of a feature are `<feature>/templates/<name>`.
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader("launchbay.console", "templates"), jinja2.PackageLoader("launchbay", "features")]
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

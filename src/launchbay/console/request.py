@@ -76,21 +76,12 @@ def _signature(session: str, payload: bytes) -> str:
 class Tabs(NamedTuple):
     """What is above the tabs of an object, for features whose page is one.
 
-    Both get the request and the tab's key: `instance` for the one that the path names, with what went wrong.
+    `instance` takes the request, the tab's key and an error to show; `application` the request, the application and
+    the key. Both return values for `PageRequest.page`.
     """
 
     instance: Callable[["PageRequest", str, LaunchbayError | None], Coroutine[Any, Any, dict[str, Any]]]
     application: Callable[["PageRequest", Application, str], Coroutine[Any, Any, dict[str, Any]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """What a feature asks the user. The navigation counts it with approvals.
-
-    `count` gets the ID of an organization.
-    """
-
-    count: Callable[[Context, str], Coroutine[Any, Any, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +301,7 @@ class PageRequest:
             return Frame(None, {})
         asked = ask(self.permissions(organization_id))
         own = ask(list_own_approvals(ctx, organization_id))
-        asking = [ask(each.count(ctx, organization_id)) for each in ctx.app.offered(Asking)]
+        asking = ask(ctx.app.ports.count_asking(ctx, organization_id))
         running = ask(count_running_jobs(ctx, organization_id))
         ask(self._organizations(organization_id))
         return Frame(

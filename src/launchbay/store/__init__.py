@@ -1,1 +1,1 @@
-"""The only SQL: the pool, the statements, the rows, the migrations, and the PostgreSQL that comes with the product."""
+"""The SQL of the kernel: the pool, the statements, the rows, the migrations."""

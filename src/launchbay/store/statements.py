@@ -1,4 +1,4 @@
-"""Typed statements, read from `queries/<aggregate>.sql`.
+"""Typed statements, read from `queries/<aggregate>.sql` or a feature's `statements.sql`.
 
 To add a statement, write it into the file of its aggregate. The comment under its name explains it; parameters are
 psycopg's own, `%(name)s`:
@@ -7,7 +7,8 @@ psycopg's own, `%(name)s`:
     -- The applications of an organization, by name.
     SELECT id, name, latest_version FROM applications WHERE organization_id = %(organization_id)s ORDER BY name;
 
-Then bind it under the same name in `store/<aggregate>.py`, with the class of its rows:
+Then bind it under the same name in `store/<aggregate>.py` (of a feature in its `rows.py`, with
+`load("features.<name>")`), with the class of its rows:
 
     class ApplicationRow(NamedTuple):          # fields named as the columns, in their order
         id: str
@@ -36,6 +37,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Generic, TypeVar
 
 import psycopg
@@ -335,9 +337,7 @@ class Statements:
     def text(self, name: str) -> bytes:
         """Return a statement as it is sent. Raises LookupError for an unknown name."""
         if name not in self._texts:
-            raise LookupError(
-                f"queries/{self._aggregate}.sql has no statement {name!r}. It has {', '.join(self._texts)}."
-            )
+            raise LookupError(f"{self._aggregate} has no statement {name!r}. It has {', '.join(self._texts)}.")
         return self._texts[name]
 
     def names(self) -> list[str]:
@@ -372,15 +372,35 @@ def _visible(found: re.Match[str]) -> str:
     return f"{text} AND {text.replace('%(seen', '%(scoped')}"
 
 
+def aggregates() -> list[str]:
+    """Return what `load` takes, by name: the aggregates of the kernel, then those of features."""
+    own = (entry.name for entry in (resources.files("launchbay.store") / "queries").iterdir())
+    features = (entry for entry in resources.files("launchbay.features").iterdir() if entry.is_dir())
+    return [
+        *sorted(name.removesuffix(".sql") for name in own if name.endswith(".sql")),
+        *sorted(f"features.{entry.name}" for entry in features if (entry / "statements.sql").is_file()),
+    ]
+
+
+def _file(aggregate: str) -> Traversable:
+    place, _, feature = aggregate.rpartition(".")
+    if place:
+        return resources.files(f"launchbay.{aggregate}") / "statements.sql"
+    return resources.files("launchbay.store") / "queries" / f"{feature}.sql"
+
+
 def load(aggregate: str) -> Statements:
-    """Read `queries/<aggregate>.sql`. Raises ValueError if aiosql can't read it or a name is duplicated."""
-    text = (resources.files("launchbay.store") / "queries" / f"{aggregate}.sql").read_text("utf-8")
+    """Read `queries/<aggregate>.sql`, or `statements.sql` of the feature for `features.<feature>`.
+
+    Raises ValueError if aiosql can't read it or a name is duplicated.
+    """
+    text = _file(aggregate).read_text("utf-8")
     loader = QueryLoader(AsyncGenericAdapter(), None, mandatory_parameters=False)
     try:
         found = loader.load_query_data_from_sql(text, [], f"{aggregate}.sql")
     except SQLParseException as error:
-        raise ValueError(f"Can't read queries/{aggregate}.sql: {error}") from error
+        raise ValueError(f"Can't read the statements of {aggregate}: {error}") from error
     texts = {query.query_name: _VISIBLE.sub(_visible, query.sql).encode() for query in found}
     if len(texts) != len(found):
-        raise ValueError(f"queries/{aggregate}.sql has two statements with the same name.")
+        raise ValueError(f"{aggregate} has two statements with the same name.")
     return Statements(aggregate, texts)

@@ -1,1 +1,1 @@
-"""What the API can do: one file per endpoint family, a public function is one endpoint and one transaction."""
+"""What the API of the kernel can do. A public function is one operation and one transaction."""

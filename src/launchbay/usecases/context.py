@@ -55,6 +55,10 @@ async def _no_expiry_rules(_: "Work", _organization: str, _application: str, _en
     return NoExpiryRules()
 
 
+async def _nothing_asks(_: "Context", _organization: str) -> int:
+    return 0
+
+
 async def _no_past_instance(_: "Context", _instance: str, _at_ms: int) -> dict[str, Any]:
     raise BadRequest("This server keeps no history of instances.", "Leave out `at`.", code="NotRecorded")
 
@@ -63,10 +67,12 @@ async def _no_past_instance(_: "Context", _instance: str, _at_ms: int) -> dict[s
 class Ports:
     """What the kernel asks of features, with its answer where none has one."""
 
-    # Of an organization, for an application and an environment of it.
+    # Of an organization, for an application and an environment of it. Lifetimes fill it.
     expiry_rules: Callable[["Work", str, str, str], Awaitable[ExpiryRules]] = _no_expiry_rules
-    # The document of an instance, by ID, at a time in ms.
+    # The document of an instance, by ID, at a time in ms. History fills it with its endpoint's own.
     past_instance: Callable[["Context", str, int], Awaitable[dict[str, Any]]] = _no_past_instance
+    # How many objects of an organization wait for the caller's answer, besides approvals. Change sets fill it.
+    count_asking: Callable[["Context", str], Coroutine[Any, Any, int]] = _nothing_asks
 
 
 NO_PORTS = Ports()
@@ -113,7 +119,10 @@ class AppContext:
     given_password_days: float
 
     def offered(self, kind: type[A]) -> list[A]:
-        """Return what features offer of a class."""
+        """Return what features offer of a class, in the order of `app/features.py`.
+
+        Who asks decides what several mean.
+        """
         return [each for each in self.offers if isinstance(each, kind)]
 
 

@@ -299,7 +299,7 @@ async def _schedule(
 
 async def _warn_of_end(work: Work, record: InstanceRecord, interval_ms: int) -> None:
     """Warn of a schedule that comes after the end of its instance."""
-    end = await store.get_end(work.connection, id=record.id)
+    end = await store.get_end(work.connection, instance_id=record.id)
     if end is not None and end < work.app.clock.now() + timedelta(milliseconds=interval_ms):
         work.warn([f"The instance is destroyed at {iso_time(end)}, before this runs. Set a later end, or none."])
 

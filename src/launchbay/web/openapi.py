@@ -415,7 +415,7 @@ def description_rows(described: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
     )
     async def browse_api(_: Request[None, None]) -> Response:
         """Show this API as a page: calls by resource, parameters, responses, and commands to try."""
-        # The console answers this address (console/pages/documentation.py); the row describes it.
+        # The console answers this address (features/documentation/pages.py); the row describes it.
         raise NotFound("This server has no pages.", "Read /api/1/openapi.json.")
 
     return tuple(routes)

@@ -1,11 +1,9 @@
 """Bulk runs, as the rest of Launchbay sees them."""
 
-from launchbay.console.pages import bulk as pages
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import bulk as rows
-from launchbay.usecases.bulk import POLL_S, BulkRunner, seal_acts
-from launchbay.web.api import bulk as api
+from launchbay.features.bulk import api, pages, rows
+from launchbay.features.bulk.usecases import POLL_S, BulkRunner, seal_acts
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -1,12 +1,10 @@
 """Change sets, as the rest of Launchbay sees them."""
 
-from launchbay.console.pages import change_sets as pages
-from launchbay.console.request import Asking
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import change_sets as rows
-from launchbay.usecases.change_sets import POLL_S, ChangeSetRunner, count_asking
-from launchbay.web.api import change_sets as api
+from launchbay.features.change_sets import api, pages, rows
+from launchbay.features.change_sets.usecases import POLL_S, ChangeSetRunner, count_asking
+from launchbay.usecases.context import Ports
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
@@ -21,5 +19,5 @@ FEATURE = Feature(
     locks={"change-sets": rows.lock_change_set},
     pages=(pages.routes,),
     tasks=_tasks,
-    offers=(Asking(count_asking),),
+    ports=Ports(count_asking=count_asking),
 )

@@ -4,9 +4,8 @@ from functools import partial
 
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import concurrency_limits as rows
-from launchbay.usecases.concurrency_limits import POLL_S, cancel_outrun
-from launchbay.web.api import concurrency_limits as api
+from launchbay.features.concurrency_limits import api, rows
+from launchbay.features.concurrency_limits.usecases import POLL_S, cancel_outrun
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

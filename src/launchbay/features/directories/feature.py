@@ -1,12 +1,12 @@
 """Organizations as files: directories and archives."""
 
 from launchbay.feature import Feature
-from launchbay.web.api import archives, directory
+from launchbay.features.directories import archives_api, objects_api
 
 FEATURE = Feature(
     name="directories",
     routes=(
-        archives.routes,
-        directory.routes,
+        archives_api.routes,
+        objects_api.routes,
     ),
 )

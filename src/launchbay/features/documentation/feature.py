@@ -1,7 +1,7 @@
 """The pages of the documentation."""
 
-from launchbay.console.pages import documentation as pages
 from launchbay.feature import Feature
+from launchbay.features.documentation import pages
 
 FEATURE = Feature(
     name="documentation",

@@ -1,11 +1,9 @@
 """Generations of an instance, as the rest of Launchbay sees them."""
 
-from launchbay.console.pages import generations as pages
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import generations as rows
-from launchbay.usecases.generations import POLL_S, RollbackRunner
-from launchbay.web.api import generations as api
+from launchbay.features.generations import api, pages, rows
+from launchbay.features.generations.usecases import POLL_S, RollbackRunner
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -1,15 +1,13 @@
 """Git sources, as the rest of Launchbay sees them."""
 
-from launchbay.console.pages import git_sources as pages
 from launchbay.egress.git import Git
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import git_sources as rows
-from launchbay.usecases.forges import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
-from launchbay.usecases.git_source_objects import STORED_KIND
-from launchbay.usecases.git_sources import seal_parameters
-from launchbay.usecases.git_syncs import MAKER, POLL_S, GitRunner
-from launchbay.web.api import git_sources as api
+from launchbay.features.git_sources import api, pages, rows
+from launchbay.features.git_sources.directory import STORED_KIND
+from launchbay.features.git_sources.previews import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
+from launchbay.features.git_sources.syncs import COMMIT_SOURCE, POLL_S, GitRunner
+from launchbay.features.git_sources.usecases import seal_parameters
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
@@ -33,5 +31,5 @@ FEATURE = Feature(
     pages=(pages.routes,),
     start=seal_parameters,
     tasks=_tasks,
-    offers=(MAKER, STORED_KIND),
+    offers=(COMMIT_SOURCE, STORED_KIND),
 )

@@ -1,9 +1,8 @@
 """Former states of an instance."""
 
 from launchbay.feature import Feature
-from launchbay.store import history as rows
+from launchbay.features.history import api, rows
 from launchbay.usecases.context import Ports
-from launchbay.web.api import history as api
 
 FEATURE = Feature(
     name="history",

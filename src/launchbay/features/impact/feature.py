@@ -1,7 +1,7 @@
 """Whom a change of an object reaches."""
 
 from launchbay.feature import Feature
-from launchbay.web.api import impact as api
+from launchbay.features.impact import api
 
 FEATURE = Feature(
     name="impact",

@@ -2,12 +2,12 @@
 
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
+from launchbay.features.lifetimes import api
+from launchbay.features.lifetimes.idle import POLL_S as IDLE_S
+from launchbay.features.lifetimes.idle import IdleRunner
+from launchbay.features.lifetimes.usecases import POLL_S as WARNINGS_S
+from launchbay.features.lifetimes.usecases import WarningRunner, rules_for
 from launchbay.usecases.context import Ports
-from launchbay.usecases.idle_ends import POLL_S as IDLE_S
-from launchbay.usecases.idle_ends import IdleRunner
-from launchbay.usecases.lifetimes import POLL_S as WARNINGS_S
-from launchbay.usecases.lifetimes import WarningRunner, rules_for
-from launchbay.web.api import lifetimes as api
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -1,12 +1,10 @@
 """Recurring schedules, as the rest of Launchbay sees them."""
 
-from launchbay.console.pages import recurring as pages
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import recurring as rows
-from launchbay.usecases.recurring import POLL_S, RecurringRunner
-from launchbay.usecases.recurring_objects import STORED_KIND
-from launchbay.web.api import recurring as api
+from launchbay.features.recurring import api, pages, rows
+from launchbay.features.recurring.directory import STORED_KIND
+from launchbay.features.recurring.usecases import POLL_S, RecurringRunner
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -1,11 +1,9 @@
 """Roll-outs, as the rest of Launchbay sees them."""
 
-from launchbay.console.pages import rollouts as pages
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import rollouts as rows
-from launchbay.usecases.rollouts import POLL_S, RolloutRunner
-from launchbay.web.api import rollouts as api
+from launchbay.features.rollouts import api, pages, rows
+from launchbay.features.rollouts.usecases import POLL_S, RolloutRunner
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -2,9 +2,8 @@
 
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import sleep_windows as rows
-from launchbay.usecases.sleep_windows import POLL_S, SleepRunner
-from launchbay.web.api import sleep_windows as api
+from launchbay.features.sleep_windows import api, rows
+from launchbay.features.sleep_windows.usecases import POLL_S, SleepRunner
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -2,14 +2,12 @@
 
 from functools import partial
 
-from launchbay.console.pages import webhooks as pages
 from launchbay.engine.retention import CLEANER_INTERVAL_S
-from launchbay.engine.webhooks import POLL_S, WebhookNotifier, WebhookSender, delete_old_deliveries
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
-from launchbay.store import webhooks as rows
-from launchbay.usecases.webhooks import LEFT_OUT, seal_urls
-from launchbay.web.api import webhooks as api
+from launchbay.features.webhooks import api, pages, rows
+from launchbay.features.webhooks.delivery import POLL_S, WebhookNotifier, WebhookSender, delete_old_deliveries
+from launchbay.features.webhooks.usecases import LEFT_OUT, seal_urls
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:

@@ -85,7 +85,7 @@ SELECT due_at FROM made;
 
 -- name: get_end
 -- When an instance ends, as far as that is known.
-SELECT launchbay_ends_at(%(id)s);
+SELECT launchbay_ends_at(%(instance_id)s);
 
 -- name: get_waiting_destroy
 SELECT due_at, created_at, owner_id, undo_workflow, launchbay_is_idle_destroy(schedules.instance_id, schedules.created_at) AS is_idle

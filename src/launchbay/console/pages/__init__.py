@@ -1,1 +1,0 @@
-"""One module per noun; each declares its pages at their handlers."""

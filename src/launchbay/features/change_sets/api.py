@@ -1,0 +1,382 @@
+"""Change sets, and the policies of environments that say who approves them."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from launchbay.clock import to_ms
+from launchbay.features.change_sets import usecases as change_sets
+from launchbay.features.change_sets.rows import AnswerRow, ChangeSet, ChangeSetInstance
+from launchbay.features.change_sets.usecases import (
+    ChangeAct,
+    ChangePolicy,
+    ChangeSetRequest,
+    ChangeSetView,
+    DirectoryView,
+    PromisedWorkflow,
+    UsedPermission,
+    read_promise,
+)
+from launchbay.features.directories.plans import PlannedObject
+from launchbay.limits import (
+    CHANGE_SET_EXPIRY_LONGEST_MS,
+    CHANGE_SET_EXPIRY_MS,
+    CHANGE_SET_INSTANCES,
+    ORGANIZATION_ARCHIVE_BYTES,
+)
+from launchbay.model.expiry import IfExists
+from launchbay.usecases.preview import PreviewedComponent
+from launchbay.web.api.selection import Selection
+from launchbay.web.requests import TYPED, JsonBody, Request
+from launchbay.web.responses import Pages, Response, optional_ms, page
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
+
+routes = Routes("Changes", extension=True)
+
+
+class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do with which instances.
+
+    These are `ids` or `select`; a launch and a directory have neither. `launch` and `configuration` are bodies of a
+    launch and a reconfiguration. The act `version` keeps what an instance has, and `parameters` go over it. The act
+    `apply` applies a directory. `expiresIn` is in milliseconds.
+    """
+
+    act: Literal["launch", "reconfigure", "version", "destroy", "apply"]
+    ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=CHANGE_SET_INSTANCES)] | None = None
+    select: Selection | None = None
+    applicationId: str | None = None
+    launch: dict[str, Any] | None = None
+    ifExists: Annotated[
+        IfExists | None, msgspec.Meta(description="For `launch`: what it does if a living instance has its name.")
+    ] = None
+    configuration: dict[str, Any] | None = None
+    version: Annotated[int, msgspec.Meta(ge=1, lt=2**31)] | None = None
+    parameters: dict[str, Any] | None = None
+    force: bool | None = None
+    files: Annotated[
+        dict[str, str] | None,
+        msgspec.Meta(description="The files of a directory: their texts by their paths in it."),
+    ] = None
+    prune: Annotated[
+        bool, msgspec.Meta(description="Delete objects that the directory lacks, of kinds that have a folder in it.")
+    ] = False
+    comment: str = ""
+    expiresIn: Annotated[int, msgspec.Meta(ge=1, le=CHANGE_SET_EXPIRY_LONGEST_MS)] = CHANGE_SET_EXPIRY_MS
+    onFailure: Annotated[
+        Literal["keep", "rollback"],
+        msgspec.Meta(description="What an instance does when its reconfiguration fails."),
+    ] = "keep"
+    confirm: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Let a person confirm it if no policy asks for approvals. A token whose scope names"
+            " DeleteInstance for the instances needs nobody."
+        ),
+    ] = False
+
+    def request(self) -> ChangeSetRequest:
+        """Return what is asked for. Raises BadRequest."""
+        act = ChangeAct(
+            act=self.act,
+            application_id=self.applicationId,
+            launch=self.launch,
+            if_exists=self.ifExists,
+            configuration=self.configuration,
+            version=self.version,
+            parameters=self.parameters,
+            force=self.force,
+            files=None if self.files is None else {path: text.encode() for path, text in self.files.items()},
+            prune=self.prune,
+        )
+        return ChangeSetRequest(
+            act=act,
+            ids=self.ids,
+            wanted=None if self.select is None else self.select.filter(),
+            comment=self.comment,
+            expires_in_ms=self.expiresIn,
+            on_failure=self.onFailure,
+            confirm=self.confirm,
+        )
+
+
+class ChangeSetAnswer(msgspec.Struct):
+    """The answer of one user; `at` is in milliseconds since the Unix epoch."""
+
+    userId: str
+    email: str
+    approves: bool
+    comment: str
+    at: int
+
+
+class ChangeSetItem(msgspec.Struct, kw_only=True):
+    """A change set. `instances` is their number; `needed` is how many have to approve."""
+
+    id: str
+    act: str
+    status: Annotated[
+        str, msgspec.Meta(description="Pending, Ready, Rejected, Expired, Applying, Succeeded or Failed.")
+    ]
+    comment: str
+    ownerId: str
+    ownerEmail: str
+    onFailure: str
+    instances: int
+    needed: int
+    confirm: Annotated[bool, msgspec.Meta(description="A person confirms it: the author too, but no access token.")]
+    createdAt: int
+    expiresAt: int
+    appliedBy: str | None
+    appliedAt: int | None
+    finishedAt: int | None
+
+
+class PlannedInstance(msgspec.Struct, kw_only=True):
+    """What happens to one instance, as it was shown."""
+
+    instanceId: Annotated[str | None, msgspec.Meta(description="Null for a launch until it is applied.")]
+    instanceName: str
+    applicationId: str
+    environmentId: str
+    fromVersion: int | None
+    toVersion: int | None
+    components: list[PreviewedComponent]
+    workflows: list[PromisedWorkflow]
+    machinesMade: list[str]
+    machinesReleased: list[str]
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    status: Annotated[str, msgspec.Meta(description="Planned, Running, Succeeded or Failed.")]
+    jobId: str | None
+    message: str | None
+    differences: Annotated[
+        list[str] | None, msgspec.Meta(description="How the result isn't what was shown; null until it is known.")
+    ]
+
+
+class DirectoryChanges(msgspec.Struct, kw_only=True):
+    """What applying a directory does.
+
+    `hidden` is the number of objects that the caller may not read.
+    """
+
+    objects: list[PlannedObject]
+    hidden: int
+    permissions: list[UsedPermission]
+    warnings: list[str]
+    differences: Annotated[
+        list[str] | None, msgspec.Meta(description="How the result isn't what was shown; null until it is applied.")
+    ]
+
+
+class ChangeSetDocument(ChangeSetItem, kw_only=True):
+    """A change set with the instances or objects that the caller may read."""
+
+    answers: list[ChangeSetAnswer]
+    roleIds: list[str]
+    plan: list[PlannedInstance]
+    directory: DirectoryChanges | None
+    commit: Annotated[str | None, msgspec.Meta(description="The commit of a source in Git for which it was made.")]
+    waitingFor: Annotated[
+        str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
+    ] = None
+
+
+class AnswerChangeSet(msgspec.Struct, forbid_unknown_fields=True):
+    """An optional comment on the decision."""
+
+    comment: str = ""
+
+
+class ChangePolicyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How many approve change sets, and the role that each needs, if any."""
+
+    approvals: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
+    roleId: str | None = None
+
+
+_EXAMPLE = {"act": "version", "ids": [EXAMPLE_ID], "version": 4, "comment": "OPS-17", "onFailure": "rollback"}
+_SHOWN = Returns("The change set.", type=ChangeSetDocument)
+_NEEDED = "EditInstance; CreateInstance for a launch; what its changes need for a directory"
+
+
+@routes.post(
+    "/organizations/{orgId}/change-sets",
+    permission=_NEEDED,
+    body=JsonBody(example=_EXAMPLE, keeps_texts=TYPED, bytes_max=ORGANIZATION_ARCHIVE_BYTES),
+    returns=_SHOWN,
+    idempotency_key=True,
+    computes=True,  # thousands of files of a directory are tried in one transaction
+)
+async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetDocument:
+    """Keep what a change of instances or a directory would do."""
+    made = await change_sets.create_change_set(request.ctx, request.path["orgId"], request.body.request())
+    return _document(await change_sets.read_change_set(request.ctx, made))
+
+
+@routes.get(
+    "/organizations/{orgId}/change-sets",
+    permission="Read",
+    returns=Returns("The change sets, newest first.", type=list[ChangeSetItem]),
+)
+async def list_change_sets(request: Request[None, Pages]) -> Response:
+    """List the change sets of an organization."""
+    limit = request.query.most_items
+    rows = await change_sets.list_change_sets(
+        request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1
+    )
+    return page(request, [_item(row) for row in rows], limit)
+
+
+@routes.get(
+    "/change-sets/{changeSetId}",
+    permission="Read on each object shown",
+    returns=_SHOWN,
+)
+async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
+    """Show a change set with its plan."""
+    return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
+
+
+@routes.post(
+    "/change-sets/{changeSetId}/approve",
+    permission="ApproveInstanceWorkflow",
+    body=JsonBody(required=False, example={"comment": "Checked in the lab."}),
+    returns=_SHOWN,
+    statuses=(409,),
+)
+async def approve_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSetDocument:
+    """Approve a change set of somebody else."""
+    return await _answered(request, approves=True)
+
+
+@routes.post(
+    "/change-sets/{changeSetId}/reject",
+    permission="ApproveInstanceWorkflow",
+    body=JsonBody(required=False, example={"comment": "Not before the release."}),
+    returns=_SHOWN,
+    statuses=(409,),
+)
+async def reject_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSetDocument:
+    """Reject a change set of somebody else."""
+    return await _answered(request, approves=False)
+
+
+@routes.post(
+    "/change-sets/{changeSetId}/apply",
+    permission=_NEEDED,
+    returns=_SHOWN,
+    statuses=(409,),
+    idempotency_key=True,
+)
+async def apply_change_set(request: Request[None, None]) -> ChangeSetDocument:
+    """Apply a change set as it was shown."""
+    await change_sets.apply_change_set(request.ctx, request.path["changeSetId"])
+    return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
+
+
+@routes.delete("/change-sets/{changeSetId}", permission="EditInstance for others than its author", statuses=(409,))
+async def delete_change_set(request: Request[None, None]) -> None:
+    """Delete a change set."""
+    await change_sets.delete_change_set(request.ctx, request.path["changeSetId"])
+
+
+@routes.get(
+    "/environments/{envId}/changePolicy",
+    command="environment change-policy",
+    tags=("Environments",),
+    permission="Read",
+    returns=Returns("The policy.", {"approvals": 2, "roleId": None}),
+)
+async def read_change_policy(request: Request[None, None]) -> ChangePolicyBody:
+    """Show who approves change sets of an environment."""
+    found = await change_sets.read_change_policy(request.ctx, request.path["envId"])
+    return ChangePolicyBody(approvals=found.approvals, roleId=found.role_id)
+
+
+@routes.put(
+    "/environments/{envId}/changePolicy",
+    command="environment set-change-policy",
+    tags=("Environments",),
+    permission="EditEnvironment",
+    body=JsonBody(example={"approvals": 2, "roleId": None}),
+)
+async def set_change_policy(request: Request[ChangePolicyBody, None]) -> None:
+    """Set who approves new change sets of an environment."""
+    policy = ChangePolicy(approvals=request.body.approvals, role_id=request.body.roleId)
+    await change_sets.set_change_policy(request.ctx, request.path["envId"], policy)
+
+
+async def _answered(request: Request[AnswerChangeSet, None], *, approves: bool) -> ChangeSetDocument:
+    change_set_id = request.path["changeSetId"]
+    await change_sets.answer_change_set(request.ctx, change_set_id, approves=approves, comment=request.body.comment)
+    return _document(await change_sets.read_change_set(request.ctx, change_set_id))
+
+
+def _item(row: ChangeSet) -> ChangeSetItem:
+    return ChangeSetItem(
+        id=row.id,
+        act=row.kind,
+        status=row.status,
+        comment=row.comment,
+        ownerId=row.owner_id,
+        ownerEmail=row.owner_email,
+        onFailure=row.on_failure,
+        instances=row.instances,
+        needed=row.needed,
+        confirm=row.confirm,
+        createdAt=to_ms(row.created_at),
+        expiresAt=to_ms(row.expires_at),
+        appliedBy=row.applied_by,
+        appliedAt=optional_ms(row.applied_at),
+        finishedAt=optional_ms(row.finished_at),
+    )
+
+
+def _document(view: ChangeSetView) -> ChangeSetDocument:
+    return ChangeSetDocument(
+        **msgspec.structs.asdict(_item(view.change_set)),
+        answers=[_answer(row) for row in view.answers],
+        roleIds=view.change_set.role_ids,
+        plan=[_planned(row) for row in view.instances],
+        directory=None if view.directory is None else _directory(view.directory),
+        commit=view.change_set.git_commit,
+        waitingFor=change_sets.waiting_for(view),
+    )
+
+
+def _directory(view: DirectoryView) -> DirectoryChanges:
+    return DirectoryChanges(
+        objects=view.objects,
+        hidden=view.hidden,
+        permissions=view.permissions,
+        warnings=view.warnings,
+        differences=view.differences,
+    )
+
+
+def _answer(row: AnswerRow) -> ChangeSetAnswer:
+    return ChangeSetAnswer(row.user_id, row.email, row.approves, row.comment, to_ms(row.at))
+
+
+def _planned(row: ChangeSetInstance) -> PlannedInstance:
+    promise = read_promise(row.promise)
+    return PlannedInstance(
+        instanceId=row.instance_id,
+        instanceName=row.instance_name,
+        applicationId=row.application_id,
+        environmentId=row.environment_id,
+        fromVersion=promise.former_version,
+        toVersion=promise.version,
+        components=promise.components,
+        workflows=promise.workflows,
+        machinesMade=promise.machines_made,
+        machinesReleased=promise.machines_released,
+        permissions=promise.permissions,
+        warnings=promise.warnings,
+        status=row.status,
+        jobId=row.job_id,
+        message=row.message,
+        differences=None if row.differences is None else msgspec.json.decode(row.differences),
+    )

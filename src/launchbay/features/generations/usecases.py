@@ -1,0 +1,272 @@
+"""Generations: configurations of an instance that took effect, and the way back to one.
+
+The database keeps a generation in the statement that ends a job (migration 0051). So none is missing after a crash.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth.permissions import Actor, Method, Permission
+from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound, Unavailable, internal_error
+from launchbay.features.generations import rows as store
+from launchbay.features.generations.rows import DueRollback, Generation
+from launchbay.model.environment import read_environment_view
+from launchbay.model.instance import InstanceStatus, LinkKind
+from launchbay.model.job import Cause
+from launchbay.planning.acceptance import StartedJob, environment_view
+from launchbay.store.database import DatabaseError
+from launchbay.store.instances import InstanceRecord, LinkedRow
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.later import Turns
+from launchbay.usecases.launch import shared_instances
+from launchbay.usecases.on_behalf import PASSING, acting_token
+from launchbay.usecases.preview import Preview, preview_tree
+from launchbay.usecases.reconfigure import WayBack, plan_configuration, reconfigure
+from launchbay.usecases.submodule_shapes import submodules_inside
+from launchbay.usecases.workflows import before_triggers
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_DUE = 20  # rollbacks of one round
+FailurePolicy = Literal["keep", "rollback"]
+
+
+class KeptSubmodule(msgspec.Struct, frozen=True):
+    """The instance behind a component; `outer` is the instance with the component."""
+
+    outer: str
+    component: str
+    target: str
+    kind: str
+    application: str | None
+    version: int | None
+    revision: str | None
+    parameters: dict[str, Any] | None
+
+    def row(self) -> LinkedRow:
+        """Return it in the form of a link."""
+        given = None if self.parameters is None else msgspec.json.encode(self.parameters).decode()
+        return LinkedRow(
+            self.component, self.target, self.kind, self.application, self.version, self.revision, given,
+            None, None, None,
+        )  # fmt: skip
+
+
+read_kept_submodules = msgspec.json.Decoder(list[KeptSubmodule]).decode
+
+
+async def list_generations(ctx: Context, instance_id: str, *, before: int | None, count: int) -> list[Generation]:
+    """Return the generations of an instance, the newest first."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return await store.list_by_instance(work.connection, instance_id=record.id, before=before, count=count)
+
+
+async def read_generation(ctx: Context, instance_id: str, number: int) -> Generation:
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return await _get(work, record, number)
+
+
+async def find_rollback_target(ctx: Context, instance_id: str) -> int | None:
+    """Return the generation that a rollback leads to by default, or None."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        try:
+            return (await _target(work, record, None)).number
+        except BadRequest:
+            return None
+
+
+async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, Preview]:
+    """Return the generation that a rollback leads to, and what it would do."""
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        generation = await _target(work, record, number)
+        try:
+            planned = await plan_configuration(
+                work, record.id, await _body(work, record, generation), _way_back(generation)
+            )
+        except BadRequest as error:
+            return generation, Preview(errors=list(error.messages))
+        preview = await preview_tree(work, planned.root, planned.environment.organization_id)
+        now = environment_view(planned.environment)
+        then = read_environment_view(generation.environment_view)
+        parts = [part for part in ("policies", "markers", "properties") if getattr(now, part) != getattr(then, part)]
+        warnings = list(preview.warnings)
+        if parts:
+            warnings.append(
+                f"The {' and '.join(parts)} of the environment have changed since generation {generation.number}. "
+                "The present ones apply."
+            )
+        return generation, msgspec.structs.replace(preview, warnings=warnings)
+
+
+async def rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, StartedJob]:
+    """Accept the way back to a generation, and return it with its job.
+
+    The default is the last good one. Raises BadRequest, NotFound for an unknown generation, and Conflict while a job is
+    under way.
+    """
+    return await before_triggers(ctx, lambda: _rollback(ctx, instance_id, number))
+
+
+async def _rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, StartedJob]:
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        generation = await _target(work, record, number)
+        body = await _body(work, record, generation)
+        cause = ctx.cause or Cause("rollback", str(generation.number))
+        with ctx.app.database.joined(work.connection):
+            return generation, await reconfigure(replace(ctx, cause=cause), record.id, body, _way_back(generation))
+
+
+async def _get(work: Work, record: InstanceRecord, number: int) -> Generation:
+    found = None
+    if 0 < number < 2**31:
+        found = await store.get(work.connection, instance_id=record.id, number=number)
+    if found is None:
+        raise NotFound(
+            f"The instance keeps no generation {number}.",
+            "List them: GET instances/{id}/generations, or launchbay generations.",
+        )
+    return found
+
+
+async def _target(work: Work, record: InstanceRecord, number: int | None) -> Generation:
+    """Return the generation to go back to.
+
+    The default is the newest one, or the one before if the instance is at the newest.
+    """
+    if number is not None:
+        return await _get(work, record, number)
+    kept = await store.list_newest(work.connection, instance_id=record.id)
+    place = 1 if kept and kept[0].is_present and record.status is not InstanceStatus.FAILED else 0
+    if place >= len(kept):
+        raise BadRequest(
+            "The instance has no earlier configuration that took effect, so there is no way back.",
+            code="NoGeneration",
+        )
+    return kept[place]
+
+
+def _way_back(generation: Generation) -> WayBack:
+    return WayBack(generation.number, generation.revision_id)
+
+
+async def _body(work: Work, record: InstanceRecord, generation: Generation) -> dict[str, Any]:
+    """Return the reconfiguration that leads to a generation."""
+    kept = read_kept_submodules(generation.submodules)
+    parameters: dict[str, Any] = msgspec.json.decode(generation.parameters)
+    shared = await shared_instances(work, record.environment_id)
+    revisions = {shared_id: revision_id for revision_id, shared_id in shared.items()}
+    lost = [each.component for each in kept if each.kind == LinkKind.SHARED and each.target not in revisions]
+    if lost:
+        raise BadRequest(
+            f"Generation {generation.number} shares an instance for {', '.join(lost)} that the environment no longer "
+            "offers. Reconfigure the instance instead.",
+            code="NoGeneration",
+        )
+
+    async def linked(instance_id: str) -> list[LinkedRow]:
+        return [each.row() for each in kept if each.outer == instance_id]
+
+    manifest = await work.manifest(record.application_id, generation.version)
+    inside = await submodules_inside(work, record.id, manifest, parameters, revisions, linked)
+    return {
+        "manifestVersion": generation.version,
+        "parameters": parameters,
+        "submodules": {name: _own_again(each) for name, each in inside.items()},
+    }
+
+
+def _own_again(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a submodule; without a revision it becomes an own child."""
+    inside = {name: _own_again(each) for name, each in request.get("submodules", {}).items()}
+    return {"revisionId": None, **request, **({"submodules": inside} if inside else {})}
+
+
+async def read_failure_policy(ctx: Context, application_id: str) -> FailurePolicy:
+    """Return what instances of an application do when a reconfiguration fails."""
+    async with ctx.read() as work:
+        application = await work.lookup.application(application_id, Permission.READ)
+        stored = await store.get_failure_policy(work.connection, application_id=application.id)
+    return "rollback" if stored == "rollback" else "keep"
+
+
+async def set_failure_policy(ctx: Context, application_id: str, policy: FailurePolicy) -> None:
+    """Set what instances of an application do when a reconfiguration fails."""
+    async with ctx.begin() as work:
+        application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
+        before = await store.get_failure_policy(work.connection, application_id=application.id)
+        await store.set_failure_policy(work.connection, application_id=application.id, on_failure=policy)
+        await work.audit("set_failure_policy", application, {"onFailure": before}, {"onFailure": policy})
+
+
+class RollbackRunner:
+    """Rolls back instances whose reconfiguration failed; `advance` is one round.
+
+    The transaction that accepts the rollback also deletes what made it due: a crash loses none and repeats none.
+    """
+
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+        self._turns = Turns("rollback", self._roll_back)
+
+    async def advance(self) -> bool:
+        """Give each due rollback a turn. Return True if there may be more."""
+        async with self._app.database.connection() as connection:
+            due = await store.list_due(connection, but=self._turns.waiting, count=_DUE)
+        return await self._turns.give(due)
+
+    async def _roll_back(self, job_id: str) -> bool:
+        turn: DueRollback | None = None
+        refusal: LaunchbayError | None = None
+        try:
+            async with self._app.database.transaction() as connection:
+                turn = await store.take_due(connection, job_id=job_id)
+                if turn is None:
+                    return False
+                ctx = Context(self._app, await self._owner(turn))
+                with self._app.database.joined(connection):
+                    await rollback(ctx, turn.instance_id, None)
+                await store.delete_due(connection, job_id=job_id)
+                return True
+        except (Unavailable, DatabaseError):
+            raise
+        except LaunchbayError as error:
+            # The transaction was rolled back: the instance is as it was.
+            refusal = error
+        except Exception:
+            # A defect of ours. Another attempt would fail the same way, and its text is for the log.
+            log.exception("rollback.failed", job=job_id)
+        async with self._app.database.transaction() as connection:
+            if refusal is not None and refusal.code in PASSING:
+                await store.postpone_due(connection, job_id=job_id, pause_s=limits.BULK_BUSY_PAUSE_S)
+                return False
+            reason = str(refusal) if refusal is not None else internal_error(f"the rollback of job {job_id}")
+            log.warning("rollback.refused", job=job_id, reason=reason)
+            await store.delete_due(connection, job_id=job_id)
+            if turn is not None:
+                await store.note_refusal(
+                    connection,
+                    job_id=job_id,
+                    instance_id=turn.instance_id,
+                    text=f"The instance isn't rolled back: {reason}",
+                )
+        return True
+
+    async def _owner(self, turn: DueRollback) -> Actor:
+        """Return who asked for the reconfiguration, with no more rights than then.
+
+        Raises NotAllowed if the account was deleted, or the access token has ended.
+        """
+        if turn.email is None or turn.name is None:
+            raise NotAllowed("The account that asked for the reconfiguration was deleted.")
+        token = await acting_token(self._app, turn.token_id)
+        return Actor(turn.owner_id, "engine/rollback", turn.name, "", Method.ENGINE, token=token)

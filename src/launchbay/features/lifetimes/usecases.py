@@ -1,0 +1,284 @@
+"""How long instances live: rules, extensions, and warnings before the end."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from launchbay.auth.lookup import RuleOwner
+from launchbay.auth.permissions import Permission
+from launchbay.clock import to_ms
+from launchbay.egress.mail import Email, MailServer
+from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
+from launchbay.features.lifetimes import rows as store
+from launchbay.features.lifetimes.rows import DueMail
+from launchbay.features.lifetimes.rules import WARNINGS_S, LifetimeRules, merged
+from launchbay.ids import first_id_of_last, new_id
+from launchbay.limits import INTERVAL_LONGEST_MS
+from launchbay.model.expiry import duration
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.waits import destruction_message, undo_message
+from launchbay.store import instances, schedules
+from launchbay.store.instances import InstanceRecord
+from launchbay.store.schedules import WaitingDestroy
+from launchbay.usecases.context import AppContext, Context, Work
+
+log = structlog.get_logger(__name__)
+POLL_S = 10.0
+_WARNED = 500  # in one transaction
+_MAILS = 20
+_MAIL_PAUSE_S = 300
+_LAUNCHING = timedelta(minutes=1)  # an end counts from the request, a little later or earlier than the instance
+_LAUNCHED_LATELY_S = 3_600  # much longer than no round takes place while instances are launched
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long an instance lives.
+
+    `coming` is what will happen by itself, in order: kind, time and a sentence. `ends_at` is the nearer of `destroy_at`
+    and `idle_ends_at`, which is when the instance ends if nothing runs on it. `ends_soon` means that the last warning
+    was due; what lives no longer than that has none.
+    """
+
+    created_at: datetime
+    destroy_at: datetime | None
+    latest: datetime | None
+    rules: LifetimeRules
+    extensions: int
+    coming: list[tuple[str, datetime, str]]
+    waiting_destroy: WaitingDestroy | None = None
+    idle_ends_at: datetime | None = None
+    ends_at: datetime | None = None
+    ends_soon: bool = False
+
+    @property
+    def undo(self) -> str | None:
+        """What it changes to take back the destroy that waits; None without one."""
+        return None if self.waiting_destroy is None else undo_message(self.waiting_destroy.due_at, self.destroy_at)
+
+    @property
+    def destruction(self) -> str | None:
+        """The sentences about a destroy that can be taken back; None without one."""
+        waiting = self.waiting_destroy
+        if waiting is None:
+            return None
+        return destruction_message(waiting.due_at, self.destroy_at, is_idle=waiting.is_idle)
+
+
+async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> LifetimeRules:
+    """Return the rules that are set for an application or environment."""
+    async with ctx.read() as work:
+        found = await work.lookup.rule_owner(kind, owner_id)
+        return (
+            await rules_for(work, found.organization_id, owner_id, "")
+            if kind == "application"
+            else await rules_for(work, found.organization_id, "", owner_id)
+        )
+
+
+async def replace_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: LifetimeRules) -> None:
+    """Replace the rules of an application or environment.
+
+    Instances that live already keep their end until somebody changes it; the time of a new idle rule begins now. Raises
+    BadRequest for rules that contradict each other.
+    """
+    rules.check()
+    async with ctx.begin() as work:
+        found = await work.lookup.rule_owner(kind, owner_id, edits=True)
+        ids = (found.id, "") if kind == "application" else ("", found.id)
+        await store.lock_rules(work.connection, organization_id=found.organization_id)
+        before = await rules_for(work, found.organization_id, *ids)
+        if rules == LifetimeRules():
+            await store.remove_rules(work.connection, organization_id=found.organization_id, owner_id=found.id)
+        else:
+            write = store.set_application_rules if kind == "application" else store.set_environment_rules
+            text = msgspec.json.encode(rules).decode()
+            await write(work.connection, owner_id=found.id, organization_id=found.organization_id, rules=text)
+        if rules.idle_ms != before.idle_ms:
+            await store.set_idle_ends(work.connection, organization_id=found.organization_id, owner_id=found.id)
+        await work.audit(f"replace_{kind}_lifetime", found, msgspec.to_builtins(before), msgspec.to_builtins(rules))
+
+
+async def rules_for(work: Work, organization_id: str, application_id: str, environment_id: str) -> LifetimeRules:
+    """Return the rules for instances of an application in an environment, both together."""
+    found = await store.list_rules(
+        work.connection,
+        organization_id=organization_id,
+        application_id=application_id,
+        environment_id=environment_id,
+    )
+    return merged(map(_decode, found))
+
+
+async def rules_of(work: Work, record: InstanceRecord) -> LifetimeRules:
+    """Return the rules of an instance's application and environment together."""
+    return await rules_for(work, record.organization_id, record.application_id, record.environment_id)
+
+
+async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
+    """Return how long an instance lives, and what will happen when."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rules, extended, waiting = await work.together(
+            rules_of(work, record),
+            store.get_extensions(work.connection, instance_id=record.id),
+            schedules.get_waiting_destroy(work.connection, instance_id=record.id),
+        )
+        idle_ends_at = await _idle_end(work, record, rules)
+    now, destroy_at = ctx.app.clock.now(), record.destroy_at
+    end, what = destroy_at, "Launchbay destroys the instance."
+    if idle_ends_at is not None and (end is None or idle_ends_at < end):
+        end, what = idle_ends_at, "Launchbay destroys the instance if nothing runs until then."
+    coming = []
+    if end is not None and record.status is not InstanceStatus.DESTROYED:
+        by_mail = ", and its owner by email," if rules.mail else ""
+        for ahead_s in WARNINGS_S:
+            at = end - timedelta(seconds=ahead_s)
+            if at > now:
+                sentence = f"Launchbay notifies webhooks{by_mail} that it ends in {duration(ahead_s * 1000)}."
+                coming.append(("warning", at, sentence))
+        coming.append(("destroy", end, what))
+    if waiting is not None:
+        coming = [event for event in coming if event[1] < waiting.due_at]
+        if end is None or waiting.due_at <= end:
+            what = f"Launchbay destroys the instance. {undo_message(waiting.due_at, destroy_at)}"
+            coming.append(("destroy", waiting.due_at, what))
+    last = timedelta(seconds=min(WARNINGS_S))
+    return Lifetime(
+        record.created_at,
+        destroy_at,
+        rules.latest(record.created_at),
+        rules,
+        extended or 0,
+        coming,
+        waiting,
+        idle_ends_at=idle_ends_at,
+        ends_at=end,
+        ends_soon=end is not None and record.created_at + last + _LAUNCHING < end <= now + last,
+    )
+
+
+async def _idle_end(work: Work, record: InstanceRecord, rules: LifetimeRules) -> datetime | None:
+    """Return when an instance ends if nothing runs on it."""
+    if rules.idle_ms is None or record.parent_id is not None or record.status is InstanceStatus.DESTROYED:
+        return None
+    found = await store.get_idle_end(work.connection, instance_id=record.id)
+    return found or record.created_at + timedelta(milliseconds=rules.idle_ms)
+
+
+async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
+    """Let an instance live longer and return its new end.
+
+    Whoever may run the workflow `extend` may do so, within the rules. Of two ends, this moves the nearer one. Raises
+    BadRequest for an instance without an end, and for what the rules forbid.
+    """
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.RUN_INSTANCE_WORKFLOW, workflow="extend")
+        if record.parent_id is not None:
+            raise NotAllowed(
+                f"The instance belongs to a submodule of the instance {record.parent_id} and goes with that one.",
+                code="SubmoduleInstance",
+            )
+        locked = await instances.lock_expiry(work.connection, instance_id=record.id)
+        if locked is None:
+            raise NotFound(f"The instance {record.id} has just been deleted.")
+        if locked.status == InstanceStatus.DESTROYED:
+            raise BadRequest("The instance is destroyed already.", code="InstanceDestroyed")
+        rules = await rules_of(work, record)
+        idle_ends_at = await _idle_end(work, record, rules)
+        ends = [each for each in (idle_ends_at, locked.destroy_at) if each is not None]
+        if not ends:
+            raise BadRequest("The instance has no end that could be extended.", code="LifetimeRule")
+        if by_ms <= 0:
+            raise BadRequest(f"byMs is {by_ms}; give milliseconds above 0.", code="LifetimeRule")
+        if by_ms > to_ms(ctx.app.clock.now()) + INTERVAL_LONGEST_MS - to_ms(min(ends)):
+            raise BadRequest(f"byMs is {by_ms}; the new end must be within 100 years.", code="LifetimeRule")
+        if rules.extend_ms is not None and by_ms > rules.extend_ms:
+            most = duration(rules.extend_ms)
+            raise BadRequest(f"An extension can be {most} at most, not {duration(by_ms)}.", code="LifetimeRule")
+        extensions = await store.get_extensions(work.connection, instance_id=record.id) or 0
+        if rules.extensions is not None and extensions >= rules.extensions:
+            raise BadRequest(
+                f"The rules for lifetimes allow {rules.extensions} extension{'' if rules.extensions == 1 else 's'}. "
+                f"The instance has had {extensions}.",
+                code="LifetimeRule",
+            )
+        destroy_at = min(ends) + timedelta(milliseconds=by_ms)
+        if min(ends) == locked.destroy_at:
+            rules.require(record.created_at, destroy_at)
+            await instances.set_expiry(
+                work.connection,
+                instance_id=record.id,
+                destroy_at=destroy_at,
+                schedule_id=new_id(),
+                owner_id=ctx.actor.user_id,
+            )
+        else:
+            await store.extend_idle_end(work.connection, instance_id=record.id, destroy_at=destroy_at)
+        await store.count_extension(work.connection, instance_id=record.id)
+        before, after = {"destroyAt": to_ms(min(ends))}, {"destroyAt": to_ms(destroy_at), "byMs": by_ms}
+        await work.audit("extend_instance", record, before, after)
+    return destroy_at
+
+
+class WarningRunner:
+    """Warns of instances that end soon; `advance` is one round."""
+
+    def __init__(self, app: AppContext, mail: MailServer | None) -> None:
+        self._app = app
+        self._mail = mail
+
+    async def advance(self) -> bool:
+        """Give due warnings and send emails. True: there may be more."""
+        async with self._app.database.connection() as connection:
+            await store.add_idle_ends(connection, after=first_id_of_last(_LAUNCHED_LATELY_S))
+            await store.move_idle_ends(connection, ahead_s=max(WARNINGS_S), instance_id=None)
+            await store.list_idle_as_expiring(connection, ahead_s=max(WARNINGS_S))
+            warned = await store.warn(
+                connection,
+                ahead_s=list(WARNINGS_S),
+                longest_s=max(WARNINGS_S),
+                has_mail=self._mail is not None,
+                count=_WARNED,
+            )
+            mails: list[DueMail] = []
+            if self._mail is not None:
+                mails = await store.take_mails(connection, pause_s=_MAIL_PAUSE_S, count=_MAILS)
+        for mail in mails:
+            await self._send(mail)
+        return warned == _WARNED or len(mails) == _MAILS
+
+    async def _send(self, mail: DueMail) -> None:
+        assert self._mail is not None, "there is no email without a server"
+        try:
+            if mail.is_current:
+                await self._mail.send(_email(mail, self._mail.domain), self._app.clock)
+        except EgressFailed as error:
+            log.warning("lifetimes.mail_failed", instance=mail.instance_id, error=str(error))
+            if error.retryable:
+                return  # again after the pause
+        async with self._app.database.connection() as connection:
+            await store.mail_is_sent(
+                connection, instance_id=mail.instance_id, destroy_at=mail.destroy_at, ahead_s=mail.ahead_s
+            )
+
+
+def _email(mail: DueMail, domain: str) -> Email:
+    key = hashlib.sha256(f"{mail.instance_id} {mail.destroy_at.isoformat()} {mail.ahead_s}".encode()).hexdigest()[:32]
+    at = mail.destroy_at.strftime("%Y-%m-%d %H:%M UTC")
+    name = "".join(letter if letter.isprintable() else " " for letter in mail.instance)
+    advice = "Extend its life if you still need it."
+    if mail.is_idle:
+        advice = "Nothing has run on it for long. Each run makes it live on."
+    return Email(
+        message_id=f"<{key}@{domain}>",
+        to=[mail.email],
+        subject=f"{name[:100]} ends in {duration(mail.ahead_s * 1000)}",
+        text=f"The instance {name!r} will be destroyed at {at}. {advice}\n",
+    )
+
+
+_decode = msgspec.json.Decoder(LifetimeRules).decode
