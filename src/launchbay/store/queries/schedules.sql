@@ -125,15 +125,31 @@ ORDER BY due_at, id LIMIT %(count)s;
 
 -- name: reschedule
 -- Who moves what a person scheduled answers for it from now on.
-UPDATE schedules
-SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),
-    owner_id = CASE WHEN kind = 'workflow' THEN %(user_id)s ELSE owner_id END,
-    blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
-WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
-RETURNING id;
+-- A destroy that can be taken back is when lists say that the instance ends, if its lifetime doesn't end before.
+WITH moved AS (
+    UPDATE schedules
+    SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),
+        owner_id = CASE WHEN kind = 'workflow' THEN %(user_id)s ELSE owner_id END,
+        blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
+    WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
+    RETURNING id, instance_id, due_at, undo_workflow
+), listed AS (
+    UPDATE fleet SET destroy_at = least(coalesce(instances.destroy_at, 'infinity'), moved.due_at)
+    FROM moved JOIN instances ON instances.id = moved.instance_id
+    WHERE moved.undo_workflow IS NOT NULL AND fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
+)
+SELECT id FROM moved;
 
 -- name: cancel
-DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id;
+-- Without a destroy that can be taken back, lists say when its lifetime ends.
+WITH cancelled AS (
+    DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id, instance_id, undo_workflow
+), listed AS (
+    UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
+    FROM cancelled JOIN instances ON instances.id = cancelled.instance_id
+    WHERE cancelled.undo_workflow IS NOT NULL AND fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
+)
+SELECT id FROM cancelled;
 
 -- name: cancel_recurring
 -- One of the manifest's own schedules. It stays, with a time that never comes, so that no launch of a member of a Scaler and no
