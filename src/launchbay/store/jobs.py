@@ -172,6 +172,7 @@ class ControlRow(NamedTuple):
     plan: str
     is_inner: bool
     is_newest: bool
+    is_cancelled: bool
 
 
 class CancelRow(NamedTuple):

@@ -282,7 +282,7 @@ async def resume_job(
         assert resumed_id is not None, "the instance is locked and idle"
         done = await store.take_over(work.connection, job_id=resumed_id, earlier_id=job.id)
         assert done is not None, "it counts"
-        text = f"Continues where the job {job.id} failed. {done.message()}"
+        text = f"Continues where the job {job.id} {'was cancelled' if job.is_cancelled else 'failed'}. {done.message()}"
         await store.set_note(work.connection, instance_id=record.id, job_id=resumed_id, text=text)
         if configured is not None:
             await store.set_parameters(

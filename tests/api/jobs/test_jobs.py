@@ -315,6 +315,21 @@ async def test_a_step_whose_failure_is_ignored_is_finished_for_a_resumption(api:
     )
 
 
+async def test_a_resumed_job_says_that_the_one_before_was_cancelled(api: Api) -> None:
+    instance = await api.running(
+        "launch: {steps: []}\nrest: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}\n"
+    )
+    job = (await api.post(f"instances/{instance}/rest", {})).headers["launchbay-job"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.settled(instance)
+    resumed = (await api.post(f"instances/{instance}/jobs/{job}/resume", {})).headers["launchbay-job"]
+    lines = accepted(await api.get(f"instances/{instance}/log"))
+    [note] = [line["text"] for line in lines if line["text"].startswith("Continues")]
+    assert note == f"Continues where the job {job} was cancelled. Steps that are done and not repeated: 0."
+    accepted(await api.delete(f"instances/{instance}/jobs/{resumed}"))
+    await api.settled(instance)
+
+
 async def test_a_resumed_job_counts_the_steps_that_people_see(api: Api, ledger: Ledger, application: str) -> None:
     instance, failed = await failed_launch(api, ledger, application, "/last")
     accepted(await api.post(f"instances/{instance}/jobs/{failed}/resume", {}))

@@ -265,7 +265,8 @@ UPDATE instances SET fed_signals = %(signals)s WHERE id = %(instance_id)s AND fe
 
 -- name: get_control
 -- A job with what decides whether it can be cancelled or resumed.
-SELECT id, name, status, plan, parent_job_id IS NOT NULL AS is_inner, id = launchbay_newest_job(instance_id) AS is_newest
+SELECT id, name, status, plan, parent_job_id IS NOT NULL AS is_inner, id = launchbay_newest_job(instance_id) AS is_newest,
+    launchbay_outcome(id, status) = 'Cancelled' AS is_cancelled
 FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
 
 -- name: lock_instance
