@@ -249,6 +249,7 @@ async def test_a_schedule_without_an_argument_that_its_command_needs_is_refused(
 
 
 HOUR_MS = 3_600_000
+EARLIER = "Set a later end, or none, and take back a destroy that comes before."
 
 
 async def test_no_time_after_the_end_of_its_instance_is_promised(api: Api) -> None:
@@ -256,7 +257,7 @@ async def test_no_time_after_the_end_of_its_instance_is_promised(api: Api) -> No
     end = (await api.document(instance))["destroyAt"]
     said = iso_time(from_ms(end))
     late = {"instanceId": instance, "workflow": "manage.grow", "parameters": {"size": "3"}, "cron": "0 0 1 1 *"}
-    never = f"The instance is destroyed at {said}, before this runs. Set a later end, or none."
+    never = f"The instance is destroyed at {said}, before this runs. {EARLIER}"
     preview = await made(api, **late, preview=True)
     assert (preview["nextAt"], preview["warnings"], preview["instanceEndsAt"]) == ([], [never], end)
     schedule = await made(api, **late)
@@ -286,7 +287,7 @@ async def test_a_schedule_after_the_end_of_its_instance_is_warned_of_and_says_so
     end = (await api.document(instance))["destroyAt"]
     path = f"instances/{instance}/manage.grow"
     late = await api.post(f"{path}/schedule", {"interval": 2 * HOUR_MS, "parameters": {"size": "3"}})
-    warning = f"The instance is destroyed at {iso_time(from_ms(end))}, before this runs. Set a later end, or none."
+    warning = f"The instance is destroyed at {iso_time(from_ms(end))}, before this runs. {EARLIER}"
     assert json.loads(late.headers["launchbay-warnings"]) == [warning]
     number = accepted(late)["id"]
 

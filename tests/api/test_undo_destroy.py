@@ -173,6 +173,37 @@ async def test_a_destroy_at_the_end_of_the_life_says_that_an_undo_leaves_that_en
     assert found["coming"][-1] == {"kind": "destroy", "at": end, "text": "Launchbay destroys the instance."}
 
 
+async def test_lists_follow_a_destroy_that_is_moved_or_cancelled_as_a_schedule(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, grace_ms=2 * HOUR_MS, destroyInterval=6 * HOUR_MS)
+    end = (await lifetime(api, instance))["destroyAt"]
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    accepted(await api.post(f"instances/{instance}/destroy/reschedule", {"interval": HOUR_MS}))
+    row = await listed(api, instance)
+    at = (await lifetime(api, instance))["waitingDestroy"]["at"]
+    assert (row["destroyAt"], row["waitingDestroy"]["at"]) == (at, at)
+    accepted(await api.post(f"instances/{instance}/destroy/reschedule", {"interval": 8 * HOUR_MS}))
+    assert (await listed(api, instance))["destroyAt"] == end
+    accepted(await api.post(f"instances/{instance}/destroy/reschedule", {"interval": HOUR_MS}))
+    accepted(await api.post(f"instances/{instance}/destroy/reschedule", {"interval": 0}))
+    row = await listed(api, instance)
+    assert (row["destroyAt"], row["waitingDestroy"]) == (end, None)
+
+
+async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_said_with_its_own_time(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, grace_ms=2 * HOUR_MS, destroyInterval=3 * HOUR_MS)
+    at = accepted(await api.post(f"instances/{instance}/destroy?include=destroyAt"))["destroyAt"]
+    end = at - HOUR_MS
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": end}))
+    text = (
+        f"The instance is destroyed at {iso_time(from_ms(end))}. Its lifetime ends then, before the destroy that waits "
+        f"until {iso_time(from_ms(at))}: to keep it, set a later end and run undo-destroy."
+    )
+    assert (await api.document(instance))["waitingFor"] == text
+    assert (await lifetime(api, instance))["waitingDestroy"]["text"] == text
+    row = await listed(api, instance)
+    assert (row["destroyAt"], row["waitingDestroy"]) == (end, {"at": at, "text": text})
+
+
 async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api) -> None:
     gate = "launch: {steps: []}\nask: {steps: [{gate: {action: approval, parameters: {text: Go?}}}]}"
     instance = await api.running(gate, destroyInterval=HOUR_MS)

@@ -143,6 +143,23 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     assert again.status == 409
 
 
+async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_when_it_is_destroyed(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    application = await api.application("launch: {steps: []}")
+    accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": 7_200_000}))
+    instance = await api.launch(application, destroyInterval=-1)
+    await api.until(instance, "Running")
+    at = accepted(await api.post(f"instances/{instance}/destroy?include=destroyAt"))["destroyAt"]
+    path = f"/console/instances/{instance}"
+    coming = (await get(visitor, path)).text
+    assert "requested this" in coming
+    accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": at - 3_600_000}))
+    text = " ".join((await get(visitor, path)).text.split())
+    assert re.search("Destroyed in (59 min|1 h), at", text)
+    assert "requested a destroy. Its lifetime ends then, before the destroy that waits until" in text
+
+
 async def test_a_sleep_window_is_shown_and_the_instance_kept_awake(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application("launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}")
     windows = [{"sleepAt": "20:00", "wakeAt": "07:00"}]
@@ -269,6 +286,20 @@ async def test_a_cancelled_run_is_told_as_cancelled_and_not_as_failed(api: Api, 
     query = "instances?q=last-run:cancelled"
     listed = (await get(visitor, f"/console/organizations/{api.organization}/{query}")).answer.text
     assert re.search(r'<a class="soft ell xs"[^>]*title="Cancelled by ', listed)
+
+
+async def test_a_failure_before_the_last_run_is_told_as_an_earlier_one(api: Api, visitor: httpx.AsyncClient) -> None:
+    fails = "restcall, parameters: {command: 'ftp://nowhere.example'}"
+    manifest = f"launch: {{steps: []}}\nfails: {{steps: [{{ask: {{action: {fails}}}}}]}}\nrest: {{steps: []}}\n"
+    instance = await api.running(manifest)
+    accepted(await api.post(f"instances/{instance}/fails", {}))
+    await api.settled(instance)
+    assert "The last run failed" in (await get(visitor, f"/console/instances/{instance}")).text
+    accepted(await api.post(f"instances/{instance}/rest", {}))
+    await api.settled(instance)
+    text = (await get(visitor, f"/console/instances/{instance}")).text
+    assert "The last run failed" not in text
+    assert "An earlier run failed" in text
 
 
 async def test_the_newest_run_is_that_with_the_highest_number(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -133,7 +133,9 @@ async def test_pages_say_that_an_instance_ends_before_what_is_scheduled(api: Api
         "zone": "UTC",
     }
     preview = Page(await _sent(visitor, f"{home}/recurring", form, **fields, do="preview")).text
-    assert re.search("The instance is destroyed at .*, before this runs. Set a later end, or none.", preview)
+    assert re.search(
+        "The instance is destroyed at .*, before this runs. Set a later end, or none, and take back a destroy", preview
+    )
     made = await _sent(visitor, f"{home}/recurring", form, **fields, do="create")
     assert "before this runs. Set a later end" in (await get(visitor, made.headers["location"])).text
     assert "Never: the instance ends before" in (await get(visitor, f"{home}/recurring?instance={instance}")).text

@@ -130,19 +130,38 @@ def sleeping_message(since: datetime, until: datetime | None, ends_at: datetime 
     return f"Sleeping since {_moment(since)}, until {wakes}."
 
 
+def never_message(end: datetime) -> str:
+    """Describe a schedule whose times are all after the end of its instance.
+
+    That may be the end of its lifetime, or a destroy that can be taken back or is scheduled.
+    """
+    advice = "Set a later end, or none, and take back a destroy that comes before."
+    return f"The instance is destroyed at {_moment(end)}, before this runs. {advice}"
+
+
 def destruction_message(at: datetime, ends_at: datetime | None, *, is_idle: bool) -> str:
     """Describe a destroy that can be taken back, and what an undo does.
 
     `ends_at` is the end of the instance's lifetime. `is_idle`: the rule for idle instances asked for the destroy.
     """
-    who = "Nothing has run on the instance for as long as its rules allow: it" if is_idle else "The instance"
-    return f"{who} is destroyed at {_moment(at)}. {undo_message(at, ends_at)}"
+    first = destroyed_at(at, ends_at)
+    idle = is_idle and first == at
+    who = "Nothing has run on the instance for as long as its rules allow: it" if idle else "The instance"
+    return f"{who} is destroyed at {_moment(first)}. {undo_message(at, ends_at)}"
+
+
+def destroyed_at(at: datetime, ends_at: datetime | None) -> datetime:
+    """Return when an instance is destroyed: by the destroy that waits, or before by the end of its lifetime."""
+    return at if ends_at is None else min(at, ends_at)
 
 
 def undo_message(at: datetime, ends_at: datetime | None) -> str:
     """Describe what taking back a destroy changes: not the end of the lifetime."""
     if ends_at is None:
         return "Until then, undo-destroy takes this back."
+    if _moment(ends_at) < _moment(at):
+        waits = f"the destroy that waits until {_moment(at)}"
+        return f"Its lifetime ends then, before {waits}: to keep it, set a later end and run undo-destroy."
     if ends_at <= at:
         return "Its lifetime ends then too: to keep it, run undo-destroy and set a later end."
     return f"Until then, undo-destroy takes this back; its lifetime still ends at {_moment(ends_at)}."
@@ -298,7 +317,8 @@ def _end_of(found: _Waits) -> datetime | None:
 def _destruction(destroying: tuple[int, int, bool], ends_at: int | None) -> Wait:
     since, at, is_idle = destroying
     end = None if ends_at is None else _time(ends_at)
-    return Wait("destroy", destruction_message(_time(at), end, is_idle=is_idle), since, TIME_IS_OVER, at)
+    until = at if ends_at is None else min(at, ends_at)
+    return Wait("destroy", destruction_message(_time(at), end, is_idle=is_idle), since, TIME_IS_OVER, until)
 
 
 def _time(ms: int) -> datetime:

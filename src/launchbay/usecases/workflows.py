@@ -12,7 +12,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Document
 from launchbay.auth.permissions import Permission, Resource
-from launchbay.clock import Backoff, iso_time, to_ms
+from launchbay.clock import Backoff, to_ms
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.ids import canonical_id, is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
@@ -20,6 +20,7 @@ from launchbay.manifest.v1 import ACTIONS, inner_name
 from launchbay.model.findings import shorten_names
 from launchbay.model.instance import InstanceStatus, read_link
 from launchbay.model.types import Type
+from launchbay.model.waits import never_message
 from launchbay.planning.acceptance import StartedJob
 from launchbay.planning.arguments import command_target, ignored_parameters, required_arguments
 from launchbay.planning.names import DESTROY, FORCE, LAUNCH, in_use, is_forced
@@ -301,7 +302,7 @@ async def _warn_of_end(work: Work, record: InstanceRecord, interval_ms: int) -> 
     """Warn of a schedule that comes after the end of its instance."""
     end = await store.get_end(work.connection, instance_id=record.id)
     if end is not None and end < work.app.clock.now() + timedelta(milliseconds=interval_ms):
-        work.warn([f"The instance is destroyed at {iso_time(end)}, before this runs. Set a later end, or none."])
+        work.warn([never_message(end)])
 
 
 async def reschedule_workflow(

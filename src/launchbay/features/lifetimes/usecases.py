@@ -19,7 +19,7 @@ from launchbay.ids import first_id_of_last, new_id
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.expiry import duration
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.waits import destruction_message, undo_message
+from launchbay.model.waits import destroyed_at, destruction_message, undo_message
 from launchbay.store import instances, schedules
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import WaitingDestroy
@@ -53,6 +53,12 @@ class Lifetime:
     idle_ends_at: datetime | None = None
     ends_at: datetime | None = None
     ends_soon: bool = False
+
+    @property
+    def destroyed_at(self) -> datetime | None:
+        """When it is destroyed though nobody acts, if a destroy can be taken back; None without one."""
+        waiting = self.waiting_destroy
+        return None if waiting is None else destroyed_at(waiting.due_at, self.destroy_at)
 
     @property
     def undo(self) -> str | None:

@@ -34,6 +34,7 @@ from launchbay.model.schedule import (
     zone_of,
     zoned_due_times,
 )
+from launchbay.model.waits import never_message
 from launchbay.planning.arguments import ignored_parameters
 from launchbay.planning.plans import plan_run
 from launchbay.store import organizations, schedules
@@ -142,7 +143,7 @@ class Timing:
         if end <= now:
             return [f"The instance was destroyed at {iso_time(end)}: nothing runs on it."]
         if next(self.times_until(end, now), None) is None:
-            return [f"The instance is destroyed at {iso_time(end)}, before this runs. Set a later end, or none."]
+            return [never_message(end)]
         return [f"The instance is destroyed at {iso_time(end)}: this doesn't run from then on."]
 
     def next(self, now: datetime) -> tuple[datetime | None, datetime | None]:
