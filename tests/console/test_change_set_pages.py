@@ -222,6 +222,8 @@ async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Ap
         async with browser(api) as client:
             await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
             assert "for your approval." in (await get(client, f"{home}/approvals")).text
+            elsewhere = (await get(client, f"{home}/environments")).answer.text
+            assert re.search(r'Approvals</span> <span class="count wait">[1-9]', elsewhere), "the navigation counts it"
             assert path in (await get(client, home)).links  # among what waits for somebody on the overview
             assert path in await _asked(client, home)
             asked = await get(client, path)

@@ -304,9 +304,7 @@ class PageRequest:
         asking = ask(ctx.app.ports.count_asking(ctx, organization_id))
         running = ask(count_running_jobs(ctx, organization_id))
         ask(self._organizations(organization_id))
-        return Frame(
-            await asked, {"approvals": len(await own) + sum([await each for each in asking]), "runs": await running}
-        )
+        return Frame(await asked, {"approvals": len(await own) + await asking, "runs": await running})
 
     @asynccontextmanager
     async def unless_changed(
