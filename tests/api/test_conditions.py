@@ -37,7 +37,6 @@ SHOWS_NO_CHANGE = {
     "run_service_command": "the command of the scenario only reads",
     "schedule_workflow": "schedules have a list of their own",
     "reschedule_workflow": "schedules have a list of their own",
-    "undo_destroy": "the lifetime shows it",
     "reveal_service_secret": "it only shows",
     "reveal_instance_secret": "it only shows",
     "test_webhook": "deliveries have a list of their own",

@@ -150,7 +150,7 @@ application:
         configuration.workflows: { launch: { steps: [] }, sweep: { steps: [] } }
         configuration.schedule: { sweep: "0 0 6 * * ?" }
 """
-    instance = site.launch(site.application(manifest))
+    instance = site.launch(site.application(manifest), destroyInterval=-1)
     site.settled(instance)
     page.goto(f"/console/instances/{instance}/schedules")
     expect(page.locator("#schedules tbody tr")).to_have_count(1)

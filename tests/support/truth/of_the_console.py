@@ -584,13 +584,14 @@ async def schedules_of_the_console(view: View) -> None:
         if row["kind"] == "workflow" and row["instance_id"] in oracle.instances and row["due_at"] >= oracle.now
     )
     view.same("schedules", Counter((row["Workflow"].text, row["Instance"].text, row["Next"].text) for row in rows), so)
-    # A month in which nothing else is due: each day has all runs of what repeats.
+    # A month in which nothing else is due: each day has all runs of what repeats. Instances with an end are gone then.
     month = (oracle.now.replace(day=1) + timedelta(days=70)).replace(day=1)
     page = await view.console.page(f"{view.home}/schedules", {"month": f"{month:%Y-%m}"})
     so_a_day = sum(
         _RUNS_A_DAY[row["cron"]]
         for row in oracle.tables["recurring_schedules"]
         if row["instance_id"] in oracle.instances and not row["is_paused"]
+        if oracle.instances[row["instance_id"]]["destroy_at"] is None
     )
     shown = {
         cell.one("span", "d").text: sum(_runs_of(link) for link in cell.all("a"))
