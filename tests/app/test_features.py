@@ -51,8 +51,9 @@ def test_each_feature_with_endpoints_has_its_place_in_the_order() -> None:
         tuple(Feature(name=name, notifier=lambda _: NullNotifier()) for name in "ab"),
         tuple(Feature(name=name, locks=FEATURES.locks({})) for name in "ab"),
         tuple(Feature(name=name, pages=(FEATURES.pages(),)) for name in "ab"),
+        tuple(Feature(name=name, ports=FEATURES.ports()) for name in "ab"),
     ],
-    ids=["name", "endpoint", "notifier", "lock", "page"],
+    ids=["name", "endpoint", "notifier", "lock", "page", "port"],
 )
 def test_what_only_one_may_have_is_refused_to_two(twice: tuple[Feature, ...]) -> None:
     with pytest.raises(ValueError, match="two declare the"):
