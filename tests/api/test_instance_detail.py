@@ -33,7 +33,7 @@ async def test_it_has_the_fields_of_the_reference_and_the_listed_additions(api: 
     document = await api.document(instance)
     assert set(document) == REFERENCE_INSTANCE | ADDED_TO_INSTANCE
     [job] = document["workflowHistory"]
-    assert set(job) == JOB | {"id", "startedAt", "finishedAt", "errorMessage", "failureCode", "cancelled", "number"}
+    assert set(job) == JOB | {"id", "startedAt", "finishedAt", "errorMessage", "failureCode", "number"}
     assert all(is_id(document[name]) for name in ("id", "ownerId", "applicationId", "environmentId"))
     assert is_id(job["id"])
     assert job["ownerId"] == document["ownerId"]

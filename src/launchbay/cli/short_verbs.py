@@ -32,7 +32,7 @@ from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, RemoteCommand, show, shown_status, with_iso_times, with_local_times
 from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
-from launchbay.client.types import JobDocument
+from launchbay.client.types import ListedJob
 from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
@@ -320,7 +320,7 @@ def _wait(target: str, timeout: float | None, **given: Any) -> None:
         follow(connection, instance_id, newest.id, timeout)
 
 
-def _newest_job(client: Client, instance_id: str) -> JobDocument | None:
+def _newest_job(client: Client, instance_id: str) -> ListedJob | None:
     return next(iter(client.list_jobs(instance_id, limit=1)), None)
 
 

@@ -1381,7 +1381,7 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/instances/{id}/jobs"))
     def list_jobs(
         self, instance_id: str, *, limit: int | None = None, after: str | None = None
-    ) -> Call[list[types.JobDocument]]:
+    ) -> Call[list[types.ListedJob]]:
         """List the jobs of an instance. Permission: Read.
 
         `limit`: Maximum number of items. Default: all.

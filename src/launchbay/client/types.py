@@ -688,12 +688,10 @@ class StepDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job of the history. `number` counts the jobs of the instance. `cancelled` is true if somebody cancelled it:
-    its status is Failed, but nothing went wrong. `failureCode` is the error code that explains `errorMessage`; null
-    if a step didn't fail.
+    """A job of the history. `number` counts the jobs of the instance. `failureCode` is the error code that explains
+    `errorMessage`; null if a step didn't fail.
     """
 
-    cancelled: bool
     error_message: str | None
     failure_code: str | None
     finished_at: int | None
@@ -987,6 +985,25 @@ class ComponentDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     percent: int | None
     instance_id: str | None
     declared: bool
+
+
+class ListedJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A job of an instance. `number` counts them. `cancelled` is true if somebody cancelled it: its status is
+    Failed, but nothing went wrong. `failureCode` is the error code that explains `errorMessage`; null if a step
+    didn't fail.
+    """
+
+    cancelled: bool
+    error_message: str | None
+    failure_code: str | None
+    finished_at: int | None
+    id: str
+    name: str
+    number: int
+    owner_id: str
+    started_at: int | None
+    status: str
+    steps: list[StepDocument]
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -23,6 +23,7 @@ from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.expiry import IfExists
 from launchbay.model.findings import Hints
 from launchbay.model.instance import ALIVE
+from launchbay.model.job import is_cancellation
 from launchbay.model.wrong_values import converted
 
 LIST_ITEMS = 20
@@ -635,7 +636,7 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
                 "number": each.number,
                 "workflow": each.name,
                 "status": each.status,
-                "cancelled": each.cancelled,
+                "cancelled": is_cancellation(each.error_message),
             }
             for each in found.workflow_history[:5]
         ],

@@ -297,9 +297,7 @@ def _waits(view: View, where: str, instance: str, said: str | None) -> None:
 
 
 def _history(job: Mapping[str, Any]) -> dict[str, Any]:
-    return _only(
-        job, "id", "number", "name", "status", "cancelled", "ownerId", "startedAt", "finishedAt", "errorMessage"
-    )
+    return _only(job, "id", "number", "name", "status", "ownerId", "startedAt", "finishedAt", "errorMessage")
 
 
 def _in_history(job: Row) -> dict[str, Any]:
@@ -307,7 +305,6 @@ def _in_history(job: Row) -> dict[str, Any]:
         "id": job["id"],
         "number": job["number"],
         "name": job["name"],
-        "cancelled": _is_cancelled(job),
         "status": job["status"],
         "ownerId": job["owner_id"],
         "startedAt": ms(job["started_at"]),
@@ -324,7 +321,12 @@ async def each_job_of_the_api(view: View) -> None:
             continue
         where = f"jobs/{each}"
         shown = accepted(await view.caller.get(where))
-        so = {**_in_history(job), "instanceId": job["instance_id"], "queuedAt": ms(job["created_at"])}
+        so = {
+            **_in_history(job),
+            "cancelled": _is_cancelled(job),
+            "instanceId": job["instance_id"],
+            "queuedAt": ms(job["created_at"]),
+        }
         view.same(where, _only(shown, *so), so)
         steps = {step["path"]: (step["status"], step["errorMessage"], step["finishedAt"]) for step in shown["steps"]}
         stored = {

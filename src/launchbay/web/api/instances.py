@@ -10,7 +10,7 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.concurrency import computed
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES, LONGEST_WAIT_S
-from launchbay.model.job import JobStatus, failure_code, is_cancellation, raise_percent
+from launchbay.model.job import JobStatus, failure_code, raise_percent
 from launchbay.store.instances import FailureRow, InstanceDetail, InstanceSummary, JobRow, read_history
 from launchbay.usecases import components, instances
 from launchbay.usecases.instances import InstanceView
@@ -111,8 +111,7 @@ class WorkflowDocument(TypedDict):
 class JobDocument(WorkflowDocument):
     """A job of the history. `number` counts the jobs of the instance.
 
-    `cancelled` is true if somebody cancelled it: its status is Failed, but nothing went wrong. `failureCode` is the
-    error code that explains `errorMessage`; null if a step didn't fail.
+    `failureCode` is the error code that explains `errorMessage`; null if a step didn't fail.
     """
 
     id: str
@@ -120,7 +119,6 @@ class JobDocument(WorkflowDocument):
     finishedAt: int | None
     errorMessage: str | None
     failureCode: str | None
-    cancelled: bool
     number: int
 
 
@@ -246,7 +244,6 @@ def job_document(row: JobRow) -> dict[str, Any]:
         "finishedAt": row.finished_at_ms,
         "errorMessage": row.error_message,
         "failureCode": failure_code(row.error_message),
-        "cancelled": is_cancellation(row.error_message),
         "number": row.number,
     }
 

@@ -137,6 +137,16 @@ class WaitDetail(msgspec.Struct):
     instanceId: str | None
 
 
+class ListedJob(JobDocument):
+    """A job of an instance. `number` counts them.
+
+    `cancelled` is true if somebody cancelled it: its status is Failed, but nothing went wrong. `failureCode` is the
+    error code that explains `errorMessage`; null if a step didn't fail.
+    """
+
+    cancelled: bool
+
+
 class JobDetail(msgspec.Struct, kw_only=True):
     """A job. `number` counts the jobs of its instance; `workflow` equals `name`.
 
@@ -184,7 +194,7 @@ class JobDetail(msgspec.Struct, kw_only=True):
 
 
 def job_item(row: JobRow, redactor: Redactor) -> dict[str, Any]:
-    document = job_document(row)
+    document = {**job_document(row), "cancelled": is_cancellation(row.error_message)}
     if row.error_message is not None:
         document["errorMessage"] = redactor.text(row.error_message)
     return document
@@ -367,7 +377,7 @@ class ResumeBody(msgspec.Struct):
 @routes.get(
     "/instances/{id}/jobs",
     permission="Read",
-    returns=Returns("The jobs, newest first, with a summary of their planned steps.", type=list[JobDocument]),
+    returns=Returns("The jobs, newest first, with a summary of their planned steps.", type=list[ListedJob]),
     computes=True,
 )
 async def list_jobs(request: Request[None, Paging]) -> Response:
