@@ -326,6 +326,8 @@ class _Maker:
         for act in acts:
             body = {"ids": still[-2:], "comment": "After the season", **act}
             await self._created(f"{self.root}/change-sets", **body)
+        # One without an end: after it, nothing that repeats is promised.
+        accepted(await self.api.put(f"instances/{still[-1]}/destroyAt", {"destroyAt": -1}))
         common = {"zone": "UTC", "instanceId": still[-1], "workflow": "turn"}
         await self._created(f"{self.root}/recurring-schedules", name="Nightly", cron="30 2 * * *", **common)
         # None of them runs while pages are read.
