@@ -6,20 +6,18 @@
 - `dry`: a running service on dry-run machines, for public manifests.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextvars import ContextVar
+from collections.abc import AsyncIterator
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
-from launchbay.store.connection import BoundedConnection, Statement
 from tests.support.applications import ANSWERS
 from tests.support.databases import Databases
 from tests.support.external_services import provider
 from tests.support.service import Api, api, running_api, served
+from tests.support.statements import exchanges
 
-__all__ = ["api", "provider"]
+__all__ = ["api", "exchanges", "provider"]
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +36,3 @@ async def dry(databases: Databases, tmp_path_factory: pytest.TempPathFactory) ->
     async with running_api(url, machines="dry-run", dry_run_answers=str(path)) as api:
         yield api
     databases.drop(url)
-
-
-@pytest.fixture
-def exchanges(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[list[bytes]]]:
-    """Collects the statements of each round trip of the task that sets it; the engine's own tasks are not in it."""
-    collected: ContextVar[list[list[bytes]]] = ContextVar("exchanges")
-    exchange = BoundedConnection._exchange
-
-    async def collecting(self: BoundedConnection, statements: Sequence[Statement]) -> Any:
-        texts = [statement.text for statement in statements]
-        if not any(b"quota" in text for text in texts):  # they are counted at most once a second
-            collected.get([]).append(texts)
-        return await exchange(self, statements)
-
-    monkeypatch.setattr(BoundedConnection, "_exchange", collecting)
-    return collected

@@ -1,11 +1,14 @@
 """The pages as a browser without scripts uses them."""
 
 import re
+from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 
 import httpx
+import pytest
 
-from tests.support.service import Api
+from tests.support.databases import Databases
+from tests.support.service import EMAIL, PASSWORD, Api, running_api
 
 ORIGIN = "http://launchbay"
 
@@ -52,6 +55,33 @@ def words_of(markup: str) -> str:
 def browser(api: Api) -> httpx.AsyncClient:
     """Return somebody without credentials, at the root of the server."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(api.parts.app), base_url=ORIGIN, timeout=30)
+
+
+@pytest.fixture(scope="package")
+async def idle_service(databases: Databases) -> AsyncIterator[Api]:
+    """A service without an engine, shared by the files."""
+    url = databases.create()
+    async with running_api(url, engine=False) as running:
+        yield running
+    databases.drop(url)
+
+
+@pytest.fixture(scope="package")
+async def working_service(databases: Databases) -> AsyncIterator[Api]:
+    """A service whose engine works, shared by the files that run jobs."""
+    url = databases.create()
+    async with running_api(url) as running:
+        yield running
+    databases.drop(url)
+
+
+@pytest.fixture
+async def visitor(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    """The administrator, signed in to the console."""
+    async with browser(api) as client:
+        answer = await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        assert answer.status_code == 303, answer.text
+        yield client
 
 
 async def get(client: httpx.AsyncClient, path: str) -> Page:

@@ -53,3 +53,19 @@ def counted() -> Iterator[Reads]:
         yield reads
     finally:
         _collected.reset(token)
+
+
+@pytest.fixture
+def exchanges(monkeypatch: pytest.MonkeyPatch) -> ContextVar[list[list[bytes]]]:
+    """Collects the statements of each round trip of the task that sets it; the engine's own tasks are not in it."""
+    collected: ContextVar[list[list[bytes]]] = ContextVar("exchanges")
+    exchange = BoundedConnection._exchange
+
+    async def collecting(self: BoundedConnection, statements: Sequence[Statement]) -> Any:
+        texts = [statement.text for statement in statements]
+        if not any(b"quota" in text for text in texts):  # they are counted at most once a second
+            collected.get([]).append(texts)
+        return await exchange(self, statements)
+
+    monkeypatch.setattr(BoundedConnection, "_exchange", collecting)
+    return collected

@@ -19,6 +19,12 @@ from tests.support.service import Api
 PAGE_BYTES = 60 * 1024
 
 
+@pytest.fixture(scope="module")
+def api(idle_service: Api) -> Api:
+    """Nothing runs: pages are what these tests look at."""
+    return idle_service
+
+
 @pytest.fixture
 async def guest(api: Api) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without a session."""

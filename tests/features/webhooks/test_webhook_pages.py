@@ -1,10 +1,17 @@
 """The pages of webhooks: the format of their requests."""
 
 import httpx
+import pytest
 
 from tests.support.pages import get, words_of
 from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, refused
+
+
+@pytest.fixture(scope="module")
+def api(idle_service: Api) -> Api:
+    """Nothing runs: pages are what these tests look at."""
+    return idle_service
 
 
 async def formats(api: Api) -> dict[str, str]:

@@ -10,6 +10,12 @@ from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, fresh_name
 
 
+@pytest.fixture(scope="module")
+def api(idle_service: Api) -> Api:
+    """Nothing runs: pages are what these tests look at."""
+    return idle_service
+
+
 @pytest.mark.slow
 async def test_a_plan_is_approved_on_the_page_of_its_source(api: Api, visitor: httpx.AsyncClient) -> None:
     async with loopback_server() as loopback:
