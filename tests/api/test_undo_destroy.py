@@ -28,6 +28,14 @@ application:
           actions.start: { steps: [{ begin: { action: wait, parameters: { delay: 0 } } }] }
 """
 PLAIN = "launch: {steps: []}"
+PARENT = """
+application:
+  components:
+    db:
+      type: reference.Submodule
+      configuration: {__locator.application-id: "%s"}
+launch: {steps: []}
+"""
 
 
 async def instance_with_grace(api: Api, manifest: str, grace_ms: int = HOUR_MS, **body: Any) -> str:
@@ -187,6 +195,139 @@ async def test_lists_follow_a_destroy_that_is_moved_or_cancelled_as_a_schedule(a
     accepted(await api.post(f"instances/{instance}/destroy/reschedule", {"interval": 0}))
     row = await listed(api, instance)
     assert (row["destroyAt"], row["waitingDestroy"]) == (end, None)
+
+
+async def test_a_destroy_that_is_cancelled_as_a_schedule_starts_the_instance_again(api: Api) -> None:
+    instance = await instance_with_grace(api, STOPPABLE)
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    await api.settled(instance)
+    [waiting] = accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]
+    accepted(await api.post(f"instances/{instance}/{waiting['id']}/reschedule", {"interval": 0}))
+    await until_jobs(api, instance, ["launch", "stop", "start"])
+    entries = accepted(await api.get(f"organizations/{api.organization}/audit", object=instance))
+    assert "undo_destroy" in {each["operation"] for each in entries}, "as the other door names it"
+    refused(await api.post(f"instances/{instance}/lifetime/undo-destroy"), 409, "NoDestroyWaits")
+
+
+async def test_a_scheduled_destroy_is_the_end_of_the_instance_everywhere(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, destroyInterval=30 * HOUR_MS)
+    lasts = (await lifetime(api, instance))["destroyAt"]
+    expiring = await count_expiring(api)
+    later, sooner = [await scheduled(api, instance, hours) for hours in (3, 2)]
+    at = (await due(api, instance))[sooner]
+    row = await listed(api, instance)
+    assert (row["destroyAt"], row["waitingDestroy"]) == (at, None), "the first one, which can't be taken back"
+    assert await count_expiring(api) == expiring + 1
+    text = (
+        f"The instance is destroyed at {iso_time(from_ms(at))}. It is scheduled; to keep the instance, cancel that "
+        f"schedule; its lifetime still ends at {iso_time(from_ms(lasts))}."
+    )
+    document = await api.document(instance)
+    assert (document["waitingFor"], document["destroyAt"]) == (text, lasts)
+    found = await lifetime(api, instance)
+    assert [each["kind"] for each in found["coming"]].count("destroy") == 1
+    assert found["coming"][-1] == {
+        "kind": "destroy",
+        "at": at,
+        "text": text.replace(
+            f"The instance is destroyed at {iso_time(from_ms(at))}", "Launchbay destroys the instance"
+        ),
+    }
+    await move(api, instance, sooner, 4 * HOUR_MS)
+    assert (await listed(api, instance))["destroyAt"] == (await due(api, instance))[later]
+    await move(api, instance, later, 0)
+    assert (await listed(api, instance))["destroyAt"] == (await due(api, instance))[sooner]
+    await move(api, instance, sooner, 0)
+    assert (await listed(api, instance))["destroyAt"] == lasts
+    assert await count_expiring(api) == expiring
+    assert "waitingFor" not in await api.document(instance)
+
+
+async def test_an_undo_says_that_a_scheduled_destroy_stays(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN)
+    number = await scheduled(api, instance, 2)
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    at = iso_time(from_ms((await due(api, instance))[number]))
+    kept = f"Until then, undo-destroy takes this back; a destroy is still scheduled for {at}."
+    assert (await api.settled(instance))["waitingFor"].endswith(kept)
+    await move(api, instance, number, HOUR_MS // 2)
+    at = iso_time(from_ms((await due(api, instance))[number]))
+    assert (await api.document(instance))["waitingFor"].startswith(
+        f"The instance is destroyed at {at}. A destroy is scheduled for then, before the destroy that waits until"
+    )
+    accepted(await api.post(f"instances/{instance}/lifetime/undo-destroy"))
+    assert (await listed(api, instance))["destroyAt"] == (await due(api, instance))[number]
+
+
+async def test_ends_of_one_moment_leave_the_nearest_in_lists(api: Api) -> None:
+    instance = await instance_with_grace(api, STOPPABLE, destroyInterval=30 * HOUR_MS)
+    for _ in range(5):
+        numbers = await asyncio.gather(*(scheduled(api, instance, hours) for hours in (5, 2, 7, 3)))
+        await asyncio.gather(
+            *(
+                move(api, instance, number, hours * HOUR_MS)
+                for number, hours in zip(numbers, (0, 9, 4, 0), strict=True)
+            ),
+            api.put(
+                f"instances/{instance}/destroyAt",
+                {"destroyAt": (await listed(api, instance))["createdAt"] + 40 * HOUR_MS},
+            ),
+            api.post(f"instances/{instance}/destroy"),
+        )
+        await api.settled(instance)
+        ends = [*(await due(api, instance)).values(), (await lifetime(api, instance))["destroyAt"]]
+        assert (await listed(api, instance))["destroyAt"] == min(ends)
+        left = await due(api, instance)
+        await asyncio.gather(*(move(api, instance, number, 0) for number in left))
+        assert (await listed(api, instance))["destroyAt"] == (await lifetime(api, instance))["destroyAt"]
+        await api.settled(instance)
+
+
+async def test_a_submodule_says_that_it_ends_with_the_instance_that_it_belongs_to(api: Api) -> None:
+    database = await api.application(PLAIN)
+    inner = await api.application(PARENT % database)
+    instance = await instance_with_grace(api, PARENT % inner)
+    middle = (await api.document(instance))["components"][0]["instanceId"]
+    innermost = (await api.document(middle))["components"][0]["instanceId"]
+    at = accepted(await api.post(f"instances/{instance}/destroy?include=destroyAt"))["destroyAt"]
+    text = (
+        f"The instance that this one belongs to is destroyed at {iso_time(from_ms(at))}, and this one with it. "
+        "Until then, undo-destroy takes this back."
+    )
+    reader = await api.member(f"Read: [/applications/{database}/instances/*, /environments/*]")
+    for each in (middle, innermost):
+        assert (await api.document(each))["waitingFor"] == text
+        found = await lifetime(api, each)
+        assert (found["waitingDestroy"]["at"], found["waitingDestroy"]["text"]) == (at, text)
+        assert [(event["kind"], event["at"]) for event in found["coming"]] == [("destroy", at)]
+        row = await listed(api, each)
+        assert (row["waitingDestroy"], row["destroyAt"]) == ({"at": at, "text": text}, None)
+        refused(await api.post(f"instances/{each}/lifetime/undo-destroy"), 403, "SubmoduleInstance")
+    assert accepted(await reader.get(f"instances/{innermost}"))["waitingFor"] == text, "whoever may read no more"
+    accepted(await api.post(f"instances/{instance}/lifetime/undo-destroy"))
+    for each in (middle, innermost):
+        assert "waitingFor" not in await api.document(each)
+        assert (await listed(api, each))["waitingDestroy"] is None
+        assert (await lifetime(api, each))["coming"] == []
+
+
+async def scheduled(api: Api, instance: str, hours: int) -> str:
+    """Schedule a destroy in so many hours and return its ID."""
+    return str(accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": hours * HOUR_MS}))["id"])
+
+
+async def move(api: Api, instance: str, schedule: str, in_ms: int) -> None:
+    accepted(await api.post(f"instances/{instance}/{schedule}/reschedule", {"interval": in_ms}))
+
+
+async def due(api: Api, instance: str) -> dict[str, int]:
+    """Return when the schedules of an instance are due, by their IDs."""
+    rows = accepted(await api.get(f"organizations/{api.organization}/schedules"))
+    return {row["id"]: row["dueAt"] for row in rows if row["instanceId"] == instance}
+
+
+async def count_expiring(api: Api) -> int:
+    return int(accepted(await api.get(f"organizations/{api.organization}/summary"))["expiring"])
 
 
 async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_said_with_its_own_time(api: Api) -> None:

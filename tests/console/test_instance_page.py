@@ -35,6 +35,14 @@ application:
           grow: {steps: []}
           tick: {steps: []}
 """
+PARENT = """
+application:
+  components:
+    db:
+      type: reference.Submodule
+      configuration: {__locator.application-id: "%s"}
+launch: {steps: []}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +149,28 @@ async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor
     again = await post(visitor, f"{path}/undo-destroy")
     assert isinstance(again, Page)
     assert again.status == 409
+
+
+async def test_a_scheduled_destroy_is_shown_as_the_end_of_the_instance_and_of_its_submodule(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.running(PARENT % await api.application("launch: {steps: []}"), destroyInterval=-1)
+    [inner] = [each["instanceId"] for each in (await api.document(instance))["components"]]
+    number = accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": 7_200_000}))["id"]
+    path = f"/console/instances/{instance}"
+    shown, of_inner = (await get(visitor, path)).text, (await get(visitor, f"/console/instances/{inner}")).text
+    said = "It is scheduled; to keep the instance, cancel that schedule."
+    assert said in shown
+    assert said in of_inner
+    assert re.search(r"Expires in \d+ h \d+ min with its parent", of_inner)
+    assert re.search(r"Destroyed in \d+ h \d+ min, at", shown)
+    assert re.search(r"Destroyed in \d+ h \d+ min with its parent, at", of_inner)
+    assert "undo-destroy" not in shown + of_inner
+    month = (await get(visitor, f"/console/organizations/{api.organization}/schedules?view=list&q={instance}")).text
+    assert "expires" not in month, "the destroy is in the list, and no expiry at the same time"
+    assert isinstance(await post(visitor, f"{path}/reschedule", schedule=number, do="cancel"), httpx.Response)
+    for each in (path, f"/console/instances/{inner}"):
+        assert "Destroyed in" not in (await get(visitor, each)).text
 
 
 async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_when_it_is_destroyed(

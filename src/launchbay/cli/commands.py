@@ -287,7 +287,10 @@ def _print_end(connection: Connection, instance: str) -> None:
     with suppress(ClientError):
         life = connection.client.read_lifetime(instance)
         ends = [at for at in (life.destroy_at, life.idle_ends_at) if at is not None]
-        if not ends:
+        coming = next((each for each in life.coming if each.kind == "destroy"), None)
+        if coming is not None and coming.at not in ends:  # a destroy that somebody has scheduled comes before
+            text = f"{with_local_times(iso_time(from_ms(coming.at)))}: {with_local_times(coming.text)}"
+        elif not ends:
             text = f"No end is set. Set one: launchbay instance set-destroy-at {instance} TIME"
         else:
             at = with_local_times(iso_time(from_ms(min(ends))))

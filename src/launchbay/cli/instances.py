@@ -69,7 +69,7 @@ def _list_all(
     ]
     show(rows, connection.output)
     if is_table:
-        _say_undo([each.name for each in found if each.waiting_destroy is not None])
+        _say_undo([each.name for each in found if each.waiting_destroy is not None and each.parent_id is None])
     if not (status or with_destroyed):
         _say_destroyed(connection, **where)
 
@@ -145,7 +145,7 @@ def _ps(
         click.echo(f"The first {limit}; more instances fit. To see them, use --limit.", err=True)
     if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
-        _say_undo([each["name"] for each in found if each["waitingDestroy"] is not None])
+        _say_undo([each["name"] for each in found if each["waitingDestroy"] is not None and not each["parentId"]])
         if is_alive:
             _say_destroyed(connection, **wanted)
     else:

@@ -1194,7 +1194,9 @@ class JobComparisonDetail(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
 
 class ComingDestroy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A destroy within its grace time, and what it changes to take it back."""
+    """A destroy within its grace time, and what it changes to take it back. Of a submodule it is that of the
+    instance that it goes with.
+    """
 
     at: int
     text: str

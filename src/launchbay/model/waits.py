@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -58,6 +59,8 @@ class _Waits(msgspec.Struct, frozen=True):
     due: list[tuple[str, str, str, int]] | None = None  # kind, workflow, component, time
     sleeping: tuple[int, int | None] | None = None  # since when, until when
     destroying: tuple[int, int, bool] | None = None  # since when, when, whether by the rule for idle instances
+    scheduled: tuple[int, int] | None = None  # since when, and for when a destroy is scheduled
+    is_submodule: bool = False  # then the three are of the instance that it goes with
     destroy_at: int | None = None  # the end of its lifetime
     job: str | None = None
     owner: str | None = None
@@ -95,10 +98,9 @@ def read_waits(
         if found.sleeping is not None:
             since, until = found.sleeping
             end = None if until is None else _time(until)
-            sentence = sleeping_message(_time(since), end, _end_of(found))
+            sentence = sleeping_message(_time(since), end, _ends_of(found).first)
             waits.append(Wait("sleep", sentence, since, "The window ends, or somebody keeps it awake.", until))
-        if found.destroying is not None:
-            waits.append(_destruction(found.destroying, found.destroy_at))
+        waits += _of_destroys(found)
     return waits
 
 
@@ -139,32 +141,69 @@ def never_message(end: datetime) -> str:
     return f"The instance is destroyed at {_moment(end)}, before this runs. {advice}"
 
 
-def destruction_message(at: datetime, ends_at: datetime | None, *, is_idle: bool) -> str:
-    """Describe a destroy that can be taken back, and what an undo does.
+class Ends(NamedTuple):
+    """When an instance is destroyed though nobody acts, by what.
 
-    `ends_at` is the end of the instance's lifetime. `is_idle`: the rule for idle instances asked for the destroy.
+    `lifetime` is the end of its lifetime, `scheduled` the first destroy that is scheduled. `undoable` is a destroy that
+    can be taken back; the rule for idle instances asked for it if `is_idle`. Of a submodule they are those of the
+    instance that it goes with.
     """
-    first = destroyed_at(at, ends_at)
-    idle = is_idle and first == at
-    who = "Nothing has run on the instance for as long as its rules allow: it" if idle else "The instance"
-    return f"{who} is destroyed at {_moment(first)}. {undo_message(at, ends_at)}"
+
+    lifetime: datetime | None = None
+    scheduled: datetime | None = None
+    undoable: datetime | None = None
+    is_idle: bool = False
+    is_submodule: bool = False
+
+    @property
+    def first(self) -> datetime | None:
+        """The end, None without one."""
+        return min((each for each in (self.undoable, self.scheduled, self.lifetime) if each is not None), default=None)
+
+    @property
+    def message(self) -> str | None:
+        """The sentences about a destroy, and what keeps the instance.
+
+        None if nothing but its lifetime ends it.
+        """
+        first = self.first
+        if first is None or (self.undoable is None and first != self.scheduled):
+            return None
+        idle = self.is_idle and first == self.undoable
+        who = "The instance"
+        if self.is_submodule:
+            who = "The instance that this one belongs to"
+        if idle:
+            who = f"Nothing has run on {_decapitalized(who)} for as long as its rules allow: it"
+        with_it = ", and this one with it" if self.is_submodule else ""
+        return f"{who} is destroyed at {_moment(first)}{with_it}. {self.advice}"
+
+    @property
+    def advice(self) -> str:
+        """What keeps an instance that a destroy ends, and what ends it then."""
+        if self.undoable is None:
+            then = "" if self.lifetime is None else f"; its lifetime still ends at {_moment(self.lifetime)}"
+            return f"It is scheduled; to keep the instance, cancel that schedule{then}."
+        is_scheduled = self.scheduled is not None and (self.lifetime is None or self.scheduled < self.lifetime)
+        left = self.scheduled if is_scheduled else self.lifetime
+        if left is None:
+            return "Until then, undo-destroy takes this back."
+        what, remedy = (
+            ("A destroy is scheduled for", "cancel that schedule")
+            if is_scheduled
+            else ("Its lifetime ends", "set a later end")
+        )
+        if _moment(left) < _moment(self.undoable):
+            waits = f"the destroy that waits until {_moment(self.undoable)}"
+            return f"{what} then, before {waits}: to keep it, {remedy} and run undo-destroy."
+        if left <= self.undoable:
+            return f"{what} then too: to keep it, run undo-destroy and {remedy}."
+        still = "a destroy is still scheduled for" if is_scheduled else "its lifetime still ends at"
+        return f"Until then, undo-destroy takes this back; {still} {_moment(left)}."
 
 
-def destroyed_at(at: datetime, ends_at: datetime | None) -> datetime:
-    """Return when an instance is destroyed: by the destroy that waits, or before by the end of its lifetime."""
-    return at if ends_at is None else min(at, ends_at)
-
-
-def undo_message(at: datetime, ends_at: datetime | None) -> str:
-    """Describe what taking back a destroy changes: not the end of the lifetime."""
-    if ends_at is None:
-        return "Until then, undo-destroy takes this back."
-    if _moment(ends_at) < _moment(at):
-        waits = f"the destroy that waits until {_moment(at)}"
-        return f"Its lifetime ends then, before {waits}: to keep it, set a later end and run undo-destroy."
-    if ends_at <= at:
-        return "Its lifetime ends then too: to keep it, run undo-destroy and set a later end."
-    return f"Until then, undo-destroy takes this back; its lifetime still ends at {_moment(ends_at)}."
+def _decapitalized(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def waiting_message(text: str, *, who: str, needed: int, given: int) -> str:
@@ -241,10 +280,9 @@ def _of_people(found: _Waits) -> list[Wait]:
         who = approver_message(permission=permission, role=role)
         sentence = waiting_message(question, who=who, needed=needed, given=given)
         end = f"The approval of {who}, or its expiry."
-        if found.destroy_at is not None and found.destroy_at < until:
-            end += (
-                f" The instance expires before that, at {_moment(_time(found.destroy_at))}, and is destroyed after it."
-            )
+        first = _ends_of(found).first
+        if first is not None and first < _time(until):
+            end += f" The instance expires before that, at {_moment(first)}, and is destroyed after it."
         waits.append(Wait("approval", sentence, since, end, until))
     more = found.approvals_in_all - len(waits)
     return [*waits, *_more("approval", more, "approval", "The approvals, or their expiry.", found)]
@@ -308,17 +346,27 @@ def _due(each: tuple[str, str, str, int], found: _Waits) -> Wait:
     return Wait("schedule", sentence, due_at, "The job before it ends.")
 
 
-def _end_of(found: _Waits) -> datetime | None:
-    """Return when the instance ends, by its lifetime or a destroy that waits."""
-    ends = [found.destroy_at, None if found.destroying is None else found.destroying[1]]
-    return min((_time(each) for each in ends if each is not None), default=None)
+def _ends_of(found: _Waits) -> Ends:
+    ends = (found.destroy_at, found.scheduled and found.scheduled[1], found.destroying and found.destroying[1])
+    lifetime, scheduled, undoable = (None if each is None else _time(each) for each in ends)
+    is_idle = found.destroying is not None and found.destroying[2]
+    return Ends(lifetime, scheduled, undoable, is_idle, found.is_submodule)
 
 
-def _destruction(destroying: tuple[int, int, bool], ends_at: int | None) -> Wait:
-    since, at, is_idle = destroying
-    end = None if ends_at is None else _time(ends_at)
-    until = at if ends_at is None else min(at, ends_at)
-    return Wait("destroy", destruction_message(_time(at), end, is_idle=is_idle), since, TIME_IS_OVER, until)
+def _of_destroys(found: _Waits) -> Iterator[Wait]:
+    ends = _ends_of(found)
+    asked = found.destroying or found.scheduled
+    if asked is not None and ends.message is not None and ends.first is not None:
+        until = min(
+            at
+            for at in (
+                found.destroying and found.destroying[1],
+                found.scheduled and found.scheduled[1],
+                found.destroy_at,
+            )
+            if at is not None
+        )
+        yield Wait("destroy", ends.message, asked[0], TIME_IS_OVER, until)
 
 
 def _time(ms: int) -> datetime:

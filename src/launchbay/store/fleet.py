@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from launchbay.model.job import JobOutcome, OriginKind, is_cancellation
-from launchbay.model.waits import destruction_message
+from launchbay.model.waits import Ends
 from launchbay.store.statements import load
 
 _sql = load("fleet")
@@ -17,9 +17,10 @@ class FleetRow(NamedTuple):
     for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
     `parameters` and `environment_view`, which are None without an error. `is_asking` is true while the running job
     waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_incomplete` has
-    components that aren't launched, or submodules that have failed. `destroy_at` is the nearer of `lifetime_ends_at`
-    and `destroy_due_at`, when a destroy is due that can be taken back; the rule for idle instances asked for it if
-    `is_idle_destroy`.
+    components that aren't launched, or submodules that have failed. `destroy_at` is the nearest of `lifetime_ends_at`,
+    `destroy_scheduled_at`, and `destroy_due_at`, when a destroy is due that can be taken back; the rule for idle
+    instances asked for it if `is_idle_destroy`. Of a submodule it is None, and the others are of the instance that it
+    goes with.
     """
 
     total: int | None
@@ -48,6 +49,7 @@ class FleetRow(NamedTuple):
     is_incomplete: bool
     destroy_due_at: datetime | None
     is_idle_destroy: bool | None
+    destroy_scheduled_at: datetime | None
     lifetime_ends_at: datetime | None
     job_started_at_ms: int | None
     job_ended_at_ms: int | None
@@ -61,11 +63,14 @@ class FleetRow(NamedTuple):
 
     @property
     def destruction(self) -> str | None:
-        """The sentences about a destroy that can be taken back; None without one."""
-        at = self.destroy_due_at
-        return (
-            None if at is None else destruction_message(at, self.lifetime_ends_at, is_idle=bool(self.is_idle_destroy))
-        )
+        """The sentences about the destroy that ends it; None without one."""
+        return Ends(
+            self.lifetime_ends_at,
+            self.destroy_scheduled_at,
+            self.destroy_due_at,
+            bool(self.is_idle_destroy),
+            self.parent_id is not None,
+        ).message
 
     @property
     def job_outcome(self) -> str | None:

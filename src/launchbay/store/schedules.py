@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from launchbay.model.waits import Ends
 from launchbay.store.statements import load
 
 _sql = load("schedules")
@@ -122,6 +123,44 @@ class WaitingDestroy(NamedTuple):
     is_idle: bool
 
 
+class CancelledRow(NamedTuple):
+    """A schedule that was cancelled.
+
+    `undo_workflow` is None but for a destroy that can be taken back.
+    """
+
+    id: str
+    undo_workflow: str | None
+
+
+class EndsRow(NamedTuple):
+    """What ends an instance, as `Ends` has it.
+
+    The last three are of a destroy that can be taken back, None without one.
+    """
+
+    lifetime: datetime | None
+    scheduled: datetime | None
+    undoable: datetime | None
+    is_idle: bool
+    is_submodule: bool
+    created_at: datetime | None
+    owner_id: str | None
+    undo_workflow: str | None
+
+    @property
+    def ends(self) -> Ends:
+        return Ends(self.lifetime, self.scheduled, self.undoable, self.is_idle, self.is_submodule)
+
+    @property
+    def waiting_destroy(self) -> WaitingDestroy | None:
+        if self.undoable is None or self.created_at is None:
+            return None
+        return WaitingDestroy(
+            self.undoable, self.created_at, self.owner_id or "", self.undo_workflow or "", self.is_idle
+        )
+
+
 get_next_s = _sql.value("get_next_s", float)
 take_due = _sql.rows("take_due", DueRow)
 postpone_triggers = _sql.value("postpone_triggers", bool)
@@ -136,12 +175,13 @@ delete = _sql.change("delete")
 insert = _sql.change("insert")
 insert_waiting_destroy = _sql.value("insert_waiting_destroy", datetime)
 get_end = _sql.value("get_end", datetime)
+get_ends = _sql.row("get_ends", EndsRow)
 get_waiting_destroy = _sql.row("get_waiting_destroy", WaitingDestroy)
 take_back_destroy = _sql.value("take_back_destroy", str)
 list_by_organization = _sql.rows("list_by_organization", FleetScheduleRow, is_prepared=False)
 list_by_instance = _sql.rows("list_by_instance", ScheduleRow)
 reschedule = _sql.value("reschedule", str)
-cancel = _sql.value("cancel", str)
+cancel = _sql.row("cancel", CancelledRow)
 cancel_recurring = _sql.value("cancel_recurring", str)
 resume_cancelled = _sql.change("resume_cancelled")
 schedule_next = _sql.change("schedule_next")

@@ -223,20 +223,28 @@ async def undo_destroy(ctx: Context, instance_id: str) -> str | None:
         workflow = await store.take_back_destroy(work.connection, instance_id=record.id)
         if workflow is None:
             raise Conflict("No destroy of the instance waits; perhaps it has just begun.", code="NoDestroyWaits")
-        schedule_id = None
-        if workflow:
-            schedule_id = new_id()
-            await store.insert(
-                work.connection,
-                schedule_id=schedule_id,
-                instance_id=record.id,
-                organization_id=record.organization_id,
-                workflow=workflow,
-                parameters="{}",
-                owner_id=ctx.actor.user_id,
-                interval_ms=0,
-            )
-        await work.audit("undo_destroy", record, after={"schedule": schedule_id})
+        return await _start_again(work, record, workflow)
+
+
+async def _start_again(work: Work, record: InstanceRecord, workflow: str) -> str | None:
+    """Start the instance of a destroy that was taken back, and return the schedule that does so.
+
+    `workflow` is empty if the destroy hadn't stopped it.
+    """
+    schedule_id = None
+    if workflow:
+        schedule_id = new_id()
+        await store.insert(
+            work.connection,
+            schedule_id=schedule_id,
+            instance_id=record.id,
+            organization_id=record.organization_id,
+            workflow=workflow,
+            parameters="{}",
+            owner_id=work.actor.user_id,
+            interval_ms=0,
+        )
+    await work.audit("undo_destroy", record, after={"schedule": schedule_id})
     return schedule_id
 
 
@@ -324,8 +332,11 @@ async def reschedule_workflow(
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
             if found.cancelled_at is None:
-                await _cancel(work, found)
-                await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
+                undone = await _cancel(work, found)
+                if undone is None:
+                    await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
+                else:
+                    await _start_again(work, record, undone)
             return None
         if parameters and found.is_of_manifest:
             raise BadRequest(
@@ -497,16 +508,20 @@ async def describe_dependents(work: Work, record: InstanceRecord) -> list[str]:
     return shown + ([f"{hidden} that you can't read"] if hidden else [])
 
 
-async def _cancel(work: Work, found: ScheduleRow) -> None:
-    """Cancel a schedule. Raises BadRequest if it has just fired, never to run again."""
+async def _cancel(work: Work, found: ScheduleRow) -> str | None:
+    """Cancel a schedule. Raises BadRequest if it has just fired, never to run again.
+
+    Of a destroy that can be taken back, return the workflow that starts the instance again, empty if it wasn't stopped.
+    """
     if not found.is_of_manifest:
-        if await store.cancel(work.connection, schedule_id=found.id) is None:
+        cancelled = await store.cancel(work.connection, schedule_id=found.id)
+        if cancelled is None:
             raise _just_fired(found)
-        return
+        return cancelled.undo_workflow
     # A run that fires at the same moment writes the schedule anew, which the next statement sees.
     for _ in range(_CANCEL_ATTEMPTS):
         if await store.cancel_recurring(work.connection, schedule_id=found.id, user_id=work.actor.user_id) is not None:
-            return
+            return None
     raise _just_fired(found)
 
 

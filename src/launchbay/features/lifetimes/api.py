@@ -173,7 +173,7 @@ async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
             requestedBy=waiting.owner_id,
             isStopped=waiting.undo_workflow != "",
             isIdle=waiting.is_idle,
-            text=found.destruction or "",
+            text=found.ends.message or "",
         ),
         coming=[ComingEvent(kind=kind, at=to_ms(at), text=text) for kind, at, text in found.coming],
     )

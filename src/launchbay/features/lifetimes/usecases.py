@@ -19,7 +19,7 @@ from launchbay.ids import first_id_of_last, new_id
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.expiry import duration
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.waits import destroyed_at, destruction_message, undo_message
+from launchbay.model.waits import Ends
 from launchbay.store import instances, schedules
 from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import WaitingDestroy
@@ -38,9 +38,9 @@ _LAUNCHED_LATELY_S = 3_600  # much longer than no round takes place while instan
 class Lifetime:
     """How long an instance lives.
 
-    `coming` is what will happen by itself, in order: kind, time and a sentence. `ends_at` is the nearer of `destroy_at`
-    and `idle_ends_at`, which is when the instance ends if nothing runs on it. `ends_soon` means that the last warning
-    was due; what lives no longer than that has none.
+    `coming` is what will happen by itself, in order: kind, time and a sentence. `ends_at` is the nearest of `ends` and
+    `idle_ends_at`, which is when the instance ends if nothing runs on it. `ends_soon` means that the last warning was
+    due; what lives no longer than that has none. The ends of a submodule are those of the instance that it goes with.
     """
 
     created_at: datetime
@@ -49,29 +49,11 @@ class Lifetime:
     rules: LifetimeRules
     extensions: int
     coming: list[tuple[str, datetime, str]]
+    ends: Ends
     waiting_destroy: WaitingDestroy | None = None
     idle_ends_at: datetime | None = None
     ends_at: datetime | None = None
     ends_soon: bool = False
-
-    @property
-    def destroyed_at(self) -> datetime | None:
-        """When it is destroyed though nobody acts, if a destroy can be taken back; None without one."""
-        waiting = self.waiting_destroy
-        return None if waiting is None else destroyed_at(waiting.due_at, self.destroy_at)
-
-    @property
-    def undo(self) -> str | None:
-        """What it changes to take back the destroy that waits; None without one."""
-        return None if self.waiting_destroy is None else undo_message(self.waiting_destroy.due_at, self.destroy_at)
-
-    @property
-    def destruction(self) -> str | None:
-        """The sentences about a destroy that can be taken back; None without one."""
-        waiting = self.waiting_destroy
-        if waiting is None:
-            return None
-        return destruction_message(waiting.due_at, self.destroy_at, is_idle=waiting.is_idle)
 
 
 async def read_rules(ctx: Context, kind: RuleOwner, owner_id: str) -> LifetimeRules:
@@ -128,43 +110,56 @@ async def read_lifetime(ctx: Context, instance_id: str) -> Lifetime:
     """Return how long an instance lives, and what will happen when."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        rules, extended, waiting = await work.together(
+        rules, extended, found = await work.together(
             rules_of(work, record),
             store.get_extensions(work.connection, instance_id=record.id),
-            schedules.get_waiting_destroy(work.connection, instance_id=record.id),
+            schedules.get_ends(work.connection, instance_id=record.id),
         )
         idle_ends_at = await _idle_end(work, record, rules)
-    now, destroy_at = ctx.app.clock.now(), record.destroy_at
-    end, what = destroy_at, "Launchbay destroys the instance."
-    if idle_ends_at is not None and (end is None or idle_ends_at < end):
-        end, what = idle_ends_at, "Launchbay destroys the instance if nothing runs until then."
-    coming = []
-    if end is not None and record.status is not InstanceStatus.DESTROYED:
-        by_mail = ", and its owner by email," if rules.mail else ""
-        for ahead_s in WARNINGS_S:
-            at = end - timedelta(seconds=ahead_s)
-            if at > now:
-                sentence = f"Launchbay notifies webhooks{by_mail} that it ends in {duration(ahead_s * 1000)}."
-                coming.append(("warning", at, sentence))
-        coming.append(("destroy", end, what))
-    if waiting is not None:
-        coming = [event for event in coming if event[1] < waiting.due_at]
-        if end is None or waiting.due_at <= end:
-            what = f"Launchbay destroys the instance. {undo_message(waiting.due_at, destroy_at)}"
-            coming.append(("destroy", waiting.due_at, what))
+    assert found is not None, "the statement returns a row"
+    is_gone = record.status is InstanceStatus.DESTROYED
+    now, ends = ctx.app.clock.now(), Ends() if is_gone else found.ends
+    end = min((each for each in (ends.first, idle_ends_at) if each is not None), default=None)
     last = timedelta(seconds=min(WARNINGS_S))
     return Lifetime(
         record.created_at,
-        destroy_at,
+        record.destroy_at,
         rules.latest(record.created_at),
         rules,
         extended or 0,
-        coming,
-        waiting,
+        _coming(ends, idle_ends_at, now, by_mail=rules.mail),
+        ends,
+        None if is_gone else found.waiting_destroy,
         idle_ends_at=idle_ends_at,
         ends_at=end,
         ends_soon=end is not None and record.created_at + last + _LAUNCHING < end <= now + last,
     )
+
+
+def _coming(
+    ends: Ends, idle_ends_at: datetime | None, now: datetime, *, by_mail: bool
+) -> list[tuple[str, datetime, str]]:
+    """Return what will happen until the end of an instance.
+
+    Warnings are only of its lifetime and of the idle rule.
+    """
+    warned = min((each for each in (ends.lifetime, idle_ends_at) if each is not None), default=None)
+    end = min((each for each in (ends.first, warned) if each is not None), default=None)
+    if end is None:
+        return []
+    coming = []
+    mail = ", and its owner by email," if by_mail else ""
+    for ahead_s in WARNINGS_S:
+        at = (warned or now) - timedelta(seconds=ahead_s)
+        if now < at < end and not ends.is_submodule:
+            sentence = f"Launchbay notifies webhooks{mail} that it ends in {duration(ahead_s * 1000)}."
+            coming.append(("warning", at, sentence))
+    what = "Launchbay destroys the instance if nothing runs until then."
+    if end == ends.first:
+        what = "Launchbay destroys the instance that this one belongs to, and this one with it."
+        what = what if ends.is_submodule else "Launchbay destroys the instance."
+        what = what if end not in {ends.undoable, ends.scheduled} else f"{what} {ends.advice}"
+    return [*coming, ("destroy", end, what)]
 
 
 async def _idle_end(work: Work, record: InstanceRecord, rules: LifetimeRules) -> datetime | None:

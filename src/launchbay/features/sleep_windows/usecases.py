@@ -135,15 +135,14 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
     """Return whether an instance sleeps, and when that changes."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        (rules, of), row, destroy = await work.together(
+        (rules, of), row, ends = await work.together(
             _rules_of(work.connection, record),
             store.get(work.connection, instance_id=record.id),
-            schedules.get_waiting_destroy(work.connection, instance_id=record.id),
+            schedules.get_ends(work.connection, instance_id=record.id),
         )
+        assert ends is not None, "the statement returns a row"
         is_asleep = row is not None and row.is_asleep
-        # The destroys that count here; one that is scheduled may be refused, and the instance sleeps and wakes on.
-        ends = (record.destroy_at, None if destroy is None else destroy.due_at)
-        end = min((each for each in ends if each is not None), default=None)
+        end = ends.ends.first
         cannot = None
         if rules is not None and record.status is InstanceStatus.RUNNING and not is_asleep:
             try:
@@ -163,7 +162,7 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         wakes_at = None
     ends_asleep = end is not None and is_asleep and (wakes_at is None or end <= wakes_at)
     if end is not None:  # what comes after its end doesn't happen
-        sleeps_at = None if destroy is not None or sleeps_at is None or end <= sleeps_at else sleeps_at
+        sleeps_at = None if ends.undoable is not None or sleeps_at is None or end <= sleeps_at else sleeps_at
         wakes_at = None if wakes_at is None or end <= wakes_at else wakes_at
     return Sleep(
         rules,

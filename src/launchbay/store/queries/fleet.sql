@@ -79,7 +79,8 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = page.instance_id
 ) AS is_asleep, launchbay_is_incomplete(page.instance_id) AS is_incomplete,
-       ending.due_at AS destroy_due_at, ending.is_idle AS is_idle_destroy, instances.destroy_at AS lifetime_ends_at,
+       ending.undoable AS destroy_due_at, ending.is_idle AS is_idle_destroy, ending.scheduled AS destroy_scheduled_at,
+       ending.lifetime AS lifetime_ends_at,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
@@ -90,10 +91,7 @@ LEFT JOIN instances ON instances.id = page.instance_id
 LEFT JOIN applications ON applications.id = page.application_id
 LEFT JOIN environments ON environments.id = page.environment_id
 LEFT JOIN jobs ON jobs.id = page.job_id
-LEFT JOIN LATERAL (
-    SELECT due_at, launchbay_is_idle_destroy(schedules.instance_id, schedules.created_at) AS is_idle
-    FROM schedules WHERE schedules.instance_id = page.instance_id AND undo_workflow IS NOT NULL ORDER BY due_at LIMIT 1
-) AS ending ON true
+LEFT JOIN LATERAL launchbay_ends(page.instance_id) AS ending ON true
 ORDER BY
     CASE WHEN %(sort)s::text = 'name' AND NOT %(descends)s::boolean THEN page.name END,
     CASE WHEN %(sort)s::text = 'name' AND %(descends)s::boolean THEN page.name END DESC,
@@ -104,12 +102,15 @@ ORDER BY
     CASE WHEN NOT %(descends)s::boolean THEN page.instance_id END, CASE WHEN %(descends)s::boolean THEN page.instance_id END DESC;
 
 -- name: list_expiries
--- What expires in a time, the next one first. Submodules go with their parents, and a destroy that can be taken back is in the schedules.
+-- What expires in a time, the next one first. Submodules go with their parents, and what a destroy ends is in the schedules.
 SELECT instance_id AS id, name, owner_id, destroy_at, application_id, environment_id
 FROM fleet
 WHERE organization_id = %(organization_id)s AND destroy_at >= %(since)s AND destroy_at < %(until)s
   AND NOT EXISTS (SELECT FROM instances WHERE instances.id = fleet.instance_id AND parent_id IS NOT NULL)
-  AND NOT EXISTS (SELECT FROM schedules WHERE schedules.instance_id = fleet.instance_id AND undo_workflow IS NOT NULL)
+  AND NOT EXISTS (
+      SELECT FROM schedules
+      WHERE schedules.instance_id = fleet.instance_id AND kind = 'workflow' AND workflow = 'destroy' AND due_at = fleet.destroy_at
+  )
   AND {visible(application_id, instance_id, environment_id)}
 ORDER BY destroy_at, instance_id LIMIT %(count)s;
 

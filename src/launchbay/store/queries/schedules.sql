@@ -72,20 +72,24 @@ VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', %(wor
 
 -- name: insert_waiting_destroy
 -- A destroy that people can take back until it is due: at the end of the instance's life at the latest.
-WITH made AS (
-    INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, owner_id, due_at, undo_workflow)
-    VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'destroy', %(owner_id)s,
-            least(now() + %(grace_ms)s::bigint * interval '1 millisecond', %(destroy_at)s::timestamptz), %(undo_workflow)s)
-    RETURNING organization_id, instance_id, due_at
-), listed AS (
-    UPDATE fleet SET destroy_at = made.due_at FROM made
-    WHERE fleet.organization_id = made.organization_id AND fleet.instance_id = made.instance_id
-)
-SELECT due_at FROM made;
+INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, owner_id, due_at, undo_workflow)
+VALUES (%(schedule_id)s, %(instance_id)s, %(organization_id)s, 'workflow', 'destroy', %(owner_id)s,
+        least(now() + %(grace_ms)s::bigint * interval '1 millisecond', %(destroy_at)s::timestamptz), %(undo_workflow)s)
+RETURNING due_at;
 
 -- name: get_end
 -- When an instance ends, as far as that is known.
 SELECT launchbay_ends_at(%(instance_id)s);
+
+-- name: get_ends
+-- What ends an instance, as far as that is known, with who asked for a destroy that can be taken back. A submodule goes with another one.
+SELECT ends.lifetime, ends.scheduled, ends.undoable, ends.is_idle, launchbay_outermost(%(instance_id)s) <> %(instance_id)s AS is_submodule,
+       waiting.created_at, waiting.owner_id, waiting.undo_workflow
+FROM launchbay_ends(%(instance_id)s) AS ends
+LEFT JOIN LATERAL (
+    SELECT created_at, owner_id, undo_workflow FROM schedules
+    WHERE instance_id = launchbay_outermost(%(instance_id)s) AND undo_workflow IS NOT NULL ORDER BY due_at LIMIT 1
+) AS waiting ON true;
 
 -- name: get_waiting_destroy
 SELECT due_at, created_at, owner_id, undo_workflow, launchbay_is_idle_destroy(schedules.instance_id, schedules.created_at) AS is_idle
@@ -94,14 +98,7 @@ WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL ORDER BY due_a
 
 -- name: take_back_destroy
 -- Deletes it unless it fires right now; who fires it holds the row.
-WITH gone AS (
-    DELETE FROM schedules WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL RETURNING instance_id, undo_workflow
-), listed AS (
-    UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
-    FROM gone JOIN instances ON instances.id = gone.instance_id
-    WHERE fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
-)
-SELECT undo_workflow FROM gone;
+DELETE FROM schedules WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL RETURNING undo_workflow;
 
 -- name: list_by_instance
 SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'cron' THEN component ELSE '' END AS component,
@@ -125,31 +122,15 @@ ORDER BY due_at, id LIMIT %(count)s;
 
 -- name: reschedule
 -- Who moves what a person scheduled answers for it from now on.
--- A destroy that can be taken back is when lists say that the instance ends, if its lifetime doesn't end before.
-WITH moved AS (
-    UPDATE schedules
-    SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),
-        owner_id = CASE WHEN kind = 'workflow' THEN %(user_id)s ELSE owner_id END,
-        blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
-    WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
-    RETURNING id, instance_id, due_at, undo_workflow
-), listed AS (
-    UPDATE fleet SET destroy_at = least(coalesce(instances.destroy_at, 'infinity'), moved.due_at)
-    FROM moved JOIN instances ON instances.id = moved.instance_id
-    WHERE moved.undo_workflow IS NOT NULL AND fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
-)
-SELECT id FROM moved;
+UPDATE schedules
+SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = coalesce(%(parameters)s, parameters),
+    owner_id = CASE WHEN kind = 'workflow' THEN %(user_id)s ELSE owner_id END,
+    blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
+WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
+RETURNING id;
 
 -- name: cancel
--- Without a destroy that can be taken back, lists say when its lifetime ends.
-WITH cancelled AS (
-    DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id, instance_id, undo_workflow
-), listed AS (
-    UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')
-    FROM cancelled JOIN instances ON instances.id = cancelled.instance_id
-    WHERE cancelled.undo_workflow IS NOT NULL AND fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
-)
-SELECT id FROM cancelled;
+DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id, undo_workflow;
 
 -- name: cancel_recurring
 -- One of the manifest's own schedules. It stays, with a time that never comes, so that no launch of a member of a Scaler and no

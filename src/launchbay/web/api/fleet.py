@@ -152,7 +152,10 @@ class ComponentCounts(msgspec.Struct):
 
 
 class ComingDestroy(msgspec.Struct):
-    """A destroy within its grace time, and what it changes to take it back."""
+    """A destroy within its grace time, and what it changes to take it back.
+
+    Of a submodule it is that of the instance that it goes with.
+    """
 
     at: int
     text: str
@@ -183,7 +186,8 @@ class FleetInstance(msgspec.Struct, kw_only=True):
     destroyAt: int | None
     lastJob: LastJob | None
     waitingDestroy: Annotated[
-        ComingDestroy | None, _about("A destroy that can be taken back. Then it is due at `destroyAt`.")
+        ComingDestroy | None,
+        _about("A destroy that can be taken back. Of a submodule, that of the instance that it goes with."),
     ] = None
 
 
