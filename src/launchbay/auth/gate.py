@@ -18,7 +18,7 @@ as events, with bounds, and constructs nothing: no document costs more than its 
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, lru_cache
@@ -208,8 +208,9 @@ class InstancePatterns(NamedTuple):
     """Which instances are allowed, for statements.
 
     The first five are patterns of LIKE and the numbers of their entries: those of one entry match an instance's IDs.
-    `whole` are applications whose instances are all allowed, without a pattern. The last two are IDs that the patterns
-    name, of applications or instances and of environments: nothing else can match. None if a pattern has a wildcard.
+    `whole` are applications, and `places` environments, whose instances are all allowed, without a pattern. The last
+    two are IDs that the patterns name, of applications or instances and of environments: nothing else can match. None
+    if a pattern has a wildcard.
     """
 
     applications: list[str]
@@ -218,6 +219,7 @@ class InstancePatterns(NamedTuple):
     environments: list[str]
     environment_entries: list[int]
     whole: list[str]
+    places: list[str]
     named: list[str] | None
     named_environments: list[str] | None
 
@@ -234,6 +236,7 @@ def instance_patterns(entries: Iterable[RoleEntry], permission: Permission) -> I
     objects: list[tuple[str, str, int]] = []
     environments = [("*", _ANYWHERE)]
     whole: list[str] = []
+    whole_places: list[str] = []
     for number, entry in enumerate((each for each in entries if each.permission is permission), _ANYWHERE + 1):
         limited = any(pattern.concerns("environments") for pattern in entry.patterns)
         places = [each for pattern in entry.patterns for [each] in _ids_of(pattern, "environments")]
@@ -246,6 +249,8 @@ def instance_patterns(entries: Iterable[RoleEntry], permission: Permission) -> I
                     return None
                 if is_anywhere and instance == "*" and "*" not in application:
                     whole.append(application)
+                elif application == instance == "*" and not any("*" in place for place in places):
+                    whole_places += places
                 else:
                     objects.append((application, instance, _ANYWHERE if is_anywhere else number))
     named = [next((each for each in pair[:2] if "*" not in each), None) for pair in objects]
@@ -257,7 +262,8 @@ def instance_patterns(entries: Iterable[RoleEntry], permission: Permission) -> I
         [number for *_, number in objects],
         [_like(place) for place, _ in environments],
         [number for _, number in environments],
-        whole,
+        list(dict.fromkeys(whole)),
+        list(dict.fromkeys(whole_places)),
         None if None in named else [each for each in named if each is not None],
         None if any("*" in place for place, _ in environments) else [place for place, _ in environments],
     )
@@ -284,6 +290,14 @@ def visible(grants: Grants, permission: Permission) -> dict[str, Any]:
     entries = [entry for _, entry in grants.entries_for(permission)]
     scope = None if grants.scope is None else grants.scope.entries
     return _parameters("seen", entries, permission) | _parameters("scoped", scope, permission)
+
+
+def sees_none(parameters: Mapping[str, Any]) -> bool:
+    """Tell whether no instance can fit what `visible` returned."""
+    return any(
+        parameters[name] == parameters[f"{name}_whole"] == parameters[f"{name}_places"] == []
+        for name in ("seen", "scoped")
+    )
 
 
 def _parameters(name: str, entries: Iterable[RoleEntry] | None, permission: Permission) -> dict[str, Any]:

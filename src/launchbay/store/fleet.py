@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from launchbay.model.job import JobOutcome, OriginKind, is_cancellation
 from launchbay.model.waits import Ends
-from launchbay.store.statements import load
+from launchbay.store.statements import Column, load
 
 _sql = load("fleet")
 
@@ -89,8 +89,13 @@ class ExpiryRow(NamedTuple):
     environment_id: str
 
 
-list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
-list_expiries = _sql.rows("list_expiries", ExpiryRow, is_prepared=False)
+list_instances = _sql.rows("list_instances", FleetRow)
+# The IDs alone of the same list: PostgreSQL leaves out what only the other columns need.
+list_instance_ids: Column[str] = Column(
+    "list_instance_ids",
+    b"SELECT id FROM (%s) AS listed WHERE id IS NOT NULL" % _sql.text("list_instances").strip().rstrip(b";"),
+)
+list_expiries = _sql.rows("list_expiries", ExpiryRow)
 
 
 class FleetJobRow(NamedTuple):
@@ -171,11 +176,11 @@ class WorkRow(NamedTuple):
     failures: int
 
 
-list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
-count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow, is_prepared=False)
+list_jobs = _sql.rows("list_jobs", FleetJobRow)
+count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow)
 list_unlisted = _sql.column("list_unlisted", str)
 list_old_jobs = _sql.value("list_old_jobs", int)
-summarize = _sql.rows("summarize", GroupRow, is_prepared=False)
+summarize = _sql.rows("summarize", GroupRow)
 
 
 class VersionCount(NamedTuple):
@@ -185,8 +190,8 @@ class VersionCount(NamedTuple):
     instances: int
 
 
-count_by_version = _sql.rows("count_by_version", VersionCount, is_prepared=False)
-count_work = _sql.rows("count_work", WorkRow, is_prepared=False)
+count_by_version = _sql.rows("count_by_version", VersionCount)
+count_work = _sql.rows("count_work", WorkRow)
 count_running = _sql.value("count_running", int)
 get_views = _sql.value("get_views", str)
 put_views = _sql.change("put_views")

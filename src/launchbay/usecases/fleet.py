@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from launchbay.auth.gate import visible
+from launchbay.auth.gate import sees_none, visible
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import is_id
@@ -223,24 +223,31 @@ async def page_of_instances(
 
     The organization must have been looked up.
     """
-    is_time = sort.removeprefix("-") in {"lastJob", "expiry"}
-    cursor = None if after is None else read_cursor(after, sort, is_time=is_time)
-    found = await store.list_instances(
-        work.connection,
-        organization_id=organization_id,
-        **wanted.conditions(),
-        candidates=await _candidates(work, organization_id, wanted),
-        **visible(work.lookup.grants(organization_id), permission),
-        sort=sort.removeprefix("-"),
-        descends=sort.startswith("-"),
-        after=None if cursor is None else cursor.value,
-        after_id=None if cursor is None else cursor.id,
-        count=count + 1,
-        counts=counts,
-    )
+    place = await _place(work, organization_id, wanted, permission, sort=sort, after=after)
+    found = await store.list_instances(work.connection, **place, count=count + 1, counts=counts)
     total = found[0].total
     rows = [await _redacted(row) for row in found if row.id is not None]
     return InstancePage(*_page_end(rows, count, sort), total)
+
+
+async def _place(
+    work: Work, organization_id: str, wanted: InstanceFilter, permission: Permission, *, sort: Sort, after: str | None
+) -> dict[str, Any]:
+    """Return the parameters that say which instances, and from where on in which order."""
+    is_time = sort.removeprefix("-") in {"lastJob", "expiry"}
+    cursor = None if after is None else read_cursor(after, sort, is_time=is_time)
+    conditions = wanted.conditions()
+    seen = visible(work.lookup.grants(organization_id), permission)
+    return {
+        "organization_id": organization_id,
+        **conditions,
+        "candidates": [] if sees_none(seen) else await _candidates(work, organization_id, wanted),
+        **seen,
+        "sort": sort.removeprefix("-"),
+        "descends": sort.startswith("-"),
+        "after": None if cursor is None else cursor.value,
+        "after_id": None if cursor is None else cursor.id,
+    }
 
 
 async def _candidates(work: Work, organization_id: str, wanted: InstanceFilter) -> list[str] | None:
@@ -315,7 +322,9 @@ async def list_jobs(
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         scope = visible(work.lookup.grants(organization_id), Permission.READ)
-        is_narrower = counts or wanted.is_narrower_than_instances or any(each is not None for each in scope.values())
+        # What a search finds is visible.
+        is_scoped = not wanted.search and any(each is not None for each in scope.values())
+        is_narrower = counts or wanted.is_narrower_than_instances or is_scoped
         found = await store.list_jobs(
             work.connection,
             organization_id=organization_id,
@@ -380,16 +389,9 @@ async def _instances_of(work: Work, organization_id: str, wanted: JobFilter) -> 
     """
     if not wanted.search:
         return wanted.instance_ids
-    found = await page_of_instances(
-        work,
-        organization_id,
-        InstanceFilter(search=wanted.search, ids=wanted.instance_ids),
-        Permission.READ,
-        sort="-created",
-        after=None,
-        count=_CANDIDATES,
-    )
-    return [row.id for row in found.rows if row.id is not None]
+    these = InstanceFilter(search=wanted.search, ids=wanted.instance_ids)
+    place = await _place(work, organization_id, these, Permission.READ, sort="-created", after=None)
+    return await store.list_instance_ids(work.connection, **place, count=_CANDIDATES, counts=False)
 
 
 class JobNews(NamedTuple):

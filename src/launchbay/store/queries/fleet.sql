@@ -131,11 +131,11 @@ WITH found AS NOT MATERIALIZED (
       AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
       AND (%(ids)s::text[] IS NULL OR job_id = ANY (%(ids)s::text[]))
       AND (%(instance_ids)s::text[] IS NULL
-           -- `each`: no more of an instance, in this order, can be on the page.
+           -- `each`: no more of an instance, in this order, can be on the page, and no more of all of them.
            OR job_id = ANY (ARRAY(
                SELECT next.id FROM unnest(%(instance_ids)s::text[]) AS wanted (instance_id)
                CROSS JOIN LATERAL (
-                   SELECT id FROM jobs
+                   SELECT id, created_at FROM jobs
                    WHERE jobs.instance_id = wanted.instance_id AND (%(number)s::integer IS NULL OR jobs.number = %(number)s)
                      AND (%(since)s::timestamptz IS NULL OR created_at >= %(since)s)
                      AND (%(until)s::timestamptz IS NULL OR created_at < %(until)s)
@@ -146,7 +146,11 @@ WITH found AS NOT MATERIALIZED (
                        CASE WHEN NOT %(descends)s::boolean THEN created_at END, CASE WHEN %(descends)s::boolean THEN created_at END DESC,
                        CASE WHEN NOT %(descends)s::boolean THEN id END, CASE WHEN %(descends)s::boolean THEN id END DESC
                    LIMIT %(each)s::bigint
-               ) AS next)))
+               ) AS next
+               ORDER BY
+                   CASE WHEN NOT %(descends)s::boolean THEN next.created_at END, CASE WHEN %(descends)s::boolean THEN next.created_at END DESC,
+                   CASE WHEN NOT %(descends)s::boolean THEN next.id END, CASE WHEN %(descends)s::boolean THEN next.id END DESC
+               LIMIT %(each)s::bigint)))
       -- After the last ID that begins so comes a letter that IDs don't have.
       AND (%(id_part)s::text IS NULL OR job_id >= %(id_part)s AND job_id < %(id_part)s || 'g')
       -- The first condition is that of the index, the second one for jobs that haven't ended.

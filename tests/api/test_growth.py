@@ -1,0 +1,136 @@
+"""What lists read of the database doesn't grow with the organization, whoever asks: buffers that PostgreSQL counts."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks import population
+from launchbay.auth import permissions
+from launchbay.auth.gate import Grants, RoleGrants, decide, read_role_text, visible
+from launchbay.auth.permissions import Permission
+from launchbay.store import fleet as store
+from tests.support.databases import Databases
+from tests.support.growth import LARGE, SMALL, Grown, buffers, grow
+from tests.support.service import running_api
+from tests.support.statements import note_statements
+
+pytestmark = pytest.mark.slow  # 3,300 instances with 33,000 jobs are written first
+
+OF_ORGANIZATION = "organizations/ORGANIZATION"
+FEW_BUFFERS = 60  # the depth of an index and such: below it, a ratio says nothing
+SORTS = ("name", "-created", "-lastJob", "expiry")
+FEW = {"limit": "5"}  # fewer than anybody who sees something sees in the small organization
+
+
+@pytest.fixture(scope="module")
+async def sizes(databases: Databases) -> AsyncIterator[tuple[Grown, Grown]]:
+    """The same organization, small and ten times as large."""
+    urls = [databases.create(), databases.create()]
+    async with AsyncExitStack() as stack:
+        found = [
+            await grow(await stack.enter_async_context(running_api(url, engine=False)), url, size)
+            for url, size in zip(urls, (SMALL, LARGE), strict=True)
+        ]
+        yield found[0], found[1]
+    for url in urls:
+        databases.drop(url)
+
+
+@pytest.fixture(autouse=True)
+def _notes(monkeypatch: pytest.MonkeyPatch) -> None:
+    note_statements(monkeypatch)
+
+
+async def read_in_both(sizes: tuple[Grown, Grown], who: str, path: str, query: Mapping[str, str]) -> tuple[int, int]:
+    """Return the buffers that a request read in the small and in the large organization."""
+    small, large = [(await buffers(each, who, path, query))[0] for each in sizes]
+    return small, large
+
+
+LISTS: Mapping[str, Mapping[str, str]] = {
+    "instances": {},
+    **{f"instances by {sort}": {"sort": sort} for sort in SORTS},
+    "instances, counted": {"count": "true"},
+    "instances that failed": {"status": "Failed"},
+    "instances by words": {"q": "shop"},
+    "jobs": {},
+    "jobs, counted": {"count": "true"},
+    "jobs that failed": {"status": "Failed"},
+    "jobs by words": {"q": "shop"},
+    "summary": {},
+    "schedules": {},
+}
+
+
+def path_of(what: str) -> str:
+    return f"{OF_ORGANIZATION}/{what.split(maxsplit=1)[0].rstrip(',')}"
+
+
+@pytest.mark.parametrize("what", LISTS)
+async def test_who_sees_no_instance_is_answered_without_looking_at_any(sizes: tuple[Grown, Grown], what: str) -> None:
+    _, large = await read_in_both(sizes, "nobody", path_of(what), LISTS[what])
+    assert large <= FEW_BUFFERS // 2
+
+
+# How many of the jobs of the large organization they see: a count, or an order without an index for it, looks at these.
+THEIRS = {"an application": 30, "an environment": 600, "an administrator": 0}
+
+
+@pytest.mark.parametrize("what", LISTS)
+@pytest.mark.parametrize("who", THEIRS)
+async def test_a_page_looks_at_what_is_the_readers_alone(sizes: tuple[Grown, Grown], who: str, what: str) -> None:
+    if who == "an administrator" and what.endswith(("counted", "summary", "words")):
+        pytest.skip("all of it is theirs")
+    query = LISTS[what] if what == "summary" else {**LISTS[what], **FEW}
+    small, large = await read_in_both(sizes, who, path_of(what), query)
+    assert large <= (6 if what.endswith("words") else 3) * max(small, FEW_BUFFERS) + THEIRS[who]
+
+
+async def test_words_that_many_instances_have_are_found_without_reading_these_in_full(
+    sizes: tuple[Grown, Grown],
+) -> None:
+    _, large = await read_in_both(sizes, "an administrator", f"{OF_ORGANIZATION}/jobs", {"q": "shop", **FEW})
+    assert large <= 15 * 2_000  # the newest job of each of so many instances
+
+
+segment = st.sampled_from(["*", population.SMALL_APPLICATION, population.LARGE_APPLICATION, "a*3", "*1", "a0000000*"])
+place = st.sampled_from(["*", population.ENVIRONMENT, "b" + "2".rjust(23, "0"), "*3", "b*"])
+instance = st.sampled_from(["*", "6*", "*7", "0" * 24])
+pattern = st.one_of(
+    st.builds("/applications/{}/*".format, segment),
+    st.builds("/applications/{}/instances/{}".format, segment, instance),
+    st.builds("/environments/{}".format, place),
+)
+entries = st.lists(
+    st.lists(pattern, min_size=1, max_size=3).map(lambda each: f"- Read: {json.dumps(each)}\n"), max_size=3
+)
+
+
+@given(entries, st.none() | entries)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_statements_find_the_instances_that_the_gate_allows(
+    sizes: tuple[Grown, Grown], role: list[str], scope: list[str] | None
+) -> None:
+    limit = None if scope is None else RoleGrants("token", read_role_text("".join(scope)))
+    grants = Grants((RoleGrants("role", read_role_text("".join(role))),), scope=limit)
+    about = {"organization_id": sizes[0].api.organization, **visible(grants, Permission.READ)}
+    with psycopg.connect(sizes[0].url) as connection:
+        rows = connection.execute("SELECT application_id, instance_id, environment_id FROM fleet").fetchall()
+        allowed = {
+            instance_id
+            for application_id, instance_id, environment_id in rows
+            if decide(
+                grants,
+                Permission.READ,
+                (permissions.instance(application_id, instance_id), permissions.environment(environment_id)),
+            ).allowed
+        }
+        summarized = sum(row[-1] for row in connection.execute(store.summarize.text, about).fetchall())
+        counted_jobs = connection.execute(store.count_running.text, {**about, "most": 100_000}).fetchone()
+    assert summarized == len(allowed)
+    assert counted_jobs == (0,)

@@ -1,0 +1,70 @@
+"""What a request reads of the database, in buffers, at two sizes of one organization."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import psycopg
+
+from benchmarks import population
+from launchbay.store.connection import Statement
+from launchbay.store.database import conninfo
+from tests.support.service import Api, Caller
+from tests.support.statements import counted
+
+SMALL = population.Size(300, people=50)
+LARGE = population.Size(3_000, people=500)
+
+
+@dataclass
+class Grown:
+    """A service with an organization of some size, and its five kinds of readers."""
+
+    api: Api
+    url: str
+    readers: Mapping[str, Caller]
+
+
+async def grow(api: Api, url: str, size: population.Size) -> Grown:
+    """Fill the organization of a service, and let the readers join it."""
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        administrator = connection.execute("SELECT id FROM users ORDER BY created_at LIMIT 1").fetchone()
+        assert administrator is not None, "the service has its first user"
+        population.fill(connection, api.organization, administrator[0], size)
+    entries = {who: text.removeprefix("- ").splitlines() for who, text in population.READERS.items()}
+    readers = {who: await api.member(*(each.removeprefix("- ") for each in lines)) for who, lines in entries.items()}
+    return Grown(api, conninfo(url), readers)
+
+
+async def buffers(grown: Grown, who: str, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
+    """Return how many buffers the statements of a request read, and its answer.
+
+    `note_statements` must be on.
+    """
+    path = path.replace("ORGANIZATION", grown.api.organization)
+    await grown.readers[who].get(path, **query)  # who signs in reads more
+    with counted() as reads:
+        answer = await grown.readers[who].get(path, **query)
+    assert answer.status_code in {200, 403, 404}, answer.text
+    return sum([await _buffers_of(grown.api, each) for each in _reads(reads.statements)]), answer.json()
+
+
+def _reads(statements: Sequence[Statement]) -> list[Statement]:
+    return [
+        each
+        for each in statements
+        if each.text.lstrip().startswith((b"SELECT", b"WITH", b"--")) and b"UPDATE " not in each.text
+    ]
+
+
+async def _buffers_of(api: Api, statement: Statement) -> int:
+    explained = Statement(
+        b"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) " + statement.text,
+        statement.parameters,
+        is_prepared=False,
+    )
+    async with api.database.connection() as connection:
+        result = await connection.run(explained)
+        plan = msgspec.json.decode(result.get_value(0, 0) or b"")[0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
