@@ -1,4 +1,4 @@
-"""The impact of changes on 10,000 instances, and how long other requests wait; a roll-out to 1,000.
+"""The impact of changes on 10,000 instances, and how long other requests wait; a rollout to 1,000.
 
 python -m benchmarks.impact [--json FILE]
 """
@@ -104,7 +104,7 @@ async def environment_impact(client: Client, instance: str) -> float:
 
 
 async def roll_out(client: Client, application: str) -> float:
-    """Return how many seconds a roll-out to some of the instances takes."""
+    """Return how many seconds a rollout to some of the instances takes."""
     organization = (await client.json("GET", "/api/1/organizations"))[0]["id"]
     listed = await client.json("GET", f"/api/1/organizations/{organization}/instances?limit={ROLLED_OUT}")
     body = {
@@ -140,7 +140,7 @@ def main() -> None:
         took = asyncio.run(environment_impact(server.bearer(), instance))
         table.add("impact of a policy of an environment", took, "s", must=2, beside=of)
         took = asyncio.run(roll_out(server.bearer(), application))
-        table.add(f"roll-out to {ROLLED_OUT:,} instances", took, "s", beside=f"{ROLLED_OUT / took:.0f}/s, 20 at a time")
+        table.add(f"rollout to {ROLLED_OUT:,} instances", took, "s", beside=f"{ROLLED_OUT / took:.0f}/s, 20 at a time")
     table.write(options.json)
 
 

@@ -235,19 +235,19 @@ GALLERY = (
     Shown(
         "rollouts",
         "/console/applications/{id}/rollouts",
-        "Roll-outs",
+        "Rollouts",
         "Versions that went to many instances in waves, with their states.",
     ),
     Shown(
         "rollout-new",
         "/console/applications/{id}/rollouts/new",
-        "A new roll-out",
+        "A new rollout",
         "Which instances, waves and their pause, the check of health, and what happens after failures.",
     ),
     Shown(
         "rollout",
         "/console/applications/{id}/rollouts/{rollout}",
-        "A roll-out",
+        "A rollout",
         "Waves and the outcome of each instance, live. Stop it, continue it, or take it back.",
     ),
     Shown(

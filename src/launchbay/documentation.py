@@ -83,7 +83,7 @@ _KINDS = {
     "reference/exit-codes": "exit code",
     "reference/permissions": "permission",
     "howto/alerts": "alert",
-    "reference/glossary": "status of a roll-out",
+    "reference/glossary": "status of a rollout",
     "reference/actions/": "action",
     "reference/cli/": "command",
 }

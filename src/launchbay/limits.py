@@ -150,7 +150,7 @@ GIT_EVENT_DAYS = 7  # an older event is refused, a younger one is accepted once
 GIT_PREVIEWS = 50  # of one source at a time
 GIT_PREVIEW_LONGEST_MS = 90 * 24 * 3_600_000
 
-# Roll-outs.
+# Rollouts.
 ROLLOUT_WAVES = 50
 ROLLOUTS_OPEN = 100  # of one organization
 ROLLOUT_DAYS = 90  # that an ended one stays

@@ -134,7 +134,7 @@ WITH_MESSAGES = ("rollout_instances", "change_set_instances")
 
 
 @pytest.mark.slow  # launches twice, and waits for a wave
-async def test_the_owner_of_an_unfinished_change_set_or_roll_out_gets_the_pseudonym(api: Api) -> None:
+async def test_the_owner_of_an_unfinished_change_set_or_rollout_gets_the_pseudonym(api: Api) -> None:
     kim = await person(api, "Administrator")
     application = await api.application("launch: {steps: []}\ndestroy: {steps: []}\n")
     instances = [await api.launch(application) for _ in range(2)]

@@ -33,7 +33,7 @@ async def rows_that_fail(api: Api, table: str, instance: str, when: str = "true"
 
 
 async def finished(api: Api, path: str) -> str:
-    """Wait until a bulk run, roll-out or change set has ended; return its status."""
+    """Wait until a bulk run, rollout or change set has ended; return its status."""
     async with asyncio.timeout(30):
         while (found := accepted(await api.get(path)))["finishedAt"] is None:
             await asyncio.sleep(0.05)
@@ -62,7 +62,7 @@ async def test_a_bulk_run(api: Api) -> None:
     assert await finished(api, f"bulk/{stuck}") == "Finished"
 
 
-async def test_a_roll_out(api: Api) -> None:
+async def test_a_rollout(api: Api) -> None:
     application, first, second = await two(api)
     path, body = f"organizations/{api.organization}/rollouts", {"applicationId": application, "version": 3}
     async with rows_that_fail(api, "rollout_instances", first):

@@ -101,7 +101,7 @@ def test_the_list_is_filtered_and_paged(page: Page, site: Site) -> None:
 
 def test_no_column_is_cut_on_a_screen_of_1280_pixels(page: Page, site: Site) -> None:
     page.set_viewport_size({"width": 1280, "height": 800})
-    application = site.application(GREETER, "Tides of the harbor and the roll-out")
+    application = site.application(GREETER, "Tides of the harbor and the rollout")
     for number in range(3):
         given = {"parameters": {"input.times": 1}, "labels": {"team": "quay", "berth": "7"}}
         instance = site.launch(application, instanceName=f"Shop (with a back-up running) {number}", **given)

@@ -117,7 +117,7 @@ def test_words_of_a_bulk_run_begin_ids_from_8_characters_on(cli: Shell, tmp_path
     assert cli.document("bulk", "wait", labeled[:-1])["id"] == labeled
     assert re.search(rf"{labeled} +label +– +Finished +1 +0 ", cli.good("bulk", "list"))
     assert "Unknown bulk run 'ffff'" in cli.bad(3, "bulk", "show", "ffff")
-    assert "Unknown roll-out 'ffff'" in cli.bad(3, "rollout", "wait", "ffff")
+    assert "Unknown rollout 'ffff'" in cli.bad(3, "rollout", "wait", "ffff")
     for words in (made[:8], "mistak", f"UNMIST {made}"):
         assert [each["instanceId"] for each in cli.document(*bulk, "--search", words)["instances"]] == [made]
 

@@ -67,7 +67,7 @@ async def test_entries_are_found_by_the_names_of_objects_and_people(api: Api, vi
         assert sentences(Page(await visitor.get(path, params={"q": mine}))) == sentences(page)
 
 
-async def test_entries_of_change_sets_and_roll_outs_lead_to_their_pages(api: Api, visitor: httpx.AsyncClient) -> None:
+async def test_entries_of_change_sets_and_rollouts_lead_to_their_pages(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST)
     instance = await api.launch(application)
     await api.settled(instance)

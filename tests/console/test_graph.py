@@ -162,7 +162,7 @@ def test_only_problems_leaves_them_and_their_neighbors() -> None:
 
 def components(number: int, group_size: int = 0) -> Components:
     found = many(number, group_size)
-    kinds = [ComponentState(Glyph.OK, "Running"), ComponentState(Glyph.BUSY, "In progress", 40, "roll-out")]
+    kinds = [ComponentState(Glyph.OK, "Running"), ComponentState(Glyph.BUSY, "In progress", 40, "rollout")]
     return Components(found, {each: kinds[place % 2] for place, each in enumerate(found.components)}, {})
 
 

@@ -43,7 +43,7 @@ def test_a_bad_version_is_stopped_in_its_first_wave_and_taken_back(
                     shown[call] = shell.bad(1, *words)
                 else:
                     shown[call] = shell.good(*words)
-        assert re.search(r"The roll-out is Returned\. shop-\d failed: .*negative", shown["rollout wait"])
+        assert re.search(r"The rollout is Returned\. shop-\d failed: .*negative", shown["rollout wait"])
         rows = shell.document("rollout", "instances", ids["ROLLOUT"])
         assert sorted(row["status"] for row in rows) == ["Returned", "Skipped", "Skipped"]
         impact = shell.document("application", "impact", "shop", "--version", "3")

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of roll-outs and change sets: all is changed once, and nothing twice or by half."""
+"""kill -9 in the middle of rollouts and change sets: all is changed once, and nothing twice or by half."""
 
 import asyncio
 from pathlib import Path
@@ -51,7 +51,7 @@ async def _reconfigurations(client: httpx.AsyncClient, instance: str) -> list[An
 
 
 @pytest.mark.faults
-async def test_a_roll_out_changes_each_instance_once_though_its_server_is_killed(tmp_path: Path) -> None:
+async def test_a_rollout_changes_each_instance_once_though_its_server_is_killed(tmp_path: Path) -> None:
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
     server.start()
     try:

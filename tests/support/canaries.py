@@ -386,7 +386,7 @@ class Planter:
         self.refused(await self.admin.put_yaml(f"{at}/manifest", broken))
 
     async def changes(self) -> None:
-        """Parameters of what acts later or on many: change sets, roll-outs, bulk runs, recurring schedules."""
+        """Parameters of what acts later or on many: change sets, rollouts, bulk runs, recurring schedules."""
         instance, application = self.planted.objects["instances"], self.planted.objects["applications"]
         given = {"password": self.new("password of a change set"), "apiToken": self.new("token of a change set")}
         look = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": given}}
@@ -435,7 +435,7 @@ class Planter:
         await self.rollout(instance, application)
 
     async def rollout(self, instance: str, application: str) -> None:
-        """A roll-out whose health check fails with a password in its message."""
+        """A rollout whose health check fails with a password in its message."""
         at, manifest = f"applications/{application}/manifest", MANIFEST + "fine: {steps: []}\n"
         version = accepted(await self.admin.put_yaml(at, manifest))["version"]
         wanted = {"applicationId": application, "version": version, "ids": [instance], "healthWorkflow": "break"}

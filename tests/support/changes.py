@@ -129,11 +129,11 @@ class Stage:
         accepted(await self.api.put(f"environments/{environment}/changePolicy", {"approvals": approvals}))
 
     async def rollout(self) -> str:
-        """Begin a roll-out that waits for the engine."""
+        """Begin a rollout that waits for the engine."""
         return await self.made(f"{self.organization}/rollouts", await self.rollout_body())
 
     async def rollout_body(self) -> dict[str, Any]:
-        """Return the body of a roll-out to an instance."""
+        """Return the body of a rollout to an instance."""
         instance = await self.settled()
         application = accepted(await self.api.get(f"instances/{instance}"))["applicationId"]
         accepted(await self.api.put_yaml(f"applications/{application}/manifest", MANIFEST + "\n"))

@@ -84,7 +84,7 @@ application:
               - version: { description: The version to deploy, default: "1.4.3" }
             steps:
               - fetch: { action: wait, parameters: { delay: 0 } }
-              - roll-out: { action: wait, precedingPhases: [fetch], parameters: { delay: 0 } }
+              - rollout: { action: wait, precedingPhases: [fetch], parameters: { delay: 0 } }
             return: { version: { value: "{$.version}" } }
           release:
             steps:
@@ -405,7 +405,7 @@ def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]
 
 
 def _rollout(site: Site) -> tuple[str, str]:
-    """Return an application, and a roll-out that a failure has stopped."""
+    """Return an application, and a rollout that a failure has stopped."""
     application = site.application(TIDES % 1, "Tide tables")
     for number, pace in enumerate((0, 0, -1, 0, 0), 1):
         site.settled(site.launch(application, instanceName=f"Tides {number}", parameters={"input.pace": pace}))
@@ -414,7 +414,7 @@ def _rollout(site: Site) -> tuple[str, str]:
     rollout = _created(site, f"organizations/{site.organization}/rollouts", **body)
     deadline = time.monotonic() + 60
     while site.ask("GET", f"rollouts/{rollout}")["status"] != "Stopped":
-        assert time.monotonic() < deadline, "the roll-out did not stop"
+        assert time.monotonic() < deadline, "the rollout did not stop"
         time.sleep(0.1)
     return application, rollout
 
@@ -695,9 +695,9 @@ def made(site: Site) -> World:
         "launch": f"/console/applications/{application}/launch?revision={revision['id']}",
         "launch with submodules": f"/console/applications/{family}/launch",
         "delete application": f"/console/applications/{application}/delete",
-        "roll-outs": f"/console/applications/{application}/rollouts",
-        "new roll-out": f"/console/applications/{application}/rollouts/new?q=odd:%3Cb%3E&comment=%3Cb%3E",
-        "roll-out": f"/console/applications/{application}/rollouts/{rollout}",
+        "rollouts": f"/console/applications/{application}/rollouts",
+        "new rollout": f"/console/applications/{application}/rollouts/new?q=odd:%3Cb%3E&comment=%3Cb%3E",
+        "rollout": f"/console/applications/{application}/rollouts/{rollout}",
         "recurring schedules": f"{root}/recurring",
         "new recurring schedule": f"{root}/recurring/new",
         "new recurring run": f"{root}/recurring/new?instance={instance}",

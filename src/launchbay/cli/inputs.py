@@ -622,7 +622,7 @@ _READERS: Mapping[str, Read] = {
     "change_set_id": partial(_listed_object, "change set"),
     "git_source_id": partial(_listed_object, "git source"),
     "recurring_schedule_id": partial(_listed_object, "recurring schedule"),
-    "rollout_id": partial(_listed_object, "roll-out"),
+    "rollout_id": partial(_listed_object, "rollout"),
     "force": partial(_formed, lambda given: 1 if given else None),
     "job": _job,
     "job_id": _job,

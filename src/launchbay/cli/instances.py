@@ -318,7 +318,7 @@ wait_for_one_job = RemoteCommand(
 def _wait_until_ended(
     kind: str, text: str, timeout: float | None, given: dict[str, Any], read: Callable[[Client, str], Any]
 ) -> None:
-    """Show it once it has ended. Roll-outs that wait for somebody have ended too."""
+    """Show it once it has ended. Rollouts that wait for somebody have ended too."""
     connection = connected(given)
     number, what = connection.names.listed(kind, text), f"The {kind}"
     until_s = None if timeout is None else time.monotonic() + timeout
@@ -336,7 +336,7 @@ def _wait_until_ended(
 
 
 def _wait_for_rollout(rollout: str, timeout: float | None, **given: Any) -> None:
-    _wait_until_ended("roll-out", rollout, timeout, given, lambda client, number: client.read_rollout(number))
+    _wait_until_ended("rollout", rollout, timeout, given, lambda client, number: client.read_rollout(number))
 
 
 def _wait_for_change_set(change_set: str, timeout: float | None, **given: Any) -> None:
@@ -346,8 +346,8 @@ def _wait_for_change_set(change_set: str, timeout: float | None, **given: Any) -
 wait_for_rollout = RemoteCommand(
     "wait",
     callback=_wait_for_rollout,
-    short_help="Wait until a roll-out has ended or stopped.",
-    help="Wait until a roll-out has ended, stopped, or waits for somebody. Exit with 1 unless it finished.",
+    short_help="Wait until a rollout has ended or stopped.",
+    help="Wait until a rollout has ended, stopped, or waits for somebody. Exit with 1 unless it finished.",
     params=[
         click.Argument(["rollout"], metavar="ROLLOUT"),
         *waiting_options(always=True, of_job=False),

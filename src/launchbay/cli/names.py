@@ -27,7 +27,7 @@ LISTED: Mapping[str, str] = {  # objects of an organization, and the operation t
     "change set": "list_change_sets",
     "git source": "list_git_sources",
     "recurring schedule": "list_recurring_schedules",
-    "roll-out": "list_rollouts",
+    "rollout": "list_rollouts",
 }
 _NUMBER = re.compile(r"#?([0-9]{1,3})|#([0-9]+)")  # without #, more digits begin an ID
 _PREFIX = re.compile(rf"[0-9a-f]{{{PREFIX_CHARS},23}}")
@@ -310,7 +310,7 @@ LISTING = {
     **{kind: f"launchbay {kind} list" for kind in ("approval", "invitation", "token", "user", "webhook", "zone")},
     **{kind: f"launchbay {kind.replace(' ', '-')} list" for kind in ("change set", "git source", "recurring schedule")},
     "bulk run": "launchbay bulk list",
-    "roll-out": "launchbay rollout list",
+    "rollout": "launchbay rollout list",
 }
 
 

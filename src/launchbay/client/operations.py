@@ -2124,7 +2124,7 @@ class Operations:
         `pause`: Milliseconds between two waves. Null waits until somebody continues.
         `health_workflow`: A command that has to succeed on each instance with the version.
         `max_parallel`: Jobs at the same time.
-        `stop_after_failures`: Failed instances that end the roll-out.
+        `stop_after_failures`: Failed instances that end the rollout.
         `on_failure`: What happens after so many failures: `stop`, or `takeBack` to return to the version before.
         """
 
@@ -2132,7 +2132,7 @@ class Operations:
     def list_rollouts(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
     ) -> Call[list[types.RolloutDocument]]:
-        """List the roll-outs of an organization. Permission: Read.
+        """List the rollouts of an organization. Permission: Read.
 
         `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
@@ -2140,7 +2140,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}"))
     def read_rollout(self, rollout_id: str) -> Call[types.RolloutDocument]:
-        """Show a roll-out. Permission: Read."""
+        """Show a rollout. Permission: Read."""
 
     @list_operation(OperationSpec("GET", "/api/1/rollouts/{rolloutId}/instances"))
     def list_rollout_instances(
@@ -2164,7 +2164,7 @@ class Operations:
         ]
         | None = None,
     ) -> Call[list[types.RolloutInstance]]:
-        """List the instances of a roll-out. Permission: Read on each instance returned.
+        """List the instances of a rollout. Permission: Read on each instance returned.
 
         `limit`: Maximum number of items. A page has at most 1,000.
         `after`: Only items after the one with this ID.
@@ -2173,15 +2173,15 @@ class Operations:
 
     @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/stop"))
     def stop_rollout(self, rollout_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Stop a roll-out. Its jobs continue. Permission: EditInstance, or to have begun it."""
+        """Stop a rollout. Its jobs continue. Permission: EditInstance, or to have begun it."""
 
     @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/continue"))
     def continue_rollout(self, rollout_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Continue a stopped or waiting roll-out. Permission: EditInstance, or to have begun it."""
+        """Continue a stopped or waiting rollout. Permission: EditInstance, or to have begun it."""
 
     @operation(OperationSpec("POST", "/api/1/rollouts/{rolloutId}/take-back"))
     def take_back_rollout(self, rollout_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Take the changes of a roll-out back. Permission: EditInstance, or to have begun it."""
+        """Take the changes of a rollout back. Permission: EditInstance, or to have begun it."""
 
     # Approvals
 

@@ -1925,7 +1925,7 @@ class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RolloutDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A roll-out. `waves` are numbers of instances, `wave` is the present one."""
+    """A rollout. `waves` are numbers of instances, `wave` is the present one."""
 
     id: str
     application_id: str
@@ -1949,7 +1949,7 @@ class RolloutDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class RolloutInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance of a roll-out. `generation` is the one that it goes back to."""
+    """An instance of a rollout. `generation` is the one that it goes back to."""
 
     id: str
     wave: int

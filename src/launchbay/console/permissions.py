@@ -159,7 +159,7 @@ class UiPermissions:
         return self._permitted.holds(Permission.EDIT_INSTANCE)
 
     def control(self, begun: Begun, actor: Actor) -> bool:
-        """Control what somebody began, such as a bulk run or a roll-out."""
+        """Control what somebody began, such as a bulk run or a rollout."""
         return may_control(self._permitted.lookup.grants(self._permitted.organization_id), actor, begun)
 
     def apply_change_set(self, rows: Iterable[Concerned]) -> bool:

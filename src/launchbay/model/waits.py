@@ -1,6 +1,6 @@
 """What jobs and instances wait for: one sentence for API, console, command and tools.
 
-The facts come from the database function `launchbay_awaited`. What roll-outs, bulk runs, change sets and schedules wait
+The facts come from the database function `launchbay_awaited`. What rollouts, bulk runs, change sets and schedules wait
 for is with them (`waiting_for` in their use cases).
 """
 

@@ -111,12 +111,12 @@ _TOLD = {
     "set_change_policy": "changed who approves in",
     "create_service_account": "created service account",
     "create_git_source": "created git source",
-    "create_rollout": "started the roll-out",
+    "create_rollout": "started the rollout",
     "create_bulk": "started the bulk run",
     "write_sign_in_policy": "changed the rules of sign-in of",
     "reset_password": "reset the password of",
     "erase_person": "erased the address of",
-    "take_back_rollout": "took back the roll-out",
+    "take_back_rollout": "took back the rollout",
     "undo_destroy": "took back the destruction of",
 }
 # What the choice of an action selects: words and operations.

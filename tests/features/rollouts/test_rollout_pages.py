@@ -1,4 +1,4 @@
-"""Roll-outs in the console, and what a version would change on live instances."""
+"""Rollouts in the console, and what a version would change on live instances."""
 
 import asyncio
 from collections import Counter
@@ -93,7 +93,7 @@ async def test_the_page_of_a_version_shows_which_instances_it_would_change(
 
 
 @pytest.mark.slow
-async def test_a_roll_out_goes_wave_by_wave_and_is_stopped_continued_and_taken_back(
+async def test_a_rollout_goes_wave_by_wave_and_is_stopped_continued_and_taken_back(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
     application, instances = await _tides(api, 0, -1, 0)
@@ -129,7 +129,7 @@ async def test_a_roll_out_goes_wave_by_wave_and_is_stopped_continued_and_taken_b
     assert "so you can't continue it" in Page(again).text
 
 
-async def test_a_page_is_read_again_while_its_roll_out_waits(api: Api, visitor: httpx.AsyncClient) -> None:
+async def test_a_page_is_read_again_while_its_rollout_waits(api: Api, visitor: httpx.AsyncClient) -> None:
     application, _ = await _tides(api, 0, 0)
     home = f"/console/applications/{application}/rollouts"
     form = await get(visitor, f"{home}/new")
@@ -152,7 +152,7 @@ async def test_a_page_is_read_again_while_its_roll_out_waits(api: Api, visitor: 
         ({"health": "sink"}, "has no command"),
     ],
 )
-async def test_a_wrong_field_begins_no_roll_out(
+async def test_a_wrong_field_begins_no_rollout(
     api: Api, visitor: httpx.AsyncClient, fields: dict[str, str], message: str
 ) -> None:
     application, _ = await _tides(api, 0)
@@ -161,7 +161,7 @@ async def test_a_wrong_field_begins_no_roll_out(
     page = Page(await _sent(visitor, home, form, **{"version": "3", **fields}, do="begin"))
     assert page.status == 400
     assert message in page.text
-    assert "No roll-outs yet" in (await get(visitor, home)).text
+    assert "No rollouts yet" in (await get(visitor, home)).text
 
 
 def test_a_stopped_wave_with_instances_that_wait_for_their_check_waits_for_somebody() -> None:
@@ -172,7 +172,7 @@ def test_a_stopped_wave_with_instances_that_wait_for_their_check_waits_for_someb
     assert shown_wave(running, wave, is_next=False).words == "In progress"
 
 
-async def test_who_may_change_no_instance_sees_no_form_of_a_roll_out(api: Api, visitor: httpx.AsyncClient) -> None:
+async def test_who_may_change_no_instance_sees_no_form_of_a_rollout(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application("launch: {steps: []}\n")
     path = f"/console/applications/{application}/rollouts/new"
     assert 'id="rollout-form"' in (await get(visitor, path)).answer.text

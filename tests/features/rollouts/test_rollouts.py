@@ -1,4 +1,4 @@
-"""Roll-outs: waves, pauses, checks of health, a bound of failures, and the way back."""
+"""Rollouts: waves, pauses, checks of health, a bound of failures, and the way back."""
 
 import asyncio
 import re
@@ -262,7 +262,7 @@ async def test_an_unhealthy_version_stops_and_continues_or_goes_back(own: Api) -
     assert await versions(own, made) == [2] * 3
 
 
-async def test_a_roll_out_behind_a_busy_instance_says_so(own: Api) -> None:
+async def test_a_rollout_behind_a_busy_instance_says_so(own: Api) -> None:
     application, [instance] = await shops(own, 1)
     accepted(await own.post(f"instances/{instance}/actions.backUp", {}))
     begun = await begin(own, application, waves=[1])
@@ -292,7 +292,7 @@ async def test_without_a_pause_it_waits_for_somebody_after_each_wave(own: Api) -
     assert await versions(own, made) == [2, 2]
 
 
-async def test_a_roll_out_says_when_its_pause_ends_and_that_it_is_stopped(own: Api) -> None:
+async def test_a_rollout_says_when_its_pause_ends_and_that_it_is_stopped(own: Api) -> None:
     application, _ = await shops(own, 2)
     begun = await begin(own, application, waves=[1], pause=3_600_000)
     path = f"rollouts/{begun['id']}"
@@ -330,7 +330,7 @@ async def test_a_health_check_that_needs_an_argument_is_refused_before_it_runs(o
     accepted(await own.post(path, {**body, "version": 5}))
 
 
-async def test_a_stopped_roll_out_begins_nothing(own: Api) -> None:
+async def test_a_stopped_rollout_begins_nothing(own: Api) -> None:
     application, made = await shops(own, 3, triggered="600")
     begun = await begin(own, application, maxParallel=1)
     path = f"rollouts/{begun['id']}"

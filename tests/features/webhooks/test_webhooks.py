@@ -859,7 +859,7 @@ async def test_change_sets_and_rollouts_lead_to_their_page_of_the_console(
         ),
         (
             {"event": "rollout", "rollout": {"version": 3, "status": "Running", "comment": "", "wave": 1, "waves": 2}},
-            "A roll-out of version 3 is Running, in wave 1 of 2.",
+            "A rollout of version 3 is Running, in wave 1 of 2.",
         ),
     ],
 )

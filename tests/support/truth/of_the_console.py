@@ -521,16 +521,16 @@ async def rollouts_of_the_console(view: View) -> None:
         if any(one["instance_id"] not in oracle.instances for one in members):
             continue
         path = f"/console/applications/{row['application_id']}/rollouts"
-        listed_ones = {one["Roll-out"].id_after("rollouts"): one for one in await view.console.rows(path, "Roll-outs")}
+        listed_ones = {one["Rollout"].id_after("rollouts"): one for one in await view.console.rows(path, "Rollouts")}
         number = f"{len(members)} instance{'' if len(members) == 1 else 's'}"
         line = listed_ones[row["id"]]
         title = " ".join(filter(None, (f"Version {row['version']} to {number}", row["comment"])))
-        view.same(f"roll-out {row['id']}", (line["Roll-out"].text, line["Started"].text), (
+        view.same(f"rollout {row['id']}", (line["Rollout"].text, line["Started"].text), (
             title, ago(row["created_at"], oracle.now)
         ))  # fmt: skip
-        view.same(f"roll-out {row['id']}, state", line["State"].status, _rollout_state(row, members))
+        view.same(f"rollout {row['id']}, state", line["State"].status, _rollout_state(row, members))
         shown = await view.console.rows(f"{path}/{row['id']}", "Instances")
-        view.same_rows(f"page of roll-out {row['id']}", [
+        view.same_rows(f"page of rollout {row['id']}", [
             (one["Instance"].id_after("instances") or "", (
                 one["Outcome"].status, one["Wave"].text, one["Before"].text, one["Run"].id_after("jobs"),
                 one["Where or why"].text,

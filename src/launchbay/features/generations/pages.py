@@ -26,7 +26,7 @@ routes = Routes()
 # Labels of what began a generation, and the part of its address after the organization, if it has a page.
 _CAUSES = {
     "change-set": ("Change set", "changes"),
-    "rollout": ("Roll-out", "rollouts"),
+    "rollout": ("Rollout", "rollouts"),
     "recurring-schedule": ("Schedule", "recurring"),
 }
 

@@ -1,4 +1,4 @@
-"""Roll-outs: a manifest version for many instances, in waves."""
+"""Rollouts: a manifest version for many instances, in waves."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -57,7 +57,7 @@ class RolloutBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ] = None
     maxParallel: Annotated[int, msgspec.Meta(ge=1, le=BULK_PARALLEL, description="Jobs at the same time.")] = 10
     stopAfterFailures: Annotated[
-        int, msgspec.Meta(ge=1, le=BULK_INSTANCES, description="Failed instances that end the roll-out.")
+        int, msgspec.Meta(ge=1, le=BULK_INSTANCES, description="Failed instances that end the rollout.")
     ] = 1
     onFailure: Annotated[
         Literal["stop", "takeBack"],
@@ -103,7 +103,7 @@ class RolloutCounts(msgspec.Struct):
 
 
 class RolloutDocument(msgspec.Struct, kw_only=True):
-    """A roll-out. `waves` are numbers of instances, `wave` is the present one."""
+    """A rollout. `waves` are numbers of instances, `wave` is the present one."""
 
     id: str
     applicationId: str
@@ -127,12 +127,12 @@ class RolloutDocument(msgspec.Struct, kw_only=True):
     ] = None
     message: Annotated[
         str | None,
-        msgspec.Meta(description="Which instance failed first and why. It stays when the roll-out is taken back."),
+        msgspec.Meta(description="Which instance failed first and why. It stays when the rollout is taken back."),
     ] = None
 
 
 class RolloutInstance(msgspec.Struct, kw_only=True):
-    """An instance of a roll-out. `generation` is the one that it goes back to."""
+    """An instance of a rollout. `generation` is the one that it goes back to."""
 
     id: Annotated[str, msgspec.Meta(description="The place in the order, written as an ID.")]
     wave: int
@@ -154,7 +154,7 @@ _Status = Literal[  # as in migration 0056
 
 
 class RolloutInstanceQuery(Pages, frozen=True):
-    """Paging and filter of the instances of a roll-out."""
+    """Paging and filter of the instances of a rollout."""
 
     status: Annotated[_Status | None, msgspec.Meta(description="Only instances with this status.")] = None
 
@@ -167,7 +167,7 @@ _EXAMPLE = {
     "healthWorkflow": "check",
     "onFailure": "takeBack",
 }
-_SHOWN = Returns("The roll-out.", type=RolloutDocument)
+_SHOWN = Returns("The rollout.", type=RolloutDocument)
 
 
 @routes.post(
@@ -186,10 +186,10 @@ async def create_rollout(request: Request[RolloutBody, None]) -> RolloutDocument
 @routes.get(
     "/organizations/{orgId}/rollouts",
     permission="Read",
-    returns=Returns("The roll-outs, newest first.", type=list[RolloutDocument]),
+    returns=Returns("The rollouts, newest first.", type=list[RolloutDocument]),
 )
 async def list_rollouts(request: Request[None, Pages]) -> Response:
-    """List the roll-outs of an organization."""
+    """List the rollouts of an organization."""
     limit = request.query.most_items
     rows = await rollouts.list_rollouts(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
     failures = await rollouts.read_failures(request.ctx, request.path["orgId"], [row.id for row in rows])
@@ -198,7 +198,7 @@ async def list_rollouts(request: Request[None, Pages]) -> Response:
 
 @routes.get("/rollouts/{rolloutId}", permission="Read", returns=_SHOWN)
 async def read_rollout(request: Request[None, None]) -> RolloutDocument:
-    """Show a roll-out."""
+    """Show a rollout."""
     return await _read(request.ctx, request.path["rolloutId"])
 
 
@@ -209,7 +209,7 @@ async def read_rollout(request: Request[None, None]) -> RolloutDocument:
     returns=Returns("The instances in their order, with their outcomes.", type=list[RolloutInstance]),
 )
 async def list_rollout_instances(request: Request[None, RolloutInstanceQuery]) -> Response:
-    """List the instances of a roll-out."""
+    """List the instances of a rollout."""
     status = request.query.status
     read = partial(rollouts.list_rollout_instances, request.ctx, request.path["rolloutId"], status=status)
     return await page_of_outcomes(request, read, _outcome)
@@ -220,19 +220,19 @@ _CONTROL = "EditInstance, or to have begun it"
 
 @routes.post("/rollouts/{rolloutId}/stop", permission=_CONTROL, statuses=(409,))
 async def stop_rollout(request: Request[None, None]) -> None:
-    """Stop a roll-out. Its jobs continue."""
+    """Stop a rollout. Its jobs continue."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "stop")
 
 
 @routes.post("/rollouts/{rolloutId}/continue", permission=_CONTROL, statuses=(409,))
 async def continue_rollout(request: Request[None, None]) -> None:
-    """Continue a stopped or waiting roll-out."""
+    """Continue a stopped or waiting rollout."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "continue")
 
 
 @routes.post("/rollouts/{rolloutId}/take-back", command="rollout take-back", permission=_CONTROL, statuses=(409,))
 async def take_back_rollout(request: Request[None, None]) -> None:
-    """Take the changes of a roll-out back."""
+    """Take the changes of a rollout back."""
     await rollouts.control_rollout(request.ctx, request.path["rolloutId"], "take-back")
 
 

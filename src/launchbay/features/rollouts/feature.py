@@ -1,4 +1,4 @@
-"""Roll-outs, as the rest of Launchbay sees them."""
+"""Rollouts, as the rest of Launchbay sees them."""
 
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
@@ -7,7 +7,7 @@ from launchbay.features.rollouts.usecases import POLL_S, RolloutRunner
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
-    return (PeriodicTask("roll-outs", POLL_S, RolloutRunner(deps.app).advance, due=(rows.list_open,)),)
+    return (PeriodicTask("rollouts", POLL_S, RolloutRunner(deps.app).advance, due=(rows.list_open,)),)
 
 
 FEATURE = Feature(

@@ -1,4 +1,4 @@
-"""Roll-outs of a version: the form, the waves, and the way back."""
+"""Rollouts of a version: the form, the waves, and the way back."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ class ShownWave(NamedTuple):
 
 @routes.get("/console/applications/{id}/rollouts", query=("after",))
 async def list_all(request: PageRequest) -> Response:
-    """Show the roll-outs of an application, the newest first."""
+    """Show the rollouts of an application, the newest first."""
     application = await read_application(request.ctx, request.path("id"))
     values = request.ask(request.deps.tabs.application(request, application, "rollouts"))
     people = request.ask(user_names(request, application.organization_id))
@@ -100,7 +100,7 @@ async def list_all(request: PageRequest) -> Response:
 
 @routes.get("/console/applications/{id}/rollouts/new", query=None)
 async def form_page(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
-    """Show the form of a roll-out with its waves."""
+    """Show the form of a rollout with its waves."""
     application = await read_application(request.ctx, request.path("id"))
     organization_id = application.organization_id
     request.ask_frame(organization_id)
@@ -146,10 +146,10 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
 
 @routes.post("/console/applications/{id}/rollouts", again=form_page)
 async def create(request: PageRequest) -> Response:
-    """Show the waves of what the form says, or begin the roll-out."""
+    """Show the waves of what the form says, or begin the rollout."""
     application = await read_application(request.ctx, request.path("id"))
     if not (await request.permissions(application.organization_id)).roll_out():
-        raise NotAllowed("A roll-out needs the permission EditInstance.", "Ask an administrator for a role with it.")
+        raise NotAllowed("A rollout needs the permission EditInstance.", "Ask an administrator for a role with it.")
     if request.form.text("do") != "begin":
         return await form_page(request)
     version = forms.parse_number(request.form.text("version")) or application.latest_version
@@ -160,7 +160,7 @@ async def create(request: PageRequest) -> Response:
 
 @routes.get("/console/applications/{id}/rollouts/{rollout}", query=("after", "status"))
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
-    """Show the waves of a roll-out, and the outcome of each instance."""
+    """Show the waves of a rollout, and the outcome of each instance."""
     ask, ctx = request.ask, request.ctx
     status = request.choice("status", STATUSES)
     after = forms.parse_number(request.query("after"), 6) or 0
@@ -212,7 +212,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 
 @routes.post("/console/applications/{id}/rollouts/{rollout}", again=show, refusals=(Conflict,))
 async def control(request: PageRequest) -> Response:
-    """Stop, continue or take back a roll-out."""
+    """Stop, continue or take back a rollout."""
     verb = _VERBS.get(request.form.text("do"), "stop")
     await rollouts.control_rollout(request.ctx, request.path("rollout"), verb)
     return request.redirect(f"{HOME}/applications/{request.path('id')}/rollouts/{request.path('rollout')}")
@@ -290,7 +290,7 @@ def _planned(names: Sequence[str], sizes: Sequence[int]) -> list[PlannedWave]:
 
 
 def _state(found: Rollout) -> tuple[Glyph, str]:
-    """Return the glyph of a roll-out, and its state in words."""
+    """Return the glyph of a rollout, and its state in words."""
     of = f"{found.wave} of {len(found.waves)}"
     if found.status == rollouts.RUNNING:
         is_pausing = found.wave_done_at is not None and found.wave < len(found.waves)
@@ -320,7 +320,7 @@ def _meter(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def shown_wave(found: Rollout, wave: Wave, *, is_next: bool) -> ShownWave:
-    """Return a wave with what it says; where a roll-out is stopped, nothing that waits for its check is in progress."""
+    """Return a wave with what it says; where a rollout is stopped, nothing that waits for its check is in progress."""
     counts, size = wave.counts, wave.counts.total()
     is_stopped = found.status == rollouts.STOPPED
     bad = counts["Failed"] + counts["Lost"]

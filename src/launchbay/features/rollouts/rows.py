@@ -1,4 +1,4 @@
-"""Roll-outs and the outcome of each of their instances."""
+"""Rollouts and the outcome of each of their instances."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ _sql = load("features.rollouts")
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A roll-out. `waves` are numbers of instances, `counts` a JSON map by status."""
+    """A rollout. `waves` are numbers of instances, `counts` a JSON map by status."""
 
     id: str
     organization_id: str
@@ -37,7 +37,7 @@ class Rollout:
 
 
 class RolloutInstanceRow(NamedTuple):
-    """An instance of a roll-out and its outcome.
+    """An instance of a rollout and its outcome.
 
     `message` may contain secrets of the JSON texts `parameters` and `environment_view`, which are None without one.
     """
@@ -60,7 +60,7 @@ class RolloutInstanceRow(NamedTuple):
 
 
 class FailureRow(NamedTuple):
-    """The first failure of a roll-out; the fields are those of `RolloutInstanceRow`."""
+    """The first failure of a rollout; the fields are those of `RolloutInstanceRow`."""
 
     rollout_id: str
     instance_id: str
@@ -92,7 +92,7 @@ class WaveCountRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """A locked roll-out, and on whose behalf it acts.
+    """A locked rollout, and on whose behalf it acts.
 
     `waits` tells whether a person continues after each wave, and `is_paused_enough` whether the next one may begin.
     """
@@ -163,9 +163,9 @@ skip_waiting = _sql.change("skip_waiting")
 end_wave = _sql.change("end_wave")
 begin_wave = _sql.change("begin_wave")
 finish = _sql.change("finish")
-rollout = LookupQuery(_sql.query("rollout"), Rollout, noun="roll-out")
+rollout = LookupQuery(_sql.query("rollout"), Rollout, noun="rollout")
 lock_rollout = _sql.value("lock_rollout", str)
 traces = (
-    traces_in(_sql, "roll-outs", "rollouts"),
-    traces_in(_sql, "instances of roll-outs", "rollout_instances"),
+    traces_in(_sql, "rollouts", "rollouts"),
+    traces_in(_sql, "instances of rollouts", "rollout_instances"),
 )

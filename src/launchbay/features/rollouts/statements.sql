@@ -35,7 +35,7 @@ DELETE FROM rollouts WHERE organization_id = %(organization_id)s AND status NOT 
   AND created_at < now() - %(days)s * interval '1 day';
 
 -- name: list_by_organization
--- Roll-outs of an organization, the newest first, with how far they are.
+-- Rollouts of an organization, the newest first, with how far they are.
 SELECT id, organization_id, application_id, version, owner_id, token_id, comment, waves, wave, wave_done_at, pause_ms, health_workflow,
        max_parallel, stop_after_failures, on_failure, status, created_at, finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
@@ -48,7 +48,7 @@ WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NUL
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: keep_seen
--- Those of the roll-outs with an instance that patterns of LIKE cover, in the roles and in the scope of the token.
+-- Those of the rollouts with an instance that patterns of LIKE cover, in the roles and in the scope of the token.
 SELECT chosen.id FROM unnest(%(ids)s::text[]) AS chosen (id)
 WHERE EXISTS (
     SELECT FROM rollout_instances
@@ -66,7 +66,7 @@ WHERE rollout_id = %(rollout_id)s AND place > %(after)s AND (%(status)s::text IS
 ORDER BY place LIMIT %(count)s;
 
 -- name: list_failures
--- The first failure of each roll-out, with what masks the secrets in it.
+-- The first failure of each rollout, with what masks the secrets in it.
 SELECT rollouts.id AS rollout_id, failed.instance_id, failed.instance_name, failed.application_id, failed.environment_id,
        rollouts.failure AS message, instances.parameters, instances.environment_view
 FROM rollouts JOIN rollout_instances AS failed ON failed.rollout_id = rollouts.id AND failed.place = rollouts.failed_place
@@ -84,7 +84,7 @@ SELECT wave, instance_id, instance_name, application_id, environment_id, status 
 SELECT wave, status, count(*) AS instances FROM rollout_instances WHERE rollout_id = %(rollout_id)s GROUP BY wave, status ORDER BY wave, status;
 
 -- name: lock_status
--- Orders what changes a roll-out one after the other, also the turns of its instances.
+-- Orders what changes a rollout one after the other, also the turns of its instances.
 SELECT status FROM rollouts WHERE id = %(rollout_id)s FOR UPDATE;
 
 -- name: stop
@@ -173,7 +173,7 @@ SET status = %(status)s, job_id = %(job_id)s, message = CASE WHEN status = 'Fail
 WHERE rollout_id = %(rollout_id)s AND place = %(place)s;
 
 -- name: refuse_instance
--- A version that an instance refuses is as bad as one that fails. What can't be taken back is lost. The roll-out is locked.
+-- A version that an instance refuses is as bad as one that fails. What can't be taken back is lost. The rollout is locked.
 WITH refused AS (
     UPDATE rollout_instances
     SET status = CASE WHEN %(is_back)s THEN 'Lost' ELSE 'Failed' END,

@@ -1,6 +1,6 @@
-"""Roll-outs: a manifest version for many instances, wave after wave, and the way back.
+"""Rollouts: a manifest version for many instances, wave after wave, and the way back.
 
-A roll-out is rows in the database: processes with an engine take turns at it (`RolloutRunner`). The transaction that
+A rollout is rows in the database: processes with an engine take turns at it (`RolloutRunner`). The transaction that
 accepts a job also notes it, so that a crash loses none and repeats none (promise 15).
 """
 
@@ -64,7 +64,7 @@ _CONTROLS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRequest:
-    """A roll-out to begin. Without `ids`, the filter chooses instances of the application.
+    """A rollout to begin. Without `ids`, the filter chooses instances of the application.
 
     `waves` are numbers of instances or percentages of all, such as "10%"; who is left is the last wave. Without
     `pause_ms`, somebody has to continue after each wave.
@@ -108,7 +108,7 @@ def sizes_of(waves: Sequence[int | str], count: int) -> list[int]:
 
 
 async def create_rollout(ctx: Context, organization_id: str, request: RolloutRequest) -> str:
-    """Begin a roll-out and return its ID. Raises BadRequest, TooManyRequests."""
+    """Begin a rollout and return its ID. Raises BadRequest, TooManyRequests."""
     if len(request.comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
     async with ctx.begin() as work:
@@ -120,7 +120,7 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
         await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.ROLLOUTS_OPEN:
             raise TooManyRequests(
-                f"The organization has {limits.ROLLOUTS_OPEN} roll-outs under way. Wait for the end of one.",
+                f"The organization has {limits.ROLLOUTS_OPEN} rollouts under way. Wait for the end of one.",
                 retry_after_s=60,
             )
         await store.delete_old(work.connection, organization_id=organization.id, days=limits.ROLLOUT_DAYS)
@@ -223,7 +223,7 @@ async def _check_arguments(
             typed = f" ({wanted})" if wanted else ""
             raise BadRequest(
                 f"healthWorkflow: workflow {workflow} requires the parameter '{name}'{typed} in the instance "
-                f"{row.name!r}, and a roll-out gives it none.",
+                f"{row.name!r}, and a rollout gives it none.",
                 f"Choose a workflow without arguments, or give '{name}' a default in the manifest.",
                 code="MissingParameter",
             )
@@ -245,7 +245,7 @@ def _refusal(work: Work, organization_id: str, row: FleetRow) -> str | None:
 async def list_rollouts(
     ctx: Context, organization_id: str, *, after: str | None, count: int, application_id: str | None = None
 ) -> list[Rollout]:
-    """Return the roll-outs that the caller may see, the newest first."""
+    """Return the rollouts that the caller may see, the newest first."""
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         rows = partial(
@@ -264,13 +264,13 @@ async def read_rollout(ctx: Context, rollout_id: str) -> Rollout:
 
 
 async def _visible_rollout(work: Work, rollout_id: str) -> Rollout:
-    """Return a roll-out that the caller may see. Raises NotAllowed."""
+    """Return a rollout that the caller may see. Raises NotAllowed."""
     found = await work.lookup.of_member(store.rollout, rollout_id)
-    return require_visible(await visible_runs(work, found.organization_id, [found], store.keep_seen), "roll-out")
+    return require_visible(await visible_runs(work, found.organization_id, [found], store.keep_seen), "rollout")
 
 
 async def read_failures(ctx: Context, organization_id: str, rollout_ids: Sequence[str]) -> dict[str, str]:
-    """Return which instance of each roll-out failed first and why, if readable."""
+    """Return which instance of each rollout failed first and why, if readable."""
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         return {
@@ -303,7 +303,7 @@ class Wave:
 
 
 async def read_waves(ctx: Context, rollout_id: str, shown: int) -> list[Wave]:
-    """Return the waves of a roll-out; each shows at most so many instances."""
+    """Return the waves of a rollout; each shows at most so many instances."""
     async with ctx.read() as work:
         rollout = await _visible_rollout(work, rollout_id)
         waves = [Wave(number) for number in range(1, len(rollout.waves) + 1)]
@@ -316,18 +316,18 @@ async def read_waves(ctx: Context, rollout_id: str, shown: int) -> list[Wave]:
 
 
 async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "continue", "take-back"]) -> None:
-    """Stop, continue or take back a roll-out. Jobs under way end first.
+    """Stop, continue or take back a rollout. Jobs under way end first.
 
     Raises Conflict if it is in a state from which that makes no sense.
     """
     async with ctx.begin() as work:
         rollout = await work.lookup.of_member(store.rollout, rollout_id)
-        require_control(work, rollout, "the roll-out")
+        require_control(work, rollout, "the rollout")
         before = await store.lock_status(work.connection, rollout_id=rollout.id)
         if before == {"stop": STOPPED, "continue": RUNNING, "take-back": RETURNING}[verb]:
             return
         if before not in _CONTROLS[verb]:
-            raise Conflict(f"The roll-out is {before}, so you can't {verb} it.", code="RolloutEnded")
+            raise Conflict(f"The rollout is {before}, so you can't {verb} it.", code="RolloutEnded")
         change = {"stop": store.stop, "continue": store.go_on, "take-back": store.take_back}[verb]
         await change(work.connection, rollout_id=rollout.id)
         await work.audit(
@@ -347,7 +347,7 @@ def counts_of(rollout: Rollout) -> Counter[str]:
 
 
 def waiting_for(found: Rollout) -> str | None:
-    """Return what a roll-out waits for, since when, and what ends that."""
+    """Return what a rollout waits for, since when, and what ends that."""
     if found.status == STOPPED:
         return f"Stopped in wave {found.wave} of {len(found.waves)}, until somebody continues it or takes it back."
     if found.status not in {RUNNING, WAITING, RETURNING}:
@@ -379,14 +379,14 @@ def _at(application_id: str, rollout_id: str) -> str:
 
 
 class RolloutRunner:
-    """Gives the instances of roll-outs their turns; `advance` is one round."""
+    """Gives the instances of rollouts their turns; `advance` is one round."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
-        self._turns = Turns("roll-out", self._advance)
+        self._turns = Turns("rollout", self._advance)
 
     async def advance(self) -> bool:
-        """Take a step of each roll-out. Return True if another one is possible."""
+        """Take a step of each rollout. Return True if another one is possible."""
         async with self._app.database.connection() as connection:
             open_ones = await store.list_open(connection)
         return await self._turns.give(open_ones)
@@ -470,7 +470,7 @@ class RolloutRunner:
         return False
 
     async def _act(self, rollout: TakenRow, turn: NextRow) -> tuple[str, str]:
-        """Do what is next for an instance as who began the roll-out; return its status and job."""
+        """Do what is next for an instance as who began the rollout; return its status and job."""
         place = ("rollout", rollout.id, turn.place, rollout.status, turn.status)
         ctx = Context(self._app, await actor_of(self._app, rollout), cause=Cause("rollout", rollout.id), turn=place)
         if rollout.status == RETURNING:

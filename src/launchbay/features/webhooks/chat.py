@@ -121,7 +121,7 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
                 sentence, error = f"A change set ({about['act']}) is {about['status']}.", about["comment"]
             elif kind == "rollout":
                 wave = f"wave {about['wave']} of {about['waves']}"
-                sentence = f"A roll-out of version {about['version']} is {about['status']}, in {wave}."
+                sentence = f"A rollout of version {about['version']} is {about['status']}, in {wave}."
                 error = about["comment"]
             return [sentence, *([error] if error else [])]
 
