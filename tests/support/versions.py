@@ -2,11 +2,14 @@
 
 import io
 import os
+import re
 import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import distributions
 from pathlib import Path
 
 import psycopg
@@ -22,13 +25,30 @@ OLDEST_BESIDE = "a102b83f24"
 
 
 def old_source(commit: str, directory: Path) -> Path:
-    """Write the source tree of a commit below a directory and return it. Skips where the history is not there."""
-    archive = git_archive(commit, "src")
+    """Write the source tree of a commit below a directory, with the packages that only it needs, and return it.
+
+    Skips where the history is not there.
+    """
+    archive = git_archive(commit, "src", "requirements/runtime.txt")
     if archive is None:
         pytest.skip(f"the history of the repository does not reach back to {commit}")
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(directory / commit, filter="data")
-    return directory / commit / "src"
+    source = directory / commit / "src"
+    _install_missing(directory / commit / "requirements" / "runtime.txt", source)
+    return source
+
+
+def _install_missing(locked: Path, target: Path) -> None:
+    """Install the packages of a lock file that this environment doesn't have: today's version may have dropped them."""
+    here = {each.name.lower().replace("_", "-") for each in distributions()}
+    packages = re.split(r"(?m)^(?=\w)", locked.read_text("utf-8"))
+    missing = [each for each in packages if "==" in each and each.partition("==")[0].lower() not in here]
+    if not missing:
+        return
+    locked.write_text("".join(missing), "utf-8")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps"]
+    subprocess.run([*pip, "--target", target, "--requirement", locked], check=True)
 
 
 def git_archive(commit: str, *paths: str) -> bytes | None:
