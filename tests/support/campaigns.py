@@ -308,17 +308,22 @@ async def cut_off(
     defect: str | None = None,
     settings: Mapping[str, str] = NO_SETTINGS,
 ) -> Campaign:
-    """A server, and a worker that hears nothing for each of these times; then all that was held back arrives late."""
+    """A worker that hears nothing for each of these times; then all that was held back arrives late.
+
+    The server only answers requests, since it would keep most jobs for itself. Another worker takes them over.
+    """
     campaign = Campaign(directory, seed)
     postgres = await asyncio.to_thread(join_postgres, directory)
     sockets = Path(parse_qs(urlsplit(postgres.url).query)["host"][0])
     try:
         async with cutting_proxy(sockets, directory / "p", seed) as proxy:
             shared = ["--data-dir", str(directory), "--database-url"]
-            server = Process(["serve", *shared, postgres.url, "--port", "0"], directory, defect, dict(settings))
+            serve = ["serve", *shared, postgres.url, "--port", "0", "--no-engine"]
+            server = Process(serve, directory, defect, dict(settings))
             worker = Process(["worker", *shared, proxy.url], directory, defect, dict(settings))
+            other = Process(["worker", *shared, postgres.url], directory, defect, dict(settings), name="other")
             load = Load(lambda: server.port, seed)
-            async with under_load(campaign, postgres.url, [server, worker], load):
+            async with under_load(campaign, postgres.url, [server, worker, other], load):
                 for silence_s in silences_s:
                     await asyncio.sleep(campaign.chance.uniform(2.0, 4.0))
                     campaign.kills.append(Kill(worker.pid, time.time()))
