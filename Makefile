@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel test test-slow test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -51,7 +51,7 @@ prose: $(DEV) ## check the English of documentation, messages and docstrings
 test: $(DEV) debian moto axe ## run the quick tests
 	$(TWICE) --durations=25 -m "not slow and not faults and not load" $(patsubst %,--ignore=%,$(RULES)) $(ARGS)
 
-test-slow: $(DEV) debian moto chart terraform tofu cel axe ## run the tests that start real programs or try every endpoint
+test-slow: $(DEV) debian moto chart terraform tofu cel bao axe ## run the tests that start real programs or try every endpoint
 	$(TWICE) --durations=25 -m "slow and not packages and not faults and not load" $(ARGS)
 
 test-packages: $(DEV) debian terraform tofu ## run the tests that install packages, and use other programs for long
@@ -84,6 +84,9 @@ tofu: $(DEV) # Terraform itself, for tests
 
 cel: $(DEV) # what tests compare formulas with
 	@requirements/cel
+
+bao: $(DEV) # the server of secrets that tests start
+	@requirements/bao
 
 console: $(DEV) ## build the console's scripts from frontend/
 	frontend/build src/launchbay/console/static/built

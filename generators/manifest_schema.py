@@ -233,6 +233,11 @@ def _control() -> Schema:
         "until": {"description": "An expression; the step is repeated until it is true.", **condition},
         "delay": {"description": "The pause before `until` repeats the step; 10 seconds without it.", **duration},
         "timeout": {"description": "How long the step may take with all of its attempts.", **duration},
+        "identity": {
+            "description": "The step gets a token that says which job asks, for this audience.",
+            "type": ["object", "string", "null"],
+            "properties": {"audience": {"type": "string"}},
+        },
     }
 
 

@@ -10,7 +10,7 @@ from launchbay.console.request import PageRoute
 from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
 from launchbay.processes.run import Programs
-from launchbay.runtime.contract import Notifier
+from launchbay.runtime.contract import Identities, Notifier
 from launchbay.store.database import Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
@@ -51,13 +51,15 @@ class Feature:
     ports: Ports = NO_PORTS  # what the kernel asks of this feature
     offers: tuple[object, ...] = ()  # what other features find by its class
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
+    identities: Callable[[AppContext], Identities] | None = None  # who says which job asks
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
     """All features of a process, composed.
 
-    Raises ValueError for what only one may have: a name, the notifier, an endpoint, a page, the lock of a path, a port.
+    Raises ValueError for what only one may have: a name, the notifier, the issuer, an endpoint, a page, the lock of a
+    path, a port.
     """
 
     all: tuple[Feature, ...]
@@ -65,6 +67,7 @@ class Features:
     def __post_init__(self) -> None:
         _once("feature", (each.name for each in self.all))
         _once("notifier", ("of steps" for each in self.all if each.notifier is not None))
+        _once("issuer", ("of tokens" for each in self.all if each.identities is not None))
         _once("port", (name for name, _ in self._ports()))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
@@ -124,6 +127,10 @@ class Features:
     def notifier(self, database: Database) -> Notifier | None:
         found = [each.notifier for each in self.all if each.notifier is not None]
         return found[0](database) if found else None
+
+    def identities(self, app: AppContext) -> Identities | None:
+        found = [each.identities for each in self.all if each.identities is not None]
+        return found[0](app) if found else None
 
 
 def _once(noun: str, names: Iterable[str]) -> None:

@@ -388,6 +388,13 @@ LONGEST_WAIT_S = 60  # of a request for the end of a job
 FORM_BYTES = 16 * KIB  # a form of a page
 AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its fingerprint
 
+# Tokens that say which job asks. Who checks one may keep the keys for as long as a new key waits.
+IDENTITY_TOKEN_S = 600
+IDENTITY_AUDIENCE_CHARS = 200
+IDENTITY_AUDIENCES = 50  # of one environment
+IDENTITY_KEYS_CACHED_S = 300
+IDENTITY_KEY_SETTLES_S = 3_600.0  # a new key is published for so long before it signs
+
 # Sign-in through an OpenID Connect provider.
 OPENID_ATTEMPT_S = 600
 OPENID_ATTEMPTS = 5  # of one browser: each has a cookie

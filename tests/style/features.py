@@ -77,6 +77,7 @@ FEATURES: dict[str, Feature] = {
         tables="git_sources git_syncs git_previews git_events",
     ),
     "history": Feature(tables="instance_history"),
+    "identities": Feature(tables="identity_audiences"),
     "impact": Feature(),
     "lifetimes": Feature(tables="idle_ends expiry_warnings instance_extensions"),
     "recurring": Feature(

@@ -712,6 +712,11 @@ async def replace_application_sleep(stage: Stage) -> Call:
     return partial(stage.api.put, path, _SLEEP)
 
 
+async def replace_environment_audiences(stage: Stage) -> Call:
+    path = f"environments/{await stage.environment()}/audiences"
+    return partial(stage.api.put, path, {"audiences": ["vault"]})
+
+
 async def replace_environment_sleep(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/sleep", _SLEEP)
 
@@ -836,7 +841,7 @@ SCENARIOS: dict[str, Scenario] = {
         replace_instance_environments, set_destroy_at, rollback_instance, set_failure_policy,
         replace_application_concurrency, replace_environment_concurrency,
         replace_application_lifetime, replace_environment_lifetime, extend_instance, undo_destroy,
-        replace_application_sleep, replace_environment_sleep, keep_awake,
+        replace_application_sleep, replace_environment_sleep, keep_awake, replace_environment_audiences,
         create_bulk, pause_bulk, continue_bulk, cancel_bulk, resume_failures,
         create_recurring_schedule, update_recurring_schedule, pause_recurring_schedule, resume_recurring_schedule,
         delete_recurring_schedule,

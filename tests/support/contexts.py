@@ -92,6 +92,7 @@ class RecordingContext:
     percents: list[int] = field(default_factory=list)
     naps: list[float] = field(default_factory=list)
     awaited: list[tuple[dict[str, int], float | None]] = field(default_factory=list)
+    identity: str | None = None
     documents: KeptInMemory = field(default_factory=KeptInMemory)
     learned: list[Any] = field(default_factory=list)
     programs: Programs = field(default_factory=Programs)

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from launchbay.auth.gate import ADMINISTRATOR_TEXT
 from launchbay.auth.permissions import Actor as PermissionsActor
 from launchbay.auth.permissions import Method, Permission
+from launchbay.auth.tokens import RingKey
 from launchbay.clock import SystemClock
 from launchbay.ids import new_id
 from launchbay.store import users
@@ -56,7 +57,8 @@ def opened(token: str, index: int) -> dict[str, Any]:
 class Forger:
     """Knows a good token and, worse than any attacker, the key that signed it."""
 
-    def __init__(self, good: str, key: OKPKey) -> None:
+    def __init__(self, good: str, key: RingKey) -> None:
+        assert isinstance(key, OKPKey)
         self.good = good
         self.key = key
         self.header = opened(good, 0)

@@ -83,6 +83,7 @@ _NOTHING_THERE = {
 # What shows nothing of what is stored: the service itself, ways to sign in, files, streams, and what a provider says.
 _ABOUT_OTHERS = {
     *("begin_sign_in", "browse_api", "finish_sign_in", "health_live", "health_ready", "invitation_page", "openapi"),
+    *("read_issuer", "read_issuer_keys"),
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
     *("read_git_drift", "read_service_impact"),
 }

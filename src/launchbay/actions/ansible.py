@@ -12,7 +12,13 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, proxy_environment
+from launchbay.actions.contract import (
+    ActionCall,
+    ActionDefaults,
+    ActionParameter,
+    identity_environment,
+    proxy_environment,
+)
 from launchbay.actions.output import REPORTED_CHARS, LiveLog, ProgressReporter, parse_event, parse_json_output
 from launchbay.actions.parameters import (
     duration_s,
@@ -354,6 +360,7 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
         "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
         **({"ANSIBLE_RUN_TAGS": ",".join(tags)} if tags else {}),
         **proxy_environment(call.context),
+        **identity_environment(call.context, directory),
         **trace_variables(),
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from launchbay.clock import Clock
@@ -16,7 +17,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.model.job import Question, Verdict
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
-from launchbay.processes.run import Programs
+from launchbay.processes.run import Programs, write_private
 
 ENTRY_POINT_GROUP = "launchbay.actions"
 
@@ -165,6 +166,10 @@ class StepContext(Protocol):
     @property
     def egress(self) -> EgressClient:
         """The only access to the network; it checks every address."""
+
+    @property
+    def identity(self) -> str | None:
+        """The token of a step with the key `identity`. Never store it."""
 
     @property
     def documents(self) -> Documents:
@@ -319,6 +324,19 @@ class SupportsTeardown(Protocol):
 
     async def teardown(self, call: ActionCall, name: str) -> None:
         """Destroy what the document describes, and delete it. The call has no parameters. Raises `ActionFailed`."""
+
+
+IDENTITY_VARIABLE, IDENTITY_FILE_VARIABLE = "LAUNCHBAY_IDENTITY_TOKEN", "LAUNCHBAY_IDENTITY_TOKEN_FILE"
+
+
+def identity_environment(context: StepContext, directory: Path) -> Mapping[str, str]:
+    """Return the variables with the step's token, and its file in a private directory."""
+    if context.identity is None:
+        return {}
+    file = directory / ".identity" / "token"
+    if not file.exists():
+        write_private(file, context.identity)
+    return {IDENTITY_VARIABLE: context.identity, IDENTITY_FILE_VARIABLE: str(file)}
 
 
 def proxy_environment(context: StepContext) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
+from launchbay.actions.contract import IDENTITY_VARIABLE, ActionCall, ActionDefaults, ActionParameter, StepContext
 from launchbay.actions.output import LiveLog, describe_exit, parse_json_output
 from launchbay.actions.parameters import (
     filled_texts,
@@ -145,6 +145,7 @@ class ExecRun(ActionDefaults):
                     timeout_s=timeout_s,
                     sink=sink,
                     keep_bytes=keep_bytes,
+                    identity=call.context.identity,
                 )
                 result = await machines.run(machine, command)
                 if result.exit_code != 0:
@@ -233,7 +234,7 @@ class ContainerRun(ActionDefaults):
                 command=tuple(
                     filled_texts(parameters, "command", "a program and its arguments, a list of strings") or ()
                 ),
-                environment=_environment(parameters),
+                environment={**_environment(parameters), **_identity(context)},
                 directory=optional_text(parameters, "directory", "a path in the image") or "",
                 size=optional_text(parameters, "size", "a size such as 0.5x256m") or "",
                 network=optional_text(parameters, "network", "the name of a network") or "",
@@ -249,6 +250,11 @@ class ContainerRun(ActionDefaults):
             "stderr": parse_output(result.stderr),
             "exitCode": result.exit_code,
         }
+
+
+def _identity(context: StepContext) -> dict[str, str]:
+    """Return the variable with the step's token. A container has no file for it."""
+    return {} if context.identity is None else {IDENTITY_VARIABLE: context.identity}
 
 
 def _environment(parameters: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, identity_environment
 from launchbay.actions.kubernetes_client import KubeAccess, read_access, read_documents
 from launchbay.actions.output import LiveLog, describe_exit
 from launchbay.actions.parameters import (
@@ -301,7 +301,11 @@ class _Work:
         command = Command(
             argv=(self._binary, *arguments, *self._waiting(arguments[0])),
             directory=directory,
-            environment={"KUBECONFIG": str(kubeconfig), **trace_variables()},
+            environment={
+                "KUBECONFIG": str(kubeconfig),
+                **trace_variables(),
+                **identity_environment(self._call.context, directory),
+            },
             timeout_s=self._timeout_s + limits.KUBERNETES_CALL_S,
             keep_bytes=keep_bytes,
         )

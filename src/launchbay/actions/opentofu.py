@@ -13,7 +13,14 @@ from typing import Any
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, Documents, proxy_environment
+from launchbay.actions.contract import (
+    ActionCall,
+    ActionDefaults,
+    ActionParameter,
+    Documents,
+    identity_environment,
+    proxy_environment,
+)
 from launchbay.actions.output import LiveLog, ProgressReporter, parse_event, parse_json_output
 from launchbay.actions.parameters import (
     choice,
@@ -393,7 +400,12 @@ class _Work:
 
     async def run(self, operation: str, module: StoredModule, saver: StateSaver) -> Mapping[str, Any]:
         await asyncio.to_thread(module.write, self._directory)
-        environment = {**_process_environment(), **proxy_environment(self._call.context), **module.environment}
+        environment = {
+            **_process_environment(),
+            **proxy_environment(self._call.context),
+            **identity_environment(self._call.context, self._directory),
+            **module.environment,
+        }
         async with ProgressReporter(self._call.context) as reporter:
             with LiveLog(self._call.context.log, self._call.context.clock) as live:
                 events = TofuEvents(live.write, reporter.progress, self._call.context.redact)

@@ -19,6 +19,7 @@ from launchbay.app.machines import machine_providers, sweeper
 from launchbay.app.outgoing import outgoing_client, outgoing_proxy
 from launchbay.auth.audit import Audit
 from launchbay.auth.authentication import Authenticator, BasicAuthentication
+from launchbay.auth.identity_tokens import IDENTITY_KEYS, IdentityTokens
 from launchbay.auth.lookup import Lookups
 from launchbay.auth.openid import OpenIdClient, OpenIdProvider, ProviderMetadata
 from launchbay.auth.passwords import PARAMETERS, Passwords
@@ -47,7 +48,7 @@ from launchbay.fairness.other_servers import OtherServers, this_machine
 from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.fairness.turns import RequestTurns
 from launchbay.feature import Features, TaskDeps
-from launchbay.limits import KIB, MIB
+from launchbay.limits import IDENTITY_TOKEN_S, KIB, MIB
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.meaning import digest
 from launchbay.manifest.reader import Bounds
@@ -59,7 +60,7 @@ from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
 from launchbay.quotas.stored_bytes import MEASURE_S, SAVE_S, StoredBytes
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import NullNotifier, RuntimeDeps
+from launchbay.runtime.contract import NullIdentities, NullNotifier, RuntimeDeps
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
@@ -391,6 +392,8 @@ def _assemble(
     basic = BasicAuthentication(database, passwords, throttle, clock)
     keys = KeyRing(database, secret, clock, settings.session_lifetime_s)
     sessions = SessionTokens(keys, clock, settings.base_url or "launchbay", settings.session_lifetime_s)
+    identity_keys = KeyRing(database, secret, clock, IDENTITY_TOKEN_S, IDENTITY_KEYS)
+    identity_tokens = IdentityTokens(identity_keys, clock, settings.base_url)
     tenants = Tenants()
     dispatcher = Dispatcher(
         database,
@@ -433,6 +436,7 @@ def _assemble(
         throttle=throttle,
         refresh_tokens=RefreshTokens(),
         sessions=sessions,
+        identity_tokens=identity_tokens,
         session_lifetime_s=settings.session_lifetime_s,
         session_idle_s=settings.session_idle_s,
         given_password_days=settings.given_password_days,
@@ -449,6 +453,7 @@ def _assemble(
         machines=providers,
         approvals=approvals,
         notifier=features.notifier(database) or NullNotifier(),
+        identities=features.identities(context) or NullIdentities(),
         mail=mail_server(settings),
         documents=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),

@@ -10,6 +10,7 @@ from launchbay.features.documentation.feature import FEATURE as DOCUMENTATION
 from launchbay.features.generations.feature import FEATURE as GENERATIONS
 from launchbay.features.git_sources.feature import FEATURE as GIT_SOURCES
 from launchbay.features.history.feature import FEATURE as HISTORY
+from launchbay.features.identities.feature import FEATURE as IDENTITIES
 from launchbay.features.impact.feature import FEATURE as IMPACT
 from launchbay.features.lifetimes.feature import FEATURE as LIFETIMES
 from launchbay.features.recurring.feature import FEATURE as RECURRING
@@ -30,6 +31,7 @@ FEATURES = Features(
         GENERATIONS,
         GIT_SOURCES,
         HISTORY,
+        IDENTITIES,
         IMPACT,
         LIFETIMES,
         RECURRING,

@@ -1,4 +1,4 @@
-"""The keys that sign and verify session tokens, the same in every server of one database.
+"""The keys that sign and verify tokens, equal in all servers of a database.
 
 The newest key signs. A key that has been replaced still verifies until everything it signed has expired, so a
 rotation ends nobody's session. A server learns of a key that another one made when it first sees a token with it, or
@@ -10,17 +10,18 @@ import copy
 import math
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import OKPKey
+from joserfc.jwk import OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
 from launchbay import limits
@@ -31,15 +32,16 @@ from launchbay.errors import BadRequest, NotAuthenticated, NotFound, TooManyRequ
 from launchbay.ids import is_id, new_id
 from launchbay.store import access_tokens, keys, users
 from launchbay.store.database import Connection, Database
-from launchbay.store.keys import SessionKeyRow
+from launchbay.store.keys import SigningKeyRow
 from launchbay.store.users import RedeemedTokenRow, RefreshTokenRow
 
 ROTATED_AFTER_S = 30 * 24 * 3600.0
 _READ_AGAIN_S = 300.0
 _UNKNOWN_KEY_S = 5.0  # between readings that unknown key ids cause, whoever sends them
-_SETTLED_S = 2 * _UNKNOWN_KEY_S  # the age at which a key starts to sign, when there is another one until then
+_SETTLED_S = 2 * _UNKNOWN_KEY_S
 _MARGIN_S = 3600.0  # for servers that sign with the old key a little longer, and for clocks
 _LOCK = 0x6C61_756E_6368_6B65  # any number that nothing else locks: "launchke"
+RingKey: TypeAlias = OKPKey | RSAKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,53 @@ class SigningKey:
     """A key with its id, the `kid` of the tokens it signs."""
 
     id: str
-    key: OKPKey
+    key: RingKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyKind:
+    """What the keys of a ring are for.
+
+    `create` returns the private part, which `read` makes a key of. `settled_s` is the age at which a
+    key signs, when there is another one until then.
+    """
+
+    table: keys.SigningKeyTable
+    lock: int
+    purpose: Callable[[str], str]
+    create: Callable[[], bytes]
+    read: Callable[[bytes], RingKey]
+    settled_s: float
+
+
+def session_key_purpose(key_id: str) -> str:
+    return f"session key {key_id}"
+
+
+def _session_key(private: bytes) -> RingKey:
+    pem = Ed25519PrivateKey.from_private_bytes(private).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return OKPKey.import_key(pem)
+
+
+SESSION_KEYS = KeyKind(
+    table=keys.SESSION_KEYS,
+    lock=_LOCK,
+    purpose=session_key_purpose,
+    create=lambda: Ed25519PrivateKey.generate().private_bytes_raw(),
+    read=_session_key,
+    settled_s=_SETTLED_S,
+)
 
 
 class KeyRing:
     """Holds the keys of one server; `lifetime_s` is how long a token lives."""
 
-    def __init__(self, database: Database, secret: SecretKey, clock: Clock, lifetime_s: int) -> None:
+    def __init__(
+        self, database: Database, secret: SecretKey, clock: Clock, lifetime_s: int, kind: KeyKind = SESSION_KEYS
+    ) -> None:
+        self._kind = kind
         self._database = database
         self._secret = secret
         self._clock = clock
@@ -80,6 +122,14 @@ class KeyRing:
             await self._read(older_than_s=limit_s)
         return self._keys.get(key_id)
 
+    async def all_keys(self) -> list[SigningKey]:
+        """Return the keys of valid tokens, and of those to come.
+
+        Raises as `signing_key` does.
+        """
+        await self.signing_key()
+        return list(self._keys.values())
+
     async def rotate(self) -> None:
         """Make a new key, which signs within minutes; the older ones stay as long as something may need them."""
         async with self._reading:
@@ -95,44 +145,36 @@ class KeyRing:
 
     async def _refresh(self, *, new_key: bool) -> None:
         async with self._database.connection() as connection:
-            rows = await keys.list_session_keys(connection)
+            rows = await self._kind.table.list(connection)
         if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S or self._expired(rows):
             rows = await self._replace(new_key=new_key)
         # A key is opened once; opening all of them again at every reading would cost for nothing.
         self._keys = {row.id: self._keys.get(row.id) or self._opened(row) for row in rows}
-        signing = next((row for row in rows if row.age_s >= _SETTLED_S), rows[-1])
+        signing = next((row for row in rows if row.age_s >= self._kind.settled_s), rows[-1])
         self._signing = self._keys[signing.id]
         self._read_at_s = self._clock.monotonic_s()
 
-    async def _replace(self, *, new_key: bool) -> list[SessionKeyRow]:
+    async def _replace(self, *, new_key: bool) -> list[SigningKeyRow]:
         """Make a key where one is due and drop those that nothing needs, one server at a time."""
         async with self._database.transaction() as connection:
-            await keys.lock_session_keys(connection, number=_LOCK)
-            rows = await keys.list_session_keys(connection)
+            table = self._kind.table
+            await keys.lock_keys(connection, number=self._kind.lock)
+            rows = await table.list(connection)
             if new_key or not rows or rows[0].age_s > ROTATED_AFTER_S:
                 key_id = new_id()
-                private = Ed25519PrivateKey.generate().private_bytes_raw()
-                await keys.insert_session_key(
-                    connection, id=key_id, sealed=self._secret.seal(private, session_key_purpose(key_id))
-                )
-            await keys.delete_session_key(connection, ids=self._expired(rows))
-            return await keys.list_session_keys(connection)
+                private = await asyncio.to_thread(self._kind.create)
+                sealed = self._secret.seal(private, self._kind.purpose(key_id))
+                await table.insert(connection, id=key_id, sealed=sealed)
+            await table.delete(connection, ids=self._expired(rows))
+            return await table.list(connection)
 
-    def _expired(self, rows: list[SessionKeyRow]) -> list[str]:
+    def _expired(self, rows: list[SigningKeyRow]) -> list[str]:
         """Return the keys whose successor is older than anything they can have signed."""
-        needed_s = self._lifetime_s + _MARGIN_S
+        needed_s = self._lifetime_s + max(_MARGIN_S, self._kind.settled_s + 2 * _READ_AGAIN_S)
         return [row.id for successor, row in pairwise(rows) if successor.age_s > needed_s]
 
-    def _opened(self, row: SessionKeyRow) -> SigningKey:
-        private = Ed25519PrivateKey.from_private_bytes(self._secret.open(row.sealed, session_key_purpose(row.id)))
-        pem = private.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        return SigningKey(row.id, OKPKey.import_key(pem))
-
-
-def session_key_purpose(key_id: str) -> str:
-    return f"session key {key_id}"
+    def _opened(self, row: SigningKeyRow) -> SigningKey:
+        return SigningKey(row.id, self._kind.read(self._secret.open(row.sealed, self._kind.purpose(row.id))))
 
 
 # Session tokens: signed JWTs that say who calls, and nothing about permissions (conformance.md, "Authentication").

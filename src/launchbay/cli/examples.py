@@ -35,6 +35,7 @@ _EXAMPLES: Mapping[str, str] = {
     "environment create": "environment create lab",
     "environment preview-impact": "environment preview-impact lab --policies @policies.yml",
     "environment rename": "environment rename lab staging",
+    "environment set-audiences": "environment set-audiences lab vault sts.amazonaws.com",
     "environment set-change-policy": "environment set-change-policy lab --approvals 1",
     "environment set-concurrency": 'environment set-concurrency lab \'{"limit": 20}\' \'{"key": "application", '
     '"limit": 5}\'',

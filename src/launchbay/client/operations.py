@@ -955,6 +955,19 @@ class Operations:
     ) -> Call[None]:
         """Set who approves new change sets of an environment. Permission: EditEnvironment."""
 
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
+    def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:
+        """Show for whom steps in an environment may get tokens. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/audiences", media_type=JSON))
+    def replace_environment_audiences(
+        self, environment_id: str, *, audiences: Sequence[str], if_match: str | None = None
+    ) -> Call[None]:
+        """Set for whom steps in an environment may get tokens. Permission: EditEnvironment.
+
+        `audiences`: Compared as they are, without patterns. Empty: no step gets a token.
+        """
+
     # Services
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/services"))
@@ -2274,6 +2287,28 @@ class Operations:
         `sort`: The order; `-at` is newest first.
         """
 
+    # Health
+
+    @operation(OperationSpec("GET", "/.well-known/openid-configuration", public=True))
+    def read_issuer(self) -> Call[types.IssuerDocument]:
+        """Show the issuer of tokens of jobs."""
+
+    @operation(OperationSpec("GET", "/.well-known/jwks.json", public=True))
+    def read_issuer_keys(self) -> Call[types.KeySetDocument]:
+        """Show the public keys that verify tokens of jobs."""
+
+    @operation(OperationSpec("GET", "/health/live", public=True))
+    def health_live(self) -> Call[types.Health]:
+        """Report that the process is running."""
+
+    @operation(OperationSpec("GET", "/health/ready", public=True))
+    def health_ready(self) -> Call[types.Health]:
+        """Check if the process and its database can answer requests."""
+
+    @operation(OperationSpec("GET", "/metrics", answer="text/plain", public=True))
+    def read_metrics(self) -> Call[str]:
+        """Show the metrics of this process in Prometheus text format."""
+
     # Webhooks
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/webhooks"))
@@ -2498,20 +2533,6 @@ class Operations:
     )
     def end_provider_sessions(self, *, logout_token: str) -> Call[None]:
         """End console sessions after a logout at the OpenID Connect provider."""
-
-    # Health
-
-    @operation(OperationSpec("GET", "/health/live", public=True))
-    def health_live(self) -> Call[types.Health]:
-        """Report that the process is running."""
-
-    @operation(OperationSpec("GET", "/health/ready", public=True))
-    def health_ready(self) -> Call[types.Health]:
-        """Check if the process and its database can answer requests."""
-
-    @operation(OperationSpec("GET", "/metrics", answer="text/plain", public=True))
-    def read_metrics(self) -> Call[str]:
-        """Show the metrics of this process in Prometheus text format."""
 
     # Description
 

@@ -2065,6 +2065,28 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     allowed: int | None
 
 
+class AudiencesBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """For whom steps in an environment may get tokens."""
+
+    audiences: list[str]
+
+
+class IssuerDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The metadata of an issuer (OpenID Connect Discovery)."""
+
+    issuer: str
+    jwks_uri: str
+    response_types_supported: list[str]
+    subject_types_supported: list[str]
+    id_token_signing_alg_values_supported: list[str]
+
+
+class KeySetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Public keys (RFC 7517)."""
+
+    keys: list[dict[str, Any]]
+
+
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A webhook. `url` shows only the host; times are in milliseconds since the Unix epoch."""
 

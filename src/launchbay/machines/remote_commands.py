@@ -247,6 +247,7 @@ class RemoteRun:
                 sudo="1" if command.sudo else "",
                 password=await self.sudo_password() if command.sudo else "",
                 directory=self.directory,
+                identity=command.identity or "",
             )
         except ValueError as error:
             raise ActionFailed(f"Can't run the command: {error}.", retryable=False) from None

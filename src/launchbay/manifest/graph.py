@@ -44,7 +44,10 @@ class WorkflowParameter(msgspec.Struct, frozen=True, gc=False):
 
 
 class Control(msgspec.Struct, frozen=True, gc=False):
-    """When, how often and how long a step runs (manifest.md, "Conditions and loops")."""
+    """When, how often and how long a step runs, and as whom.
+
+    See the reference, "Conditions and loops" and "Identity of a job".
+    """
 
     when: Template | None = None
     each: Template | None = None
@@ -52,6 +55,7 @@ class Control(msgspec.Struct, frozen=True, gc=False):
     until: Template | None = None
     delay: Template | None = None
     timeout: Template | None = None
+    identity: Template | None = None
 
     @property
     def templates(self) -> Mapping[str, Template]:
@@ -63,6 +67,7 @@ class Control(msgspec.Struct, frozen=True, gc=False):
             "until": self.until,
             "delay": self.delay,
             "timeout": self.timeout,
+            "identity": self.identity,
         }
         return {key: template for key, template in written.items() if template is not None}
 

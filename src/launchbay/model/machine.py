@@ -120,7 +120,8 @@ class RemoteCommand:
     finds the arguments there as that shell names them.
 
     `timeout_s` None is the provider's default. `sink` gets the live output. The result has the first and the last
-    bytes of stdout and of stderr, up to `keep_bytes` of each.
+    bytes of stdout and of stderr, up to `keep_bytes` of each. `identity` is the step's token: the command finds it in
+    a file that is there while it runs, and in the environment if sudo isn't between.
     """
 
     line: str
@@ -130,6 +131,7 @@ class RemoteCommand:
     timeout_s: float | None = None
     sink: Sink | None = None
     keep_bytes: int = limits.COMMAND_RESULT_BYTES
+    identity: str | None = None
 
     @property
     def kind(self) -> CommandKind:

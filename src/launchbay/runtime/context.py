@@ -172,6 +172,7 @@ class StepRun:
         self._is_pure = False
         self._is_resting = False
         self.attempt = 1
+        self.identity: str | None = None
         self.instance_id = job.instance_id
         self.organization_id = job.organization_id
         self.environment_id = job.environment_id

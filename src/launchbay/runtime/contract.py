@@ -343,6 +343,13 @@ class Notifier(Protocol):
         """Send it once for each step of a job, identified by its path; return the number of webhooks."""
 
 
+class Identities(Protocol):
+    """Issues tokens that say which job asks."""
+
+    async def token(self, job: "JobRun", path: str, audience: str) -> str:
+        """Return a token of minutes for the step at `path`. Raises ActionFailed."""
+
+
 class DocumentKey(NamedTuple):
     """Identifies a document by component, action, and a name from the manifest."""
 
@@ -391,6 +398,13 @@ class NullNotifier:
         return 0
 
 
+class NullIdentities:
+    """Issues no token; for servers without the feature, and for tests of manifests."""
+
+    async def token(self, job: "JobRun", path: str, audience: str) -> str:  # noqa: ARG002 - the contract's
+        raise ActionFailed("This server issues no tokens.", retryable=False)
+
+
 class NullApprovals:
     """Refuses every approval; for tests of manifests."""
 
@@ -410,6 +424,7 @@ class RuntimeDeps:
     machines: Providers
     approvals: Approvals = field(default_factory=NullApprovals)
     notifier: Notifier = field(default_factory=NullNotifier)
+    identities: Identities = field(default_factory=NullIdentities)
     mail: MailServer | None = None
     documents: StepDocuments = field(default_factory=NullDocuments)
     programs: Programs = field(default_factory=Programs)

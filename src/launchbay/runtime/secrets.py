@@ -30,6 +30,18 @@ class Secrets:
         self._given = given
         self._registered = SecretEncodings()
         self._tokens: dict[str, str] = {}
+        self._passing = SecretEncodings()
+
+    def register_passing(self, value: str) -> None:
+        """Register a secret of one step, which isn't stored, not even sealed."""
+        self._passing.add(value)
+        self._redactor.register_secret(value)
+
+    def without_passing(self, value: Any) -> Any:
+        """Return a JSON value in which secrets of single steps are masked."""
+        if not self._passing:
+            return value
+        return redaction.map_strings(value, lambda text: self._passing.replace(text, lambda _: redaction.REDACTED))
 
     def register_secret(self, value: Any) -> None:
         """Register every string in a JSON value, and every number with at least SHORTEST_CHARS."""
@@ -60,6 +72,7 @@ class Secrets:
 
     def sealed(self, value: Any) -> Any:
         """Replace registered secrets in a JSON value by encrypted tokens, for storage."""
+        value = self.without_passing(value)
         if self._seal is None or not self._registered:
             return value
         return redaction.map_strings(value, self._sealed_text, self._sealed_number)
@@ -77,7 +90,7 @@ class Secrets:
         return await computed(len(text), partial(self._read, text))
 
     async def sealed_json(self, text: str) -> str:
-        if self._seal is None or not self._registered:
+        if not self._passing and (self._seal is None or not self._registered):
             return text
         return await computed(len(text), partial(self._sealed_json, text))
 

@@ -20,8 +20,9 @@ from launchbay.machines.dry_run import about_made_up_answers
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.formulas import kind
 from launchbay.manifest.graph import Step
-from launchbay.manifest.workflow_rules import EACH, OUTPUT
+from launchbay.manifest.workflow_rules import EACH, IDENTITY, OUTPUT
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.identity import AUDIENCE, identity_problem
 from launchbay.model.job import StepStatus, StepWait, attempt_path, decision_path, item_path, owner_of, step_path
 from launchbay.model.redaction import REDACTED
 from launchbay.model.types import BOOL, INT
@@ -43,6 +44,7 @@ from launchbay.telemetry.tracing import Attributes, tracing
 
 _FAILURES_SHOWN = 10
 LATE_S = 1.0  # after a crash, what has begun may end in this time; a repetition of recorded steps takes less
+NO_VARIABLES: Mapping[str, Any] = {}
 _OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 # Instead of its value, which who may read the instance but not the environment must not see.
 OF_A_POLICY = f"{REDACTED} (set by a policy of the environment)"
@@ -117,7 +119,7 @@ class _Execution:
             return self._replayed(earlier.outputs) if earlier.attempt else {}  # none: it was skipped
         # What a record says stays, also if a resumed job has other parameters.
         ignored = earlier is not None and earlier.is_ignored
-        parameters: Mapping[str, Any] = {}
+        parameters: dict[str, Any] = {}
         try:
             if not is_counted:
                 self.job.budget.take()
@@ -133,9 +135,10 @@ class _Execution:
             ignored = ignored or _ignore_fail(setting)
             if ignored:
                 failure_level.set("warning")  # in the task of this step, and of those inside it
-            parameters = await self._parameters(policies)
+            if self.control.identity is None:
+                parameters = await self._parameters(policies)
             async with uninterruptible() if self.has_effect else nullcontext():
-                outputs = await self._in_time(parameters, retries)
+                outputs = await self._in_time(parameters, retries, policies)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
             message = str(error) or f"The action {self.step.action!r} failed without a message."
             if is_dry_run(self.job):
@@ -163,9 +166,13 @@ class _Execution:
             return policies[name]
         return None if template is None else await self._value(template)
 
-    async def _parameters(self, policies: Mapping[str, Any]) -> dict[str, Any]:
-        """Evaluate the parameters just before the step starts; policies of the environment override them."""
-        value, warnings = await self.job.evaluate(self.step.parameters, self.workflow.scope.values, keeps_texts=True)
+    async def _parameters(self, policies: Mapping[str, Any], own: Mapping[str, Any] = NO_VARIABLES) -> dict[str, Any]:
+        """Evaluate the parameters just before the step starts; policies of the environment override them.
+
+        `own` are variables of this step alone.
+        """
+        scope = self.workflow.scope.within(own) if own else self.workflow.scope
+        value, warnings = await self.job.evaluate(self.step.parameters, scope.values, keeps_texts=True)
         if self.earlier is None:  # otherwise they are in the log
             for warning in warnings:
                 self.job.journal.log(self.path, "warning", warning)
@@ -185,16 +192,38 @@ class _Execution:
         if not is_over and not self.workflow.is_replay:
             self.job.journal.note_inputs(self.path, inputs)
 
-    async def _in_time(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
+    async def _identify(self, written: Template) -> Mapping[str, Any]:
+        """Give this attempt a token, and return its variable. Raises ActionFailed."""
+        if not self.has_effect:
+            raise ActionFailed(
+                f"{IDENTITY} has no effect on {self.step.action!r}, which sends and starts nothing itself.",
+                "Write it at the step that does.",
+                retryable=False,
+            )
+        value = await self._value(written)
+        problem = identity_problem(value)
+        if problem is not None:
+            raise ActionFailed(f"{IDENTITY}: {problem}.", retryable=False)
+        if is_dry_run(self.job):
+            token = "dry-run"  # noqa: S105 - nobody accepts it
+        else:
+            token = await self.job.deps.identities.token(self.job, self.path, value[AUDIENCE])
+            self.job.secrets.register_passing(token)
+        self.step_run.identity = token
+        return {IDENTITY: {"token": token}}
+
+    async def _in_time(
+        self, parameters: dict[str, Any], retries: int, policies: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         """Run the attempts within the step's time limit, counted from its first start."""
         if self.control.timeout is None or self.workflow.is_replay:
-            return await self._attempts(parameters, retries)
+            return await self._attempts(parameters, retries, policies)
         limit_s = required_seconds("timeout", await self._value(self.control.timeout))
         passed_s = (self.job.deps.clock.now() - self.step_run.started_at).total_seconds()
         try:
             with staying():  # the limit counts in this process
                 async with asyncio.timeout(limit_s if self.earlier is None else max(LATE_S, limit_s - passed_s)):
-                    return await self._attempts(parameters, retries)
+                    return await self._attempts(parameters, retries, policies)
         except TimeoutError:
             await cancel_abandoned(self.job)
             raise ActionFailed(f"The step exceeded its timeout of {limit_s:g} s.", retryable=False) from None
@@ -314,7 +343,9 @@ class _Execution:
             )
         return count
 
-    async def _attempts(self, parameters: dict[str, Any], retries: int) -> Mapping[str, Any]:
+    async def _attempts(
+        self, parameters: dict[str, Any], retries: int, policies: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.FAILED:
             await self._replay_failed_attempts(parameters, earlier.attempt)
@@ -336,6 +367,8 @@ class _Execution:
             await self._begin(attempt)
             try:
                 with self._span(attempt):
+                    if self.control.identity is not None:  # each attempt has a token of its own, which is of minutes
+                        parameters = await self._parameters(policies, await self._identify(self.control.identity))
                     outputs = await self._run_attempt(self.workflow, self.step_run, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 failures += 1
@@ -445,7 +478,8 @@ class _Execution:
         """Run what the step's `action` names: an action, a workflow, or a peer's command."""
         name = self.step.action
         if self.action is not None:
-            return validate_outputs(await running.run_action(self.action, parameters, self.step.parameters.expressions))
+            outputs = await running.run_action(self.action, parameters, self.step.parameters.expressions)
+            return validate_outputs(self.job.secrets.without_passing(outputs))
         most = limits.VALUES_BYTES
         if name and size_of(parameters, most) > most:
             raise ActionFailed(

@@ -23,18 +23,30 @@ remove_key_users = _sql.change("remove_key_users")
 list_key_users = _sql.rows("list_key_users", KeyUserRow)
 
 
-class SessionKeyRow(NamedTuple):
-    """A key that signs session tokens, encrypted with the secret key."""
+class SigningKeyRow(NamedTuple):
+    """A key that signs tokens, encrypted with the secret key."""
 
     id: str
     sealed: bytes
     age_s: float
 
 
-lock_session_keys = _sql.value("lock_session_keys", str)
-list_session_keys = _sql.rows("list_session_keys", SessionKeyRow)
-insert_session_key = _sql.change("insert_session_key")
-delete_session_key = _sql.change("delete_session_key")
+class SigningKeyTable(NamedTuple):
+    """Where keys of a kind are: the newest first."""
+
+    list: Rows[SigningKeyRow]
+    insert: Change
+    delete: Change
+
+
+lock_keys = _sql.value("lock_keys", str)
+list_session_keys = _sql.rows("list_session_keys", SigningKeyRow)
+SESSION_KEYS = SigningKeyTable(list_session_keys, _sql.change("insert_session_key"), _sql.change("delete_session_key"))
+IDENTITY_KEYS = SigningKeyTable(
+    _sql.rows("list_identity_keys", SigningKeyRow),
+    _sql.change("insert_identity_key"),
+    _sql.change("delete_identity_key"),
+)
 
 
 class SealedRow(NamedTuple):
@@ -89,6 +101,7 @@ parameters = _sealed("parameters", "put_parameter")
 vault = _sealed("vault", "put_vault")
 sources = _sealed("sources", "put_source")
 session_keys = _sealed("session_keys", "put_session_key")
+identity_keys = _sealed("identity_keys", "put_identity_key")
 answers = _sealed("answers", "put_answer")
 second_factors = _sealed("second_factors", "put_second_factor")
 sign_ins = _sealed("sign_ins", "put_sign_in")

@@ -14,6 +14,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Audit, Document
 from launchbay.auth.authentication import BasicAuthentication
+from launchbay.auth.identity_tokens import IdentityTokens
 from launchbay.auth.lookup import Lookup, Lookups
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Actor, Resource
@@ -114,6 +115,7 @@ class AppContext:
     throttle: SignInThrottle
     refresh_tokens: RefreshTokens
     sessions: SessionTokens
+    identity_tokens: IdentityTokens
     session_lifetime_s: int
     session_idle_s: float
     given_password_days: float

@@ -17,6 +17,7 @@ import httpx
 import msgspec
 import structlog
 
+from launchbay.auth.identity_tokens import identity_key_purpose
 from launchbay.auth.secret_key import CONFIRMED_S, MARK_BYTES, KeyFile, SecretKey, TextSeal, UnsealFailed
 from launchbay.auth.tokens import session_key_purpose
 from launchbay.egress.http import redacted_url
@@ -164,11 +165,14 @@ SEALED: Sealed = {
     store.vault: stored_secret_purpose,
     store.sources: lambda application_id, _: source_purpose(application_id),
     store.session_keys: lambda key_id, _: session_key_purpose(key_id),
+    store.identity_keys: lambda key_id, _: identity_key_purpose(key_id),
     store.answers: answer_purpose,
     store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }
+
+_REPLACEABLE = {store.session_keys: keys.SESSION_KEYS, store.identity_keys: keys.IDENTITY_KEYS}
 
 
 @dataclass(slots=True)
@@ -251,9 +255,9 @@ async def _reseal_column(
             rows = await column.rows(connection, id=after[0], part=after[1], mark=key.current_prefix, count=PAGE)
             for row in rows:
                 sealed = _new_seal(key, row.sealed, purpose(row.id, row.part))
-                if sealed is None and column is store.session_keys:
+                if sealed is None and column in _REPLACEABLE:
                     # Nobody can use it, and servers would refuse to start: they make another one, and people sign in.
-                    await keys.delete_session_key(connection, ids=[row.id])
+                    await _REPLACEABLE[column].delete(connection, ids=[row.id])
                     continue
                 if sealed is None:
                     done.broken[column.name] += 1

@@ -68,6 +68,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     events.routes,
     organizations.audit_routes,
     organizations.usage_routes,
+    "identities",
     "webhooks",
     organizations.host_keys_routes,
     account.routes,

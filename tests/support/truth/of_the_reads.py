@@ -78,6 +78,8 @@ async def organizations_and_places(view: View) -> None:
         answer = await view.caller.get(path)
         view.same(path, (yaml.safe_load(answer.text) or {}).get("policies") or {}, row["policies"])
         await _rules(view, path, "environment_id", each)
+        rule: Row = next(iter(_of(view, "identity_audiences", "environment_id", each)), {})
+        await _read(view, f"{path}/audiences", {"audiences": rule.get("audiences", [])})
         await _read(view, f"{path}/offers", [])
         shown = accepted(await view.caller.get(f"{path}/impact"))
         view.same(f"{path}/impact, without a change", (shown["changes"], shown["fails"]), (0, 0))

@@ -55,6 +55,7 @@ TABLES = {
     "lifetime_rules": "*",
     "sleep_rules": "*",
     "concurrency_limits": "*",
+    "identity_audiences": "environment_id, audiences::json AS audiences",
     "approval_answers": "*",
     "change_set_answers": "*",
     "instance_links": "*",

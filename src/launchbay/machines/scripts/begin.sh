@@ -4,6 +4,7 @@
     printf '%s' "$command" >"$run/command" && printf '%s' "$arguments" >"$run/arguments" &&
         printf '%s' "$supervisor" >"$run/supervise" && echo '143 full' >"$run/exit.new"
 } || exit 73
+[ -z "$identity" ] || printf '%s' "$identity" >"$run/identity" || exit 73
 [ -z "$sudo" ] || printf '%s' "${password:+asks}" >"$run/sudo"
 # `exec`: the supervisor must lead its group. The password for sudo is in no argument, which others could read.
 supervisor() {

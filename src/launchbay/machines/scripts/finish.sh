@@ -27,7 +27,7 @@ give() {
     fi
 }
 read -r code full <"$run/exit"
-rm -f "$run/command" "$run/arguments" "$run/supervise"
+rm -f "$run/command" "$run/arguments" "$run/supervise" "$run/identity"
 say exit "$code" "$full"
 give out
 give err

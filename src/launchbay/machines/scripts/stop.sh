@@ -37,7 +37,7 @@ end() {
     fi
     # The room that `begin` took is the exit code of a command that was ended.
     [ -f "$run/exit" ] || echo 143 >"$run/exit" || mv "$run/exit.new" "$run/exit"
-    rm -f "$run/command" "$run/arguments" "$run/supervise"
+    rm -f "$run/command" "$run/arguments" "$run/supervise" "$run/identity"
 }
 for place do
     for run in "$place/runs/$prefix"*; do

@@ -9,6 +9,10 @@ echo $$ >"$run/pid.new" && mv "$run/pid.new" "$run/pid"
 : >"$run/out"
 : >"$run/err"
 if [ -n "$directory" ]; then cd "$directory"; else cd "${HOME:-/}" 2>/dev/null || cd /; fi
+if [ -f "$run/identity" ]; then
+    LAUNCHBAY_IDENTITY_TOKEN_FILE=$run/identity LAUNCHBAY_IDENTITY_TOKEN=$(cat "$run/identity")
+    export LAUNCHBAY_IDENTITY_TOKEN_FILE LAUNCHBAY_IDENTITY_TOKEN
+fi
 is_program() {
     case $1 in */*) return 0 ;; esac
     (
@@ -43,6 +47,8 @@ script) # through the interpreter that its first line names, as the kernel does,
 esac
 if [ -f "$run/sudo" ] && [ "$(id -u)" != 0 ]; then
     [ "$1" != env ] || shift
+    # Others see arguments: of the token only where it is.
+    [ ! -f "$run/identity" ] || set -- env "LAUNCHBAY_IDENTITY_TOKEN_FILE=$run/identity" "$@"
     if [ -z "$password" ]; then
         set -- sudo -n -- "$@"
     elif ! sudo -S -p '' -v 2>"$run/err" <<END; then
@@ -68,6 +74,7 @@ $password
 END
 fi
 code=$?
+rm -f "$run/identity"
 umask 077
 full=
 echo >"$run/probe" || full=full

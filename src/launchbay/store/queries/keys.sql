@@ -31,7 +31,7 @@ DELETE FROM key_users WHERE id = %(id)s OR seen_at < clock_timestamp() - interva
 -- Live processes.
 SELECT name, mark FROM key_users WHERE seen_at > clock_timestamp() - %(live_s)s * interval '1 second' ORDER BY name;
 
--- name: lock_session_keys
+-- name: lock_keys
 -- Lets one server at a time make or drop keys, until the end of its transaction.
 SELECT pg_advisory_xact_lock(%(number)s)::text;
 
@@ -45,6 +45,17 @@ INSERT INTO session_keys (id, sealed) VALUES (%(id)s, %(sealed)s);
 
 -- name: delete_session_key
 DELETE FROM session_keys WHERE id = ANY (%(ids)s::text[]);
+
+-- name: list_identity_keys
+-- Every key that signs tokens of jobs, the newest first, with its age in seconds on the database's clock.
+SELECT id, sealed, extract(epoch FROM now() - created_at)::double precision AS age_s
+FROM identity_keys ORDER BY created_at DESC, id DESC;
+
+-- name: insert_identity_key
+INSERT INTO identity_keys (id, sealed) VALUES (%(id)s, %(sealed)s);
+
+-- name: delete_identity_key
+DELETE FROM identity_keys WHERE id = ANY (%(ids)s::text[]);
 
 -- What is sealed with the server's secret key, page by page, as far as it does not begin with the mark of the key that seals now.
 -- A new form is written only over the one that was read: somebody else may have sealed something new meanwhile.
@@ -85,6 +96,13 @@ WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIM
 
 -- name: put_session_key
 UPDATE session_keys SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
+
+-- name: identity_keys
+SELECT id, '' AS part, sealed FROM identity_keys
+WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_identity_key
+UPDATE identity_keys SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
 
 -- name: answers
 SELECT user_id AS id, key AS part, answer AS sealed FROM idempotency_keys
