@@ -24,7 +24,7 @@ from benchmarks.http_client import Client
 from benchmarks.launches import application, percentiles, stored
 from benchmarks.server import Server, running
 from benchmarks.table import Limit, Table
-from launchbay.engine.dispatch import MOST_CLAIMED, MOST_CLAIMED_EACH
+from launchbay.engine.admission import MOST_CLAIMED, MOST_CLAIMED_EACH
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import conninfo
 

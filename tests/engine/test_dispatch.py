@@ -14,8 +14,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from structlog.testing import capture_logs
 
 from launchbay.clock import SystemClock
+from launchbay.engine import admission
 from launchbay.engine import dispatch as engine_dispatch
-from launchbay.engine.dispatch import Dispatcher, _Starts
+from launchbay.engine.dispatch import Dispatcher
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Connection, Database, DatabaseError, OutcomeUnknown, conninfo
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
@@ -1071,8 +1072,8 @@ async def _blocks_of_a_claim(database: Database, organizations: list[str], count
 async def test_a_job_does_not_wait_until_all_jobs_of_another_organization_have_started(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.engine.dispatch.STARTING", 1)
-    monkeypatch.setattr("launchbay.engine.dispatch.STARTING_S", 60.0)
+    monkeypatch.setattr("launchbay.engine.admission.STARTING", 1)
+    monkeypatch.setattr("launchbay.engine.admission.STARTING_S", 60.0)
     runs = Permits(database)
     async with working(database, runs, concurrency=PLACES) as (dispatcher, _):
         await put(database, "noisy", 8)
@@ -1086,15 +1087,15 @@ async def test_a_job_does_not_wait_until_all_jobs_of_another_organization_have_s
             await runs.next()
         runs._permits.release()
         await empty(database)
-    assert dispatcher._starting._starting == 0, "no start is lost"
+    assert dispatcher._admission._precedence.starting == 0, "no start is lost"
 
 
 @pytest.mark.usefixtures("slow_polls")
 async def test_no_job_is_claimed_while_enough_of_its_organization_wait_for_their_start(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchbay.engine.dispatch.STARTING", 2)
-    monkeypatch.setattr("launchbay.engine.dispatch.STARTING_S", 60.0)
+    monkeypatch.setattr("launchbay.engine.admission.STARTING", 2)
+    monkeypatch.setattr("launchbay.engine.admission.STARTING_S", 60.0)
     runs, held = Permits(database), []
     async with working(database, runs, concurrency=PLACES) as (_, stop):
         await put(database, "acme", 30)
@@ -1106,58 +1107,6 @@ async def test_no_job_is_claimed_while_enough_of_its_organization_wait_for_their
         low = next((number for number, count in enumerate(held) if count <= 4), len(held))
         assert max(held[low:], default=0) > 4, held
         stop.set()
-
-
-async def test_a_start_that_is_given_to_a_job_that_leaves_goes_to_the_next() -> None:
-    starts = _Starts(1)
-    await starts.acquire("acme")
-    first, second = (asyncio.create_task(starts.acquire("acme")) for _ in range(2))
-    await asyncio.sleep(0)
-    starts.release()
-    first.cancel()
-    await second
-    starts.release()
-    await starts.acquire("late")
-
-
-async def test_a_start_that_nobody_wants_any_more_is_free_again() -> None:
-    starts = _Starts(1)
-    await starts.acquire("acme")
-    waiting = asyncio.create_task(starts.acquire("acme"))
-    await asyncio.sleep(0)
-    starts.release()
-    waiting.cancel()
-    await asyncio.wait({waiting})
-    async with asyncio.timeout(5.0):
-        await starts.acquire("late")
-
-
-async def test_fewer_jobs_start_while_many_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    starts = _Starts(4)
-    with contextlib.ExitStack() as requests:
-        for _ in range(engine_dispatch.BURST_REQUESTS):
-            requests.enter_context(starts.accepting())
-        jobs = [asyncio.create_task(starts.acquire("acme")) for _ in range(6)]
-        await asyncio.sleep(0)
-        assert sum(job.done() for job in jobs) == 1
-        monkeypatch.setattr(engine_dispatch, "YIELDING_S", 0.0)
-        starts.release()
-        async with asyncio.timeout(5.0):
-            await asyncio.gather(*jobs[:5])  # jobs that have waited for long have precedence again
-        assert not jobs[5].done()
-        starts.release()
-        await jobs[5]
-
-
-async def test_jobs_start_as_soon_as_a_burst_has_been_accepted() -> None:
-    starts = _Starts(4)
-    with contextlib.ExitStack() as requests:
-        for _ in range(engine_dispatch.BURST_REQUESTS):
-            requests.enter_context(starts.accepting())
-        jobs = [asyncio.create_task(starts.acquire("acme")) for _ in range(4)]
-        await asyncio.sleep(0)
-        assert sum(job.done() for job in jobs) == 1
-    await asyncio.gather(*jobs)
 
 
 # Acceptance keeps the pace of starts
@@ -1185,65 +1134,10 @@ class Permits:
             return await self.started.get()
 
 
-@contextlib.asynccontextmanager
-async def behind(database: Database) -> AsyncIterator[tuple[Dispatcher, Permits]]:
-    """Yield a process of one place, for which jobs have waited longer than a burst may."""
-    runs = Permits(database)
-    async with working(database, runs, concurrency=1) as (dispatcher, stop):
-        await put(database, "acme", 9)
-        async with asyncio.timeout(5.0):
-            await runs.started.get()
-        await runs.next()
-        await asyncio.sleep(2 * engine_dispatch.BURST_S)
-        yield dispatcher, runs
-        stop.set()
-
-
-async def test_callers_take_turns_while_jobs_wait_and_each_start_lets_one_request_through(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine_dispatch, "BURST_S", 0.05)
-    monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 60.0)
-    order: asyncio.Queue[str] = asyncio.Queue()
-
-    async def ask_for(dispatcher: Dispatcher, caller: str) -> None:
-        await dispatcher.turn(caller)
-        order.put_nowait(caller)
-
-    async with behind(database) as (dispatcher, runs):
-        asked = [asyncio.create_task(ask_for(dispatcher, caller)) for caller in ("many", "many", "many", "one")]
-        for expected in ("many", "one", "many"):
-            assert order.empty()
-            await runs.next()
-            assert await order.get() == expected
-        asked[2].cancel()
-        await asyncio.wait(asked)
-        await runs.next()  # gives its turn to nobody
-        assert order.empty()
-
-
-async def test_a_request_waits_no_longer_than_a_bound_and_not_while_nothing_starts(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine_dispatch, "BURST_S", 0.05)
-    monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 0.5)
-    async with behind(database) as (dispatcher, _):
-        began_s = time.monotonic()
-        await dispatcher.turn("acme")
-        assert time.monotonic() - began_s > 0.4
-        monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 60.0)
-        monkeypatch.setattr(engine_dispatch, "RECENT_S", 0.1)
-        async with asyncio.timeout(5.0):
-            await dispatcher.turn("acme")
-
-
 async def test_under_steady_load_a_process_accepts_about_as_many_jobs_as_it_ends(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_dispatch, "BURST_S", 0.2)
-    # On a machine that stands still for a moment, no start is recent.
-    monkeypatch.setattr(engine_dispatch, "RECENT_S", 60.0)
-    monkeypatch.setattr(engine_dispatch, "LONGEST_TURN_S", 60.0)
+    monkeypatch.setattr(admission, "PATIENCE_S", 0.5)
     accepted, ended = 0, 0
 
     async def run(job: ClaimedJob) -> bool:
@@ -1264,7 +1158,7 @@ async def test_under_steady_load_a_process_accepts_about_as_many_jobs_as_it_ends
         clients = [asyncio.create_task(client(dispatcher, f"client{each}-")) for each in range(8)]
         try:
             async with asyncio.timeout(60.0):
-                while ended < 30 or not dispatcher._pace._turns:  # until acceptance has found its pace
+                while ended < 30 or not dispatcher._admission._requests:  # until acceptance has found its pace
                     await asyncio.sleep(0.01)
                 accepted_before, ended_before = accepted, ended
                 while ended < ended_before + 60:

@@ -66,9 +66,6 @@ class AnyWorker:
     async def turn(self, caller: str) -> None:
         pass
 
-    def accepting(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
     def watch_ends(self, instance_id: str) -> contextlib.AbstractContextManager[Waiter]:
         return contextlib.nullcontext(Waiter())
 

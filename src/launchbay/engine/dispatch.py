@@ -13,10 +13,10 @@ Decision 0092 says why there is no queue library, decision 0096 how a parked job
 
 import asyncio
 import contextvars
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -24,15 +24,17 @@ import structlog
 
 from launchbay.clock import Clock
 from launchbay.concurrency import gather_bounded
+from launchbay.engine.admission import MOST_CLAIMED_EACH, Admission
 from launchbay.engine.journal import run_until_available
+from launchbay.engine.worker_watch import WorkerWatch
 from launchbay.errors import LaunchbayError, Unavailable
 from launchbay.runtime.slot import Slot, current_slot
 from launchbay.store import dispatch as store
 from launchbay.store.database import Connection, Database, DatabaseError, on_transaction_end, unavailable
-from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat, WorkerRow
+from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat
 from launchbay.store.events import Waiter
 from launchbay.telemetry import metrics
-from launchbay.tenants import Tenants, TurnQueue, current_tenant, may_take
+from launchbay.tenants import Tenants, current_tenant
 
 log = structlog.get_logger(__name__)
 POLL_S = 1.0  # finds jobs that become due, and what no announcement told
@@ -41,18 +43,6 @@ RECONCILE_S = 1.0
 RETRY_S = 0.5  # between attempts while the database is unavailable
 ANNOUNCE_S = 0.01  # announcements within this time are sent as one
 CLEANUP_S = 0.7  # for cancelled jobs to clean up
-MOST_CLAIMED = 32
-MOST_CLAIMED_EACH = 4  # of an organization
-# Starting jobs compete with requests for the processor: without a bound, a burst is accepted half as fast.
-STARTING = 16
-STARTING_IN_BURST = 1
-BURST_REQUESTS = 8  # under way that start jobs: a burst
-STARTING_S = 0.05  # after that long, a job that still runs mostly waits
-YIELDING_S = 1.0  # that starts may wait for acceptance
-BURST_S = 2.0  # that jobs may wait before acceptance keeps their pace
-RECENT_S = 2.0  # two jobs must have started within that time
-LONGEST_TURN_S = 2.0  # then a request is accepted anyway
-DRAINING = 10  # every so many starts, no request gets a turn, so that fewer and fewer jobs wait
 LONGEST_DELAY_S = 32.0
 PARKED_AT_ONCE = 4  # at most, each on a connection: one, and one more for each PARKED_ALONE that have rested
 PARKED_ALONE = 20
@@ -106,179 +96,6 @@ class _Held:
     changes: int = -1
 
 
-@dataclass
-class _Places:
-    """How many jobs of each organization run, without those that only wait."""
-
-    most: int
-    tenants: Tenants = field(default_factory=Tenants)
-    by_organization: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def free(self) -> int:
-        return self.most - self.by_organization.total()
-
-    def may_take(self, organization_id: str) -> bool:
-        """Return whether an organization may take one more place.
-
-        The last ones stay free for those that have none yet, however long the others' jobs take.
-        """
-        together = sum(self.by_organization[each] for each in self.tenants.together(organization_id))
-        return may_take(self.by_organization[organization_id], self.free, self.most) and may_take(
-            together, self.free, self.most
-        )
-
-    def full(self) -> list[str]:
-        """Return the organizations that may take no more.
-
-        Among them are those that have none, but whose creator has too many.
-        """
-        groups = {self.tenants.together(name) for name, taken in self.by_organization.items() if taken}
-        return [name for group in groups for name in group if not self.may_take(name)]
-
-    def take(self, organization_id: str) -> None:
-        self.by_organization[organization_id] += 1
-
-    def give_back(self, organization_id: str) -> None:
-        self.by_organization[organization_id] -= 1
-        if not self.by_organization[organization_id]:
-            del self.by_organization[organization_id]
-
-
-class _Turns:
-    """Waits that end in turns of their owners, however many each has.
-
-    A turn that comes together with a cancellation is given back: by default, to the next.
-    """
-
-    def __init__(self, give_back: Callable[[], object] | None = None) -> None:
-        self._waiting: TurnQueue[asyncio.Future[None]] = TurnQueue()
-        self._give_back = give_back or self.give
-
-    async def wait(self, owner: str, timeout_s: float | None = None) -> None:
-        """Wait for a turn, or until the time is over."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.put(owner, turn)
-        try:
-            await asyncio.wait({turn}, timeout=timeout_s)
-        except asyncio.CancelledError:
-            if turn.done():
-                self._give_back()
-            raise
-        finally:
-            if not turn.done():
-                self._waiting.discard(owner, turn)
-                turn.cancel()
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-    def count(self, owner: str) -> int:
-        """Return how many waits of an owner have not ended."""
-        return self._waiting.count(owner)
-
-    def give(self) -> bool:
-        """Give a turn, and return whether anybody waited for it."""
-        if not self._waiting:
-            return False
-        self._waiting.take().set_result(None)
-        return True
-
-
-class _Starts:
-    """Lets few jobs start at a time, organization by organization.
-
-    Many jobs of one organization don't delay the next job of another. While a burst of launches is accepted, fewer
-    start, because the client waits for the last answer. That ends when one of them has waited for YIELDING_S.
-    """
-
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._starting = 0
-        self._accepting = 0
-        self._waiting_since_s = 0.0
-        self._turns = _Turns(self.release)
-
-    async def acquire(self, tenant: str) -> None:
-        """Wait until a job of the tenant may start."""
-        if self._starting < self._most():
-            self._starting += 1
-            return
-        if not self._turns:
-            self._waiting_since_s = _now_s()
-        await self._turns.wait(tenant)
-
-    def waiting(self, tenant: str) -> int:
-        """Return how many jobs of the tenant wait for their start."""
-        return self._turns.count(tenant)
-
-    def release(self) -> None:
-        """Let another job start."""
-        self._starting -= 1
-        self._give_turns()
-
-    @contextmanager
-    def accepting(self) -> Iterator[None]:
-        """Count a request that starts a job."""
-        self._accepting += 1
-        try:
-            yield
-        finally:
-            self._accepting -= 1
-            self._give_turns()
-
-    def _give_turns(self) -> None:
-        while self._starting < self._most() and self._turns.give():
-            self._starting += 1
-
-    def _most(self) -> int:
-        if self._accepting < BURST_REQUESTS:
-            return self._at_once
-        is_late = bool(self._turns) and _now_s() - self._waiting_since_s >= YIELDING_S
-        return self._at_once if is_late else STARTING_IN_BURST
-
-
-class _Pace:
-    """Makes acceptance keep the pace of job starts while jobs wait for this process.
-
-    Requests and jobs share one event loop and one pool. A job needs several turns at both where its acceptance needs
-    one, so a process that gets requests all the time would accept two to ten times as many jobs as it ends. A burst is
-    accepted at once: the pace begins when `ready` has not been empty for BURST_S.
-    """
-
-    def __init__(self) -> None:
-        self._empty_s = float("-inf")  # when `ready` was last seen empty
-        self._starts_s: deque[float] = deque(maxlen=2)
-        self._started = 0
-        self._turns = _Turns()  # by tenant
-
-    async def turn(self, tenant: str) -> None:
-        """Wait until a job starts, if jobs have waited for long."""
-        if self._is_behind():
-            await self._turns.wait(tenant, LONGEST_TURN_S)
-
-    def started(self) -> None:
-        """Give a turn, because a job has started."""
-        self._starts_s.append(_now_s())
-        self._started += 1
-        if self._started % DRAINING:
-            self._turns.give()
-
-    def ready_is_empty(self) -> None:
-        """Let all requests continue."""
-        self._empty_s = _now_s()
-        while self._turns.give():
-            pass
-
-    def _is_behind(self) -> bool:
-        """Return whether jobs wait although others start.
-
-        Where all places are taken for long, waiting for a turn helps nobody.
-        """
-        now_s = _now_s()
-        return now_s - self._empty_s > BURST_S and len(self._starts_s) > 1 and now_s - self._starts_s[0] < RECENT_S
-
-
 class Dispatcher:
     """The jobs of one process: accepted with `hold`, run by `work`.
 
@@ -306,10 +123,9 @@ class Dispatcher:
         self._park_after_s = park_after_s
         self._heartbeat_s = heartbeat_s
         self._grace_s = grace_s
-        self._places = _Places(concurrency, self._tenants)
+        self._admission = Admission(concurrency, self._tenants)
+        self._places = self._admission.places
         self._held: dict[str, _Held] = {}
-        self._starting = _Starts(STARTING)
-        self._pace = _Pace()
         self._worker_id: int | None = None  # while this process takes jobs
         self._run_job: RunJob | None = None
         self._wake = asyncio.Event()
@@ -330,7 +146,7 @@ class Dispatcher:
         self._let_go: set[tuple[str, int]] = set()  # claims (job and fence) that are let go
         self._not_accepted: set[str] = set()  # jobs that are held until the transaction ends
         self._waiters: dict[str, set[Waiter]] = {}
-        self._watch = _Watch(clock, stalled_after_s)
+        self._watch = WorkerWatch(clock, stalled_after_s)
         self.rescue_interval_s = stalled_after_s / 8
 
     # Accepting
@@ -357,12 +173,8 @@ class Dispatcher:
         self._not_accepted.add(job_id)
 
     async def turn(self, tenant: str) -> None:
-        """Wait for the turn of a request to accept a job."""
-        await self._pace.turn(tenant)
-
-    def accepting(self) -> AbstractContextManager[None]:
-        """Count a request that may start a job, after its turn."""
-        return self._starting.accepting()
+        """Wait until a request may accept a job."""
+        await self._admission.turn(tenant)
 
     def _accepted(self, worker_id: int, job: ClaimedJob, committed: bool) -> None:  # noqa: FBT001 - a callback's outcome
         is_accepted = job.job_id not in self._not_accepted
@@ -373,6 +185,8 @@ class Dispatcher:
             self._give_place_back(job.organization_id)
             if committed and is_accepted:  # this process was declared dead meanwhile, or is stopping
                 self._release_soon(worker_id, job)
+
+    # Announcing
 
     def _announce_if_committed(self, organization_id: str, committed: bool, *, behind: str | None = None) -> None:  # noqa: FBT001 - a callback's outcome
         """Announce jobs that are ready. `behind` is their organization if it has all its places here."""
@@ -413,6 +227,8 @@ class Dispatcher:
             metrics.announcements.labels("postgresql").inc()
         except Unavailable as error:
             log.warning("jobs.announcement_failed", error=str(error), repeats=True)  # their poll finds the jobs
+
+    # Telling those who wait for ends
 
     @contextmanager
     def watch_ends(self, instance_id: str) -> Iterator[Waiter]:
@@ -563,6 +379,8 @@ class Dispatcher:
             held.is_interrupted = True
             held.slot.evict()
 
+    # Claiming
+
     async def _claim_jobs(self, worker_id: int) -> None:
         while True:
             is_reached = self._wake_ups is None or self._wake_ups.is_up
@@ -604,8 +422,7 @@ class Dispatcher:
     async def _claim(self, worker_id: int) -> None:
         """Claim jobs while there are places and jobs for them."""
         has_told = self._wake_ups is None or not self._wake_ups.is_up  # or all have been told already
-        while (free := self._places.free) > 0:
-            places = min(max(free // 4, 1), MOST_CLAIMED)  # few at a time when few are left, to share them
+        while places := self._places.claimable():
             self._may_be_ready = False  # unless an announcement comes during the query
             behind, self._behind = self._behind, set()
             full = self._places.full()
@@ -630,7 +447,7 @@ class Dispatcher:
             self._behind.update(full)  # nobody has looked for their jobs
             if not claimed:
                 if not full:
-                    self._pace.ready_is_empty()
+                    self._admission.ready_is_empty()
                 return
             self._may_be_ready = True
             if not has_told and _may_have_left_some(claimed, places):
@@ -722,6 +539,8 @@ class Dispatcher:
         elif loop.time() + due_s < self._wakes_at_s:
             self._due.set()
 
+    # Waking
+
     async def _wake_now(self, job: ClaimedJob) -> None:
         await run_until_available(self._database, store.wake, job_ids=[job.job_id])
 
@@ -767,9 +586,7 @@ class Dispatcher:
         self._places.give_back(organization_id)
         self._has_room.set()
         # Not one claim for each job that ends, while others of the organization wait here for their start.
-        if (self._may_be_ready or self._behind) and self._starting.waiting(
-            self._tenants.of(organization_id)
-        ) < STARTING:
+        if (self._may_be_ready or self._behind) and not self._admission.has_enough(organization_id):
             self._wake.set()
 
     async def _run(self, held: _Held) -> None:
@@ -798,17 +615,13 @@ class Dispatcher:
         assert self._run_job is not None, "jobs start only while the engine works"
         tenant = self._tenants.of(held.claimed.organization_id)
         with held.slot.interruptible():
-            await self._starting.acquire(tenant)
-        self._pace.started()
-        opening = asyncio.get_running_loop().call_later(STARTING_S, self._starting.release)
+            end_start = await self._admission.start(tenant)
         current_slot.set(held.slot)
         current_tenant.set(tenant)
         try:
             return await self._run_job(held.claimed)
         finally:
-            if opening.when() > asyncio.get_running_loop().time():
-                opening.cancel()
-                self._starting.release()
+            end_start()
 
     def _release_soon(self, worker_id: int, job: ClaimedJob, delay_s: float | None = None) -> None:
         self._let_go.add((job.job_id, job.fence))
@@ -839,50 +652,6 @@ async def _release(
 ) -> int:
     job_ids, fences = [job.job_id for job in claims], [job.fence for job in claims]
     return await store.release(connection, worker_id=worker_id, job_ids=job_ids, fences=fences, delay_s=delay_s)
-
-
-class _Watch:
-    """Which workers are dead, by this process's monotonic time: no two clocks are compared (decision 0081).
-
-    PostgreSQL ends the session of a killed process at once. A worker whose connection broke has a new one after some
-    tenths of a second, so half a lease of silence is enough where the session was seen to go (decision 0116).
-    """
-
-    def __init__(self, clock: Clock, stalled_after_s: float) -> None:
-        self._clock = clock
-        self._stalled_after_s = stalled_after_s
-        self._beat_seen_s: dict[WorkerBeat, float] = {}  # in watched seconds, as all here
-        self._session_seen_s: dict[int, float] = {}  # by worker, the last time
-        self._watched_s = 0.0
-        self._looked_at_s = clock.monotonic_s()
-
-    def dead(self, workers: Collection[WorkerRow]) -> list[WorkerBeat]:
-        """Return those that were silent for a lease of watching, or for half without a session.
-
-        While this process was suspended or the database unavailable, no heartbeat could be seen: silence means nothing.
-        So the time since the last look counts for a quarter of a lease at most.
-        """
-        now_s = self._clock.monotonic_s()
-        since_s, most_s = now_s - self._looked_at_s, self._stalled_after_s / 4
-        self._looked_at_s = now_s
-        self._watched_s += min(since_s, most_s)
-        if since_s > most_s:
-            self.forget_sessions()
-        beats = {row.id: (row.id, row.beat_at) for row in workers}
-        self._beat_seen_s = {each: self._beat_seen_s.get(each, self._watched_s) for each in beats.values()}
-        self._session_seen_s = {id_: at for id_, at in self._session_seen_s.items() if id_ in beats}
-        self._session_seen_s |= {row.id: self._watched_s for row in workers if row.has_session}
-        return [each for each in beats.values() if self._is_dead(each)]
-
-    def forget_sessions(self) -> None:
-        """Wait for the whole lease of whoever has no session now: it may have ended with all others."""
-        self._session_seen_s.clear()
-
-    def _is_dead(self, beat: WorkerBeat) -> bool:
-        silent_s = self._watched_s - self._beat_seen_s[beat]
-        worker_id, _ = beat
-        gone_s = self._watched_s - self._session_seen_s.get(worker_id, self._watched_s)
-        return silent_s >= self._stalled_after_s or min(silent_s, gone_s) >= self._stalled_after_s / 2
 
 
 def _may_have_left_some(claimed: Collection[ClaimedJob], places: int) -> bool:

@@ -58,12 +58,6 @@ class Dispatch(Protocol):
         Call it outside of transactions. Tenants take turns, however many requests each has.
         """
 
-    def accepting(self) -> AbstractContextManager[None]:
-        """Count a request that may start a job, after its turn.
-
-        Many of them have precedence over jobs.
-        """
-
     def watch_ends(self, instance_id: str) -> AbstractContextManager[Waiter]:
         """Wake the waiter whenever a job of the instance has ended in this process."""
 

@@ -344,13 +344,9 @@ class Dispatcher:
             scope["state"]["added"] = (*responses.warning_headers(warnings), *listed)
             return response
         respond = partial(self._respond_if_matches, endpoint, call)
-        if not endpoint.starts_job:
-            return await self._respond_once(endpoint, call, respond)
-        dispatch = self._services.app.dispatch
-        # People of one organization take turns with each other too.
-        await dispatch.turn(f"{scope['state'].get('tenant', '')}/{call.actor.user_id}")
-        with dispatch.accepting():
-            return await self._respond_once(endpoint, call, respond)
+        if endpoint.starts_job:  # people of one organization take turns with each other too
+            await self._services.app.dispatch.turn(f"{scope['state'].get('tenant', '')}/{call.actor.user_id}")
+        return await self._respond_once(endpoint, call, respond)
 
     async def _wait(
         self,
