@@ -1,4 +1,4 @@
-"""Which jobs and requests of one process go on, and which wait (decisions 0080, 0119 and 0186)."""
+"""Which jobs and requests of one process continue, and which wait (decisions 0080, 0119 and 0186)."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ def test_a_newcomer_finds_a_place_whatever_the_others_have() -> None:
     both = taken(places, "acme", "globex")
     assert both == {"acme": 45, "globex": 44}
     assert places.may_take("late")
-    assert places.full() == ["acme", "globex"]
+    assert sorted(places.full()) == ["acme", "globex"]
 
 
 def test_organizations_of_one_creator_take_no_more_than_one_would() -> None:
@@ -95,6 +95,12 @@ def test_no_request_waits_where_no_job_starts() -> None:
     rule = Precedence(empty_at_s=0.0, started_at_s=100.0)
     assert rule.must_wait(99.9 + PATIENCE_S)
     assert not rule.must_wait(100.0 + PATIENCE_S)
+
+
+def test_a_tenth_of_the_starts_lets_no_request_through() -> None:
+    rule = Precedence()
+    assert sum(rule.start(1.0) for _ in range(100)) == 90
+    assert rule.started_at_s == 1.0
 
 
 # Turns

@@ -1,16 +1,16 @@
-"""Which jobs and requests of one process go on, and which wait. They share one event loop and one pool of connections.
+"""Which jobs and requests of one process continue, and which wait.
 
-The policy:
+They share one event loop and one pool of connections. The policy:
 
-1. **Running.** As many jobs run as there are places (the setting `engine_concurrency`); one that only waits takes none.
+1. **Running.** A process has `engine_concurrency` places for jobs that run; one that only waits takes none.
    An organization takes at most four times as many as it leaves free, and the last twentieth is for those that have
    none (`tenants.may_take`, decision 0080).
 2. **Waiting.** A job without a place waits in the table `ready`. A claim takes few, so that other processes and
    organizations get theirs, and none of an organization of which enough wait here for their start.
 3. **Starting.** STARTING jobs start at a time. Organizations take turns, however many jobs each has (decision 0119).
-4. **Accepting.** A burst is accepted at once. When jobs have waited in `ready` for PATIENCE_S, each start of a job lets
-   one request through: a job needs several turns of the loop where its acceptance needs one, so that more and more
-   would wait.
+4. **Accepting.** A burst is accepted at once. When jobs have waited in `ready` for PATIENCE_S, nearly each start of a
+   job lets one request through: a job needs several turns of the loop where its acceptance needs one, so that more and
+   more would wait.
 
 Decision 0186 has the figures of each rule, and of those that were dropped.
 """
@@ -27,6 +27,7 @@ MOST_CLAIMED_EACH = 4  # of an organization by one claim: those behind a long qu
 STARTING = 16  # more would only wait for each other at the ten connections of the pool
 STARTING_S = 0.05  # after that long, a job that still runs mostly waits
 PATIENCE_S = 2.0  # that jobs wait in `ready`, and then a request for a start
+DRAINING = 10  # every so many starts lets no request through, so that fewer and fewer jobs wait
 
 
 class Places:
@@ -59,7 +60,10 @@ class Places:
         return [name for group in groups for name in group if not self.may_take(name)]
 
     def claimable(self) -> int:
-        """Return how many jobs to claim at once: few when few places are left, to share them with other processes."""
+        """Return how many jobs to claim at once.
+
+        Few when few places are left, to share them with other processes.
+        """
         return min(max(self.free // 4, 1), MOST_CLAIMED) if self.free > 0 else 0
 
     def take(self, organization_id: str) -> None:
@@ -75,15 +79,25 @@ class Places:
 
 @dataclass
 class Precedence:
-    """Whether a job may start, and a request bring another one. All times are in seconds of one clock."""
+    """Whether a job may start, and a request bring another one.
+
+    All times are in seconds of one clock.
+    """
 
     starting: int = 0  # jobs
+    started: int = 0  # jobs, so far
     started_at_s: float = float("-inf")  # when a job last did
     empty_at_s: float = float("-inf")  # when `ready` was last seen empty
 
     def may_start(self) -> bool:
         """Return whether one more job may start."""
         return self.starting < STARTING
+
+    def start(self, now_s: float) -> bool:
+        """Note that a job starts; return whether it lets a request through."""
+        self.started_at_s = now_s
+        self.started += 1
+        return self.started % DRAINING != 0
 
     def must_wait(self, now_s: float) -> bool:
         """Return whether a request has to wait for the start of a job.
@@ -134,7 +148,10 @@ class Turns:
 
 
 class Admission:
-    """Applies the policy to the jobs and requests of one process. Tenants are those of `tenants.py`."""
+    """Applies the policy to the jobs and requests of one process.
+
+    Tenants are those of `tenants.py`.
+    """
 
     def __init__(self, concurrency: int, tenants: Tenants) -> None:
         self.places = Places(concurrency, tenants)
@@ -149,13 +166,16 @@ class Admission:
             await self._requests.wait(tenant, PATIENCE_S)
 
     async def start(self, tenant: str) -> Callable[[], None]:
-        """Wait until a job may start; return what ends its start, at the latest after STARTING_S."""
+        """Wait until a job may start; return what ends its start.
+
+        The start ends by itself after STARTING_S.
+        """
         if self._precedence.may_start():
             self._precedence.starting += 1
         else:
             await self._starts.wait(tenant)
-        self._precedence.started_at_s = _now_s()
-        self._requests.give()
+        if self._precedence.start(_now_s()):
+            self._requests.give()
         has_ended = False
 
         def end() -> None:
@@ -169,7 +189,7 @@ class Admission:
         return end
 
     def has_enough(self, organization_id: str) -> bool:
-        """Return whether so many of an organization's jobs wait for their start that no more are to be claimed."""
+        """Return whether enough jobs of an organization wait for their start to claim no more."""
         return self._starts.count(self._tenants.of(organization_id)) >= STARTING
 
     def ready_is_empty(self) -> None:

@@ -1,4 +1,7 @@
-"""Which workers are dead, by this process's monotonic time: no two clocks are compared (decision 0081)."""
+"""Which workers are dead, by this process's monotonic time.
+
+No two clocks are compared (decision 0081).
+"""
 
 from collections.abc import Collection
 
