@@ -15,6 +15,7 @@ from launchbay.store.database import Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
 from launchbay.usecases.context import NO_PORTS, AppContext, Ports
+from launchbay.usecases.later import Later, LaterWork
 from launchbay.usecases.sealing import Sealed
 from launchbay.web.routing import Endpoint
 
@@ -47,7 +48,8 @@ class Feature:
     sealed: Sealed = field(default_factory=dict)  # for the rotation of the secret key
     traces: tuple[Traces, ...] = ()  # what is left of a person who was removed
     start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
-    tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None
+    later: tuple[type[LaterWork[Any, Any]], ...] = ()
+    tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None  # other work in the background
     ports: Ports = NO_PORTS  # what the kernel asks of this feature
     offers: tuple[object, ...] = ()  # what other features find by its class
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
@@ -122,7 +124,13 @@ class Features:
                 await each.start(database, secret)
 
     def tasks(self, deps: TaskDeps) -> tuple[PeriodicTask, ...]:
-        return tuple(task for each in self.all if each.tasks is not None for task in each.tasks(deps))
+        """Return what the engine does in the background for features."""
+        later = (kind for each in self.all for kind in each.later)
+        others = (task for each in self.all if each.tasks is not None for task in each.tasks(deps))
+        return (
+            *(PeriodicTask(kind.task, kind.every_s, Later(kind(deps.app)).advance, due=kind.due) for kind in later),
+            *others,
+        )
 
     def notifier(self, database: Database) -> Notifier | None:
         found = [each.notifier for each in self.all if each.notifier is not None]

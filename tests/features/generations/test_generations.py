@@ -174,7 +174,7 @@ async def test_a_defect_in_a_rollback_is_told_by_the_log_of_the_server_alone(
     async def breaks(*_: object) -> None:
         raise RuntimeError("text of a defect")
 
-    monkeypatch.setattr("launchbay.features.generations.usecases.rollback", breaks)
+    monkeypatch.setattr("launchbay.features.generations.later.rollback", breaks)
     application = await api.application(picky())
     accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
     instance = await api.launch(application)

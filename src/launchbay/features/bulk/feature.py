@@ -1,14 +1,9 @@
 """Bulk runs, as the rest of Launchbay sees them."""
 
-from launchbay.engine.worker import PeriodicTask
-from launchbay.feature import Feature, TaskDeps
+from launchbay.feature import Feature
 from launchbay.features.bulk import api, pages, rows
-from launchbay.features.bulk.usecases import POLL_S, BulkRunner, seal_acts
-
-
-def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
-    return (PeriodicTask("bulk", POLL_S, BulkRunner(deps.app).advance, due=(rows.list_open,)),)
-
+from launchbay.features.bulk.later import BulkWork
+from launchbay.features.bulk.usecases import seal_acts
 
 FEATURE = Feature(
     name="bulk",
@@ -18,5 +13,5 @@ FEATURE = Feature(
     locks={"bulk": rows.lock_bulk},
     pages=(pages.routes,),
     start=seal_acts,
-    tasks=_tasks,
+    later=(BulkWork,),
 )

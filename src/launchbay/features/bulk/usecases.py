@@ -1,7 +1,6 @@
 """Bulk runs: one act on many instances (conformance.md, "Beyond the reference").
 
-A bulk run is rows in the database: processes with an engine take turns at it (`BulkRunner`). The transaction that
-accepts the job of an instance also notes it, so that a crash loses none and repeats none.
+A bulk run is rows in the database, which processes with an engine work off (`later.py`).
 """
 
 from collections import Counter
@@ -11,13 +10,11 @@ from functools import partial
 from typing import Any, Literal
 
 import msgspec
-import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.auth.secret_key import SecretKey
-from launchbay.clock import to_ms
 from launchbay.errors import (
     BadRequest,
     Conflict,
@@ -25,13 +22,11 @@ from launchbay.errors import (
     LaunchbayError,
     NotFound,
     TooManyRequests,
-    Unavailable,
 )
 from launchbay.features.bulk import rows as store
-from launchbay.features.bulk.rows import BulkInstanceRow, BulkRun, NextRow, TakenRow, act_purpose
+from launchbay.features.bulk.rows import BulkInstanceRow, BulkRun, act_purpose
 from launchbay.features.directories.contents import ActName
 from launchbay.ids import new_id
-from launchbay.model.expiry import NEVER
 from launchbay.model.job import JobStatus
 from launchbay.model.labels import read_labels
 from launchbay.model.redaction import Redactor
@@ -40,16 +35,12 @@ from launchbay.model.waits import turns_message
 from launchbay.planning.arguments import ignored_parameters
 from launchbay.planning.names import DESTROY, LAUNCH, require_workflow
 from launchbay.store import applications, organizations
-from launchbay.store.database import Connection, Database, DatabaseError
+from launchbay.store.database import Connection, Database
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.failures import list_failures
-from launchbay.usecases.fleet import InstanceFilter, put_labels
-from launchbay.usecases.instances import set_destroy_at
-from launchbay.usecases.jobs import resume_job
-from launchbay.usecases.later import Turns
-from launchbay.usecases.on_behalf import PASSING, actor_of, may_control, require_control
-from launchbay.usecases.reconfigure import reconfigure
+from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.on_behalf import may_control, require_control
 from launchbay.usecases.selection import (
     _PAGE,
     choose_instances,
@@ -59,11 +50,7 @@ from launchbay.usecases.selection import (
     require_visible,
     visible_runs,
 )
-from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.workflows import destroy, reason_to_wait, run_workflow
 
-log = structlog.get_logger(__name__)
-POLL_S = 0.5
 _VERSIONS_READ = 50
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
 
@@ -296,7 +283,7 @@ async def read_open_parameters(ctx: Context, bulk_id: str) -> dict[str, Any]:
         sealed = await store.get_sealed_act(work.connection, bulk_id=run.id)
         if sealed is None or not may_control(work.lookup.grants(run.organization_id), work.actor, run):
             return {}
-        parameters = _open_act(work.app, run.id, sealed).parameters
+        parameters = open_act(work.app, run.id, sealed).parameters
     redactor = Redactor()
     return {name: value for name, value in parameters.items() if redactor.named(name, value) == value}
 
@@ -381,136 +368,16 @@ async def resume_failures(
 _RESUMED_AT_ONCE = 10
 
 
-class BulkRunner:
-    """Gives the instances of bulk runs their turns; `advance` is one round."""
-
-    def __init__(self, app: AppContext) -> None:
-        self._app = app
-        self._turns = Turns("bulk run", self._advance)
-
-    async def advance(self) -> bool:
-        """Take a step of each bulk run. Return True if another one is possible."""
-        async with self._app.database.connection() as connection:
-            open_runs = await store.list_open(connection)
-        return await self._turns.give(open_runs)
-
-    async def _advance(self, bulk_id: str) -> bool:
-        """Take one step of a bulk run; return True if another one is possible."""
-        turn: NextRow | None = None
-        try:
-            async with self._app.database.transaction() as connection:
-                run = await store.take(connection, bulk_id=bulk_id)
-                if run is None:
-                    return False
-                if run.sealed_act is None:  # an older server began it; a refusal of the act must not undo this
-                    await _seal(connection, self._app.secret_key, run.id, run.act)
-                    return True
-                turn = await self._next(connection, run)
-                if turn is None:
-                    return False
-                with self._app.database.joined(connection):
-                    act = _open_act(self._app, run.id, run.sealed_act)
-                    job_id = await self._act(run, act, turn)
-                await store.begin_instance(connection, bulk_id=run.id, place=turn.place, job_id=job_id)
-        except (Unavailable, DatabaseError):
-            raise
-        except LaunchbayError as error:
-            # The transaction was rolled back: the instance is as it was.
-            assert turn is not None, "only an act is refused"
-            await self._put_off(bulk_id, turn, error)
-        except Exception:
-            if turn is None:
-                raise
-            # A defect of ours. Another attempt would fail the same way, and the other instances wait for their turns.
-            log.exception("bulk.act_failed", bulk=bulk_id, instance=turn.instance_id)
-            await self._put_off(bulk_id, turn, LaunchbayError("Internal error. The log of the server says more."))
-        return True
-
-    async def _next(self, connection: Connection, run: TakenRow) -> NextRow | None:
-        """Note the ends of jobs; return whose turn it is, if anybody's."""
-        await store.settle(connection, bulk_id=run.id)
-        states = await store.count_states(connection, bulk_id=run.id)
-        assert states is not None, "the run is locked"
-        is_waiting = states.is_waiting
-        is_enough = run.stop_after_failures is not None and states.failed >= run.stop_after_failures
-        if run.status == RUNNING and is_waiting and is_enough:
-            message = f"Stopped after {states.failed} failures."
-            await store.set_status(connection, bulk_id=run.id, status=STOPPED)
-            await store.drop_waiting(connection, bulk_id=run.id, message=message)
-            is_waiting = False
-        if not is_waiting and not states.running:
-            await store.finish(connection, bulk_id=run.id)
-            log.info("bulk.ended", bulk=run.id)
-        if run.status != RUNNING or not is_waiting or states.running >= run.max_parallel:
-            return None
-        return await store.get_next(connection, bulk_id=run.id)
-
-    async def _act(self, run: TakenRow, act: Act, turn: NextRow) -> str | None:
-        """Do the act as who began the run; return its job."""
-        instance_id = turn.instance_id
-        ctx = Context(self._app, await actor_of(self._app, run), turn=("bulk", run.id, turn.place))
-        if act.act == "run":
-            return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
-        if act.act == "destroy":
-            return (await destroy(ctx, instance_id, {})).job_id
-        if act.act == "resume":
-            return await self._resume(ctx, instance_id, act)
-        if act.act == "reconfigure":
-            return await self._reconfigure(ctx, instance_id, act)
-        if act.act == "extend":
-            in_ms = NEVER if act.expires_in_ms is None else act.expires_in_ms
-            await set_destroy_at(ctx, instance_id, in_ms if in_ms == NEVER else to_ms(self._app.clock.now()) + in_ms)
-        else:
-            await put_labels(ctx, "instance", instance_id, act.labels, merges=True)
-        return None
-
-    async def _reconfigure(self, ctx: Context, instance_id: str, act: Act) -> str:
-        """Keep what the act doesn't name."""
-        async with ctx.read() as work:
-            record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-            body = await same_configuration(work, record, version=act.version, parameters=act.parameters)
-        return (await reconfigure(ctx, instance_id, body)).job_id
-
-    async def _resume(self, ctx: Context, instance_id: str, act: Act) -> str:
-        async with ctx.read() as work:
-            last = await store.get_last_job(work.connection, instance_id=instance_id)
-        if last is None or last.status == JobStatus.SUCCEEDED:
-            raise BadRequest("The last job didn't fail, so there is nothing to resume.", code="JobSucceeded")
-        resumed = await resume_job(ctx, instance_id, last.id, act.parameters, declared_only=act.declared_only)
-        return resumed.job_id
-
-    async def _put_off(self, bulk_id: str, turn: NextRow, error: LaunchbayError) -> None:
-        """Note a refusal. A busy instance gets other turns for a time.
-
-        So does one that others use which the run destroys too.
-        """
-        async with self._app.database.transaction() as connection:
-            passes = error.code in PASSING or (
-                error.code == "InstanceInUse"
-                and await store.has_users_left(connection, bulk_id=bulk_id, instance_id=turn.instance_id)
-            )
-            if passes:
-                await store.postpone_instance(
-                    connection,
-                    bulk_id=bulk_id,
-                    place=turn.place,
-                    message=reason_to_wait(error),
-                    pause_s=limits.BULK_BUSY_PAUSE_S,
-                    longest_pause_s=limits.BULK_BUSY_LONGEST_PAUSE_S,
-                    give_up_s=limits.BULK_BUSY_S,
-                )
-            else:
-                await store.refuse_instance(connection, bulk_id=bulk_id, place=turn.place, message=str(error))
-
-
 read_act = msgspec.json.Decoder(Act, float_hook=json_real).decode
 
 
-def _open_act(app: AppContext, bulk_id: str, sealed: bytes) -> Act:
+def open_act(app: AppContext, bulk_id: str, sealed: bytes) -> Act:
+    """Return what a bulk run does, with the secrets among its parameters."""
     return read_act(app.secret_key.open(bytes(sealed), act_purpose(bulk_id)))
 
 
-async def _seal(connection: Connection, key: SecretKey, bulk_id: str, act: str) -> None:
+async def seal(connection: Connection, key: SecretKey, bulk_id: str, act: str) -> None:
+    """Seal the act that an older server stored."""
     sealed = key.seal(act.encode(), act_purpose(bulk_id))
     await store.seal(connection, bulk_id=bulk_id, act=_shown(read_act(act)), sealed_act=sealed)
 
@@ -522,4 +389,4 @@ async def seal_acts(database: Database, key: SecretKey) -> None:
         async with database.transaction() as connection:
             rows = await store.list_unsealed(connection, count=_PAGE)
             for row in rows:
-                await _seal(connection, key, row.id, row.act)
+                await seal(connection, key, row.id, row.act)

@@ -16,9 +16,9 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import iso_time
-from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound, TooManyRequests
+from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.change_sets import rows as store
-from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance, EndedRow, act_purpose
+from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance, act_purpose
 from launchbay.features.directories.plans import (
     DirectoryPlan,
     PlannedObject,
@@ -31,13 +31,11 @@ from launchbay.features.directories.plans import (
 )
 from launchbay.features.generations.usecases import FailurePolicy
 from launchbay.ids import new_id
-from launchbay.manifest.configuration import Change
-from launchbay.manifest.graph import COMPUTE, CompiledManifest
-from launchbay.manifest.scaling import component_at
+from launchbay.manifest.graph import COMPUTE
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import LinkKind
-from launchbay.model.job import ApprovalStatus, Cause, JobStatus, is_cancellation, unescaped, verdict_after
+from launchbay.model.job import ApprovalStatus, Cause, verdict_after
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
 from launchbay.planning.acceptance import StartedJob
@@ -47,11 +45,10 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.approvals import find_lost, may_replace, own_answer
-from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
+from launchbay.usecases.context import Context, Work, as_invalid_id
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
-from launchbay.usecases.later import Turns
 from launchbay.usecases.launch import check_name, launch, nothing_launched, plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.on_behalf import require_control
@@ -64,10 +61,8 @@ from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.workflows import run_workflow
 
 log = structlog.get_logger(__name__)
-POLL_S = 0.5
 _APPROVE = Permission.APPROVE_INSTANCE_WORKFLOW
 _SHOWN = 20  # sentences of one refusal
-_SETTLED = 50  # instances of one round
 ActKind = Literal["launch", "reconfigure", "version", "destroy", "apply"]
 _FIELDS: Mapping[str, frozenset[str]] = {
     "launch": frozenset({"application_id", "launch", "if_exists"}),
@@ -168,7 +163,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 read_promise = msgspec.json.Decoder(Promise).decode
-_read_facts = msgspec.json.Decoder(dict[str, str]).decode
+read_facts = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -861,7 +856,7 @@ class _Offers:
             shared = await environments.list_offered_instances(work.connection, environment_id=environment_id)
             known = await fingerprints(work, [row.id for row in rows])
             self._known[environment_id] = {
-                **{f"service {row.name} ({row.id}) of the environment": _FINGERPRINT + known[row.id] for row in rows},
+                **{f"service {row.name} ({row.id}) of the environment": FINGERPRINT + known[row.id] for row in rows},
                 **{f"shared instance {row.name} ({row.id}) of the environment": row.application_id for row in shared},
             }
         return self._known[environment_id]
@@ -968,7 +963,7 @@ async def _usual(work: Work, application_id: str) -> dict[str, int]:
     return {row.workflow: row.usual_ms for row in rows}
 
 
-_FINGERPRINT = "#"  # begins facts whose values must not be shown
+FINGERPRINT = "#"  # begins facts whose values must not be shown
 
 
 def _facts(work: Work, root: LaunchNode, environment: Environment, view: EnvironmentView) -> dict[str, str]:
@@ -1007,7 +1002,7 @@ def _parameter_facts(work: Work, what: str, parameters: Mapping[str, Any]) -> di
 
 
 def _hidden(work: Work, value: Any) -> str:
-    return _FINGERPRINT + work.fingerprint(msgspec.to_builtins(value))
+    return FINGERPRINT + work.fingerprint(msgspec.to_builtins(value))
 
 
 def _fingerprint_of_effect(work: Work, promise: Promise) -> str:
@@ -1048,7 +1043,7 @@ async def _compare(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) ->
             changed += [f"{row.instance_name}: {message}" for message in error.messages]
             continue
         found.append(planned)
-        sentences = _changes(_read_facts(row.facts), planned.facts)
+        sentences = _changes(read_facts(row.facts), planned.facts)
         before = read_promise(row.promise)
         if not sentences and _fingerprint_of_effect(work, before) != _fingerprint_of_effect(work, planned.promise):
             sentences = ["Its effects changed."]
@@ -1065,7 +1060,7 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
             continue
         if old is None or new is None:
             found.append(f"The {name} is {'new' if old is None else 'gone'}.")
-        elif old.startswith(_FINGERPRINT):
+        elif old.startswith(FINGERPRINT):
             found.append(f"Since then, the {name} changed.")
         else:
             found.append(f"Since then, the {name} changed from {old or 'none'} to {new or 'none'}.")
@@ -1099,102 +1094,3 @@ def _touched(application_id: str, instance_id: str | None) -> Resource:
 
 def _at(organization_id: str, change_set_id: str) -> str:
     return f"/organizations/{organization_id}/change-sets/{change_set_id}"
-
-
-class _Part(msgspec.Struct, frozen=True):
-    launched: bool = False
-
-
-_read_parts = msgspec.json.Decoder(dict[str, _Part]).decode
-
-
-class ChangeSetRunner:
-    """Notes how jobs of change sets end, and compares that with what was shown."""
-
-    def __init__(self, app: AppContext) -> None:
-        self._app = app
-        self._turns = Turns("change set", self._settle)
-
-    async def advance(self) -> bool:
-        """Look at each change set that is being applied.
-
-        Return True if there may be more to note.
-        """
-        async with self._app.database.connection() as connection:
-            applying = await store.list_applying(connection)
-        return await self._turns.give(applying)
-
-    async def _settle(self, change_set_id: str) -> bool:
-        async with self._app.database.transaction() as connection:
-            return await self._settle_in(connection, change_set_id)
-
-    async def _settle_in(self, connection: Connection, change_set_id: str) -> bool:
-        if await store.take(connection, change_set_id=change_set_id) is None:
-            return False
-        ended = await store.list_ended(connection, change_set_id=change_set_id, count=_SETTLED)
-        for row in ended:
-            has_succeeded = row.job_status == JobStatus.SUCCEEDED
-            differences = await self._differences(connection, row)
-            await store.end_instance(
-                connection,
-                change_set_id=change_set_id,
-                place=row.place,
-                status="Succeeded" if has_succeeded else "Failed",
-                message="The job is gone." if row.job_status is None else row.error_message,
-                differences=msgspec.json.encode(differences).decode(),
-            )
-        if await store.finish(connection, change_set_id=change_set_id):
-            await store.post(connection, change_set_id=change_set_id)
-            log.info("change_set.ended", change_set=change_set_id)
-        return len(ended) == _SETTLED
-
-    async def _differences(self, connection: Connection, row: EndedRow) -> list[str]:
-        """Return a sentence for each way in which the result isn't what was shown."""
-        promise, found = read_promise(row.promise), list[str]()
-        if row.job_status != JobStatus.SUCCEEDED:
-            ended = "The job was cancelled." if is_cancellation(row.error_message) else "The job failed."
-            found.append(ended if row.job_status else "The job is gone.")
-        promised = {each.name for each in promise.workflows}
-        found += [f"The workflow {name} ran, which wasn't shown." for name in sorted(set(row.ran) - promised)]
-        if promise.version is None or row.version is None or row.parameters is None or row.state is None:
-            return found
-        if row.version != promise.version:
-            found.append(f"The version is {row.version} instead of {promise.version}.")
-        facts = {
-            name.removeprefix("new parameter "): value
-            for name, value in _read_facts(row.facts).items()
-            if name.startswith("new parameter ") and " of the submodule " not in name
-        }
-        now = {
-            name: _FINGERPRINT + self._app.audit.fingerprint(value)
-            for name, value in msgspec.json.decode(row.parameters, type=dict[str, Any]).items()
-        }
-        found += [
-            f"The parameter {name} isn't as shown."
-            for name in sorted(facts.keys() | now.keys())
-            if facts.get(name) != now.get(name)
-        ]
-        parts = _read_parts(row.state)
-        try:
-            manifest = await self._app.manifests.get(connection, row.application_id, row.version)
-        except InvalidManifest:
-            # Another version of this program accepted it. The change set ends all the same, and so do later ones.
-            return [*found, "This version of Launchbay refuses the manifest, so the components aren't compared."]
-        found += [
-            f"The component {component.path} isn't launched."
-            for component in promise.components
-            if component.path in manifest.components and component.change != Change.STOPS
-            if not parts.get(component.path, _Part()).launched
-        ]
-        if row.job_status == JobStatus.SUCCEEDED:
-            missing = [each.name for each in promise.workflows if each.name not in row.ran]
-            found += [f"The workflow {name} didn't run." for name in missing if _has_steps(manifest, name)]
-        return found
-
-
-def _has_steps(manifest: CompiledManifest, name: str) -> bool:
-    """Return whether a workflow of the instance itself leaves records when it runs."""
-    path, _, workflow = name.partition("#")
-    component = component_at(manifest, unescaped(path))
-    found = None if component is None else component.workflows.get(unescaped(workflow))
-    return found is not None and bool(found.steps)

@@ -10,29 +10,23 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
-from launchbay import limits
-from launchbay.auth.permissions import Actor, Method, Permission
-from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound, Unavailable, internal_error
+from launchbay.auth.permissions import Permission
+from launchbay.errors import BadRequest, NotFound
 from launchbay.features.generations import rows as store
-from launchbay.features.generations.rows import DueRollback, Generation
+from launchbay.features.generations.rows import Generation
 from launchbay.model.environment import read_environment_view
 from launchbay.model.instance import InstanceStatus, LinkKind
 from launchbay.model.job import Cause
 from launchbay.planning.acceptance import StartedJob, environment_view
-from launchbay.store.database import DatabaseError
 from launchbay.store.instances import InstanceRecord, LinkedRow
-from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.later import Turns
+from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import shared_instances
-from launchbay.usecases.on_behalf import PASSING, acting_token
 from launchbay.usecases.preview import Preview, preview_tree
 from launchbay.usecases.reconfigure import WayBack, plan_configuration, reconfigure
 from launchbay.usecases.submodule_shapes import submodules_inside
 from launchbay.usecases.workflows import before_triggers
 
 log = structlog.get_logger(__name__)
-POLL_S = 0.5
-_DUE = 20  # rollbacks of one round
 FailurePolicy = Literal["keep", "rollback"]
 
 
@@ -206,67 +200,3 @@ async def set_failure_policy(ctx: Context, application_id: str, policy: FailureP
         before = await store.get_failure_policy(work.connection, application_id=application.id)
         await store.set_failure_policy(work.connection, application_id=application.id, on_failure=policy)
         await work.audit("set_failure_policy", application, {"onFailure": before}, {"onFailure": policy})
-
-
-class RollbackRunner:
-    """Rolls back instances whose reconfiguration failed; `advance` is one round.
-
-    The transaction that accepts the rollback also deletes what made it due: a crash loses none and repeats none.
-    """
-
-    def __init__(self, app: AppContext) -> None:
-        self._app = app
-        self._turns = Turns("rollback", self._roll_back)
-
-    async def advance(self) -> bool:
-        """Give each due rollback a turn. Return True if there may be more."""
-        async with self._app.database.connection() as connection:
-            due = await store.list_due(connection, but=self._turns.waiting, count=_DUE)
-        return await self._turns.give(due)
-
-    async def _roll_back(self, job_id: str) -> bool:
-        turn: DueRollback | None = None
-        refusal: LaunchbayError | None = None
-        try:
-            async with self._app.database.transaction() as connection:
-                turn = await store.take_due(connection, job_id=job_id)
-                if turn is None:
-                    return False
-                ctx = Context(self._app, await self._owner(turn))
-                with self._app.database.joined(connection):
-                    await rollback(ctx, turn.instance_id, None)
-                await store.delete_due(connection, job_id=job_id)
-                return True
-        except (Unavailable, DatabaseError):
-            raise
-        except LaunchbayError as error:
-            # The transaction was rolled back: the instance is as it was.
-            refusal = error
-        except Exception:
-            # A defect of ours. Another attempt would fail the same way, and its text is for the log.
-            log.exception("rollback.failed", job=job_id)
-        async with self._app.database.transaction() as connection:
-            if refusal is not None and refusal.code in PASSING:
-                await store.postpone_due(connection, job_id=job_id, pause_s=limits.BULK_BUSY_PAUSE_S)
-                return False
-            reason = str(refusal) if refusal is not None else internal_error(f"the rollback of job {job_id}")
-            log.warning("rollback.refused", job=job_id, reason=reason)
-            await store.delete_due(connection, job_id=job_id)
-            if turn is not None:
-                await store.note_refusal(
-                    connection,
-                    job_id=job_id,
-                    instance_id=turn.instance_id,
-                    text=f"The instance isn't rolled back: {reason}",
-                )
-        return True
-
-    async def _owner(self, turn: DueRollback) -> Actor:
-        """Return who asked for the reconfiguration, with no more rights than then.
-
-        Raises NotAllowed if the account was deleted, or the access token has ended.
-        """
-        if turn.email is None or turn.name is None:
-            raise NotAllowed("The account that asked for the reconfiguration was deleted.")
-        token = await acting_token(self._app, turn.token_id)
-        return Actor(turn.owner_id, "engine/rollback", turn.name, "", Method.ENGINE, token=token)

@@ -1,8 +1,7 @@
 """Recurring schedules that people make (conformance.md, "Beyond the reference").
 
-A schedule is a row. When it is due, one server locks it and runs its workflow, launches its application or begins its
-bulk run as the person who made it. One transaction does that and sets the next time, so that each time fires once.
-Times that pass while no server runs, or while an instance is busy, are made up for by one firing.
+A schedule is a row. When it is due, one server runs its workflow, launches its application or begins its bulk run as
+the person who made it (`later.py`).
 """
 
 import random
@@ -19,14 +18,13 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
-from launchbay.clock import iso_time, to_ms
-from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, Unavailable
-from launchbay.features.bulk.usecases import Act, BulkRequest, create_bulk
+from launchbay.clock import iso_time
+from launchbay.errors import BadRequest, NotAllowed
+from launchbay.features.bulk.usecases import Act
 from launchbay.features.recurring import rows as store
 from launchbay.features.recurring.rows import DueRow, RecurringSchedule, recurring_purpose
-from launchbay.ids import id_of_turn, new_id
+from launchbay.ids import new_id
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Cause
 from launchbay.model.scalars import json_decoder
 from launchbay.model.schedule import (
     daily_due_times,
@@ -38,19 +36,14 @@ from launchbay.model.waits import never_message
 from launchbay.planning.arguments import ignored_parameters
 from launchbay.planning.plans import plan_run
 from launchbay.store import organizations, schedules
-from launchbay.store.database import DatabaseError
-from launchbay.usecases.context import AppContext, Context, Work, validate_name
+from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances
-from launchbay.usecases.later import Turns
-from launchbay.usecases.launch import ignored_by_launch, launch, plan_launch_tree
-from launchbay.usecases.on_behalf import PASSING, actor_of, may_control, require_control
+from launchbay.usecases.launch import ignored_by_launch, plan_launch_tree
+from launchbay.usecases.on_behalf import may_control, require_control
 from launchbay.usecases.selection import choose_instances
-from launchbay.usecases.workflows import check_required, for_running, run_workflow
+from launchbay.usecases.workflows import check_required, for_running
 
 log = structlog.get_logger(__name__)
-POLL_S = 0.5
-_ROUND = 100  # fired before the others of the process get their turn
-_BUSY_PAUSE_S = 2.0
 _SHOWN = 5  # next times, of a document
 Kind = Literal["run", "launch", "bulk"]
 WhenBusy = Literal["skip", "queue"]
@@ -200,7 +193,7 @@ class RecurringView:
         """
         schedule = self.schedule
         try:
-            timing = _timing(schedule)
+            timing = timing_of(schedule)
             ending = () if schedule.due_at is None else timing.ending(schedule.instance_ends_at, now)
             return [*timing.warnings(now), *ending]
         except BadRequest as error:
@@ -336,7 +329,7 @@ async def _is_visible(work: Work, schedule: RecurringSchedule) -> bool:
     if schedule.instance_id is not None:
         wanted = InstanceFilter(ids=[schedule.instance_id])
     else:
-        doing = _read_doing(work.app.secret_key.open(bytes(schedule.act), recurring_purpose(schedule.id)))
+        doing = read_doing(work.app.secret_key.open(bytes(schedule.act), recurring_purpose(schedule.id)))
         wanted = doing.wanted if doing.ids is None else InstanceFilter(ids=doing.ids)
     seen = await page_of_instances(work, organization_id, wanted, Permission.READ, sort="created", after=None, count=1)
     return bool(seen.rows)
@@ -400,7 +393,7 @@ async def _find(work: Work, schedule_id: str) -> RecurringSchedule:
 
 
 async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[RecurringView]:
-    firings = {each.id: _read_firings(each.firings) for each in schedules}
+    firings = {each.id: read_firings(each.firings) for each in schedules}
     ids = [firing.job_id for each in firings.values() for firing in each if firing.job_id]
     statuses: dict[str, str] = {}
     if ids:
@@ -411,7 +404,7 @@ async def _views(work: Work, schedules: list[RecurringSchedule]) -> list[Recurri
     return [
         RecurringView(
             each,
-            _read_doing(key.open(bytes(each.act), recurring_purpose(each.id))),
+            read_doing(key.open(bytes(each.act), recurring_purpose(each.id))),
             next_times(each, now),
             firings[each.id],
             statuses,
@@ -438,7 +431,7 @@ def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -
     if schedule.due_at is None:
         return []
     try:
-        return list(islice(_timing(schedule).times_until(schedule.instance_ends_at, now), most))
+        return list(islice(timing_of(schedule).times_until(schedule.instance_ends_at, now), most))
     except BadRequest:
         return []
 
@@ -461,7 +454,8 @@ def daily_times(schedule: RecurringSchedule, since: datetime, until: datetime) -
         yield from daily_due_times(schedule.cron, zone_of(schedule.zone), since, until)
 
 
-def _timing(row: RecurringSchedule | DueRow) -> Timing:
+def timing_of(row: RecurringSchedule | DueRow) -> Timing:
+    """Return when a stored schedule is due."""
     return Timing(
         cron=row.cron,
         zone=row.zone,
@@ -501,7 +495,7 @@ async def pause_recurring_schedule(ctx: Context, schedule_id: str, *, paused: bo
         found = await _find(work, schedule_id)
         require_control(work, found, "the recurring schedule")
         await store.lock(work.connection, schedule_id=found.id)
-        timing = replace(_timing(found), is_paused=paused)
+        timing = replace(timing_of(found), is_paused=paused)
         due_at, fires_at = timing.next(ctx.app.clock.now())
         await store.update(
             work.connection, schedule_id=found.id, due_at=due_at, fires_at=fires_at, **_columns(found.name, timing)
@@ -528,97 +522,5 @@ async def delete_recurring_schedule(ctx: Context, schedule_id: str) -> None:
         )
 
 
-class RecurringRunner:
-    """Fires recurring schedules that are due; `advance` is one round."""
-
-    def __init__(self, app: AppContext) -> None:
-        self._app = app
-        self._turns = Turns("recurring schedule", self._fire)
-
-    async def advance(self) -> bool:
-        """Fire what is due. Return True if there is more."""
-        async with self._app.database.connection() as connection:
-            now, but = self._app.clock.now(), self._turns.waiting
-            due = await store.list_due(connection, now=now, but=but, count=_ROUND)
-        await self._turns.give(due)
-        return len(due) == _ROUND
-
-    async def _fire(self, schedule_id: str) -> bool:
-        row: DueRow | None = None
-        try:
-            async with self._app.database.transaction() as connection:
-                row = await store.take(connection, schedule_id=schedule_id, now=self._app.clock.now())
-                if row is None:
-                    return False
-                with self._app.database.joined(connection):
-                    started = await self._do(row)
-                await self._note(connection, row, started)
-        except (Unavailable, DatabaseError):
-            raise
-        except LaunchbayError as error:
-            assert row is not None, "only what it does is refused"
-            await self._refused(row, error)
-        except Exception:
-            if row is None:
-                raise
-            # A defect of ours. Another attempt would fail the same way, and hold up the others.
-            log.exception("recurring.failed", schedule=schedule_id)
-            await self._refused(row, LaunchbayError("Internal error. The log of the server says more."))
-        return False
-
-    async def _do(self, row: DueRow) -> Firing:
-        """Do it as who made the schedule."""
-        doing = _read_doing(self._app.secret_key.open(bytes(row.act), recurring_purpose(row.id)))
-        turn = ("recurring-schedule", row.id, to_ms(row.due_at))
-        cause = Cause("recurring-schedule", row.id, row.name)
-        ctx = Context(self._app, await actor_of(self._app, row), cause=cause, turn=turn)
-        firing = Firing(due_at=to_ms(row.due_at), at=to_ms(self._app.clock.now()), outcome="Started")
-        if row.kind == "bulk":
-            assert doing.bulk is not None
-            wanted = BulkRequest(
-                act=doing.bulk,
-                ids=doing.ids,
-                wanted=doing.wanted,
-                max_parallel=doing.max_parallel,
-                stop_after_failures=doing.stop_after_failures,
-            )
-            bulk_id = await create_bulk(ctx, row.organization_id, wanted, id_of_turn(to_ms(row.due_at) // 1000, *turn))
-            return msgspec.structs.replace(firing, bulk_id=bulk_id)
-        if row.kind == "launch":
-            started = await launch(ctx, row.application_id or "", doing.launch or {})
-        else:
-            started = await run_workflow(ctx, row.instance_id or "", doing.workflow or "", doing.parameters)
-        return msgspec.structs.replace(firing, job_id=started.job_id, instance_id=started.instance_id)
-
-    async def _refused(self, row: DueRow, error: LaunchbayError) -> None:
-        """Note why it couldn't be done; of a busy instance, wait or skip the time."""
-        now = self._app.clock.now()
-        is_busy = error.code in PASSING
-        has_nothing = error.code == "NothingChosen"
-        async with self._app.database.transaction() as connection:
-            again = await store.take(connection, schedule_id=row.id, now=now)
-            if again is None or again.due_at != row.due_at:
-                return
-            if is_busy and row.when_busy == "queue":
-                fires_at = now + timedelta(seconds=_BUSY_PAUSE_S)
-                await store.postpone(connection, schedule_id=row.id, fires_at=fires_at)
-                return
-            outcome: Literal["Skipped", "Refused"] = "Skipped" if is_busy or has_nothing else "Refused"
-            firing = Firing(due_at=to_ms(row.due_at), at=to_ms(now), outcome=outcome, message=str(error)[:500])
-            await self._note(connection, row, firing)
-
-    async def _note(self, connection: Any, row: DueRow, firing: Firing) -> None:
-        due_at, fires_at = _timing(row).next(max(self._app.clock.now(), row.due_at))
-        kept = [firing, *_read_firings(row.firings)][: limits.RECURRING_FIRINGS]
-        await store.note_firing(
-            connection,
-            schedule_id=row.id,
-            due_at=due_at,
-            fires_at=fires_at,
-            firings=msgspec.json.encode(kept).decode(),
-            fired=int(firing.outcome == "Started"),
-        )
-
-
-_read_doing = json_decoder(Doing)
-_read_firings = msgspec.json.Decoder(list[Firing]).decode
+read_doing = json_decoder(Doing)
+read_firings = msgspec.json.Decoder(list[Firing]).decode

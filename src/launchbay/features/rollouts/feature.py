@@ -1,14 +1,8 @@
 """Rollouts, as the rest of Launchbay sees them."""
 
-from launchbay.engine.worker import PeriodicTask
-from launchbay.feature import Feature, TaskDeps
+from launchbay.feature import Feature
 from launchbay.features.rollouts import api, pages, rows
-from launchbay.features.rollouts.usecases import POLL_S, RolloutRunner
-
-
-def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
-    return (PeriodicTask("rollouts", POLL_S, RolloutRunner(deps.app).advance, due=(rows.list_open,)),)
-
+from launchbay.features.rollouts.later import RolloutWork
 
 FEATURE = Feature(
     name="rollouts",
@@ -16,5 +10,5 @@ FEATURE = Feature(
     traces=rows.traces,
     locks={"rollouts": rows.lock_rollout},
     pages=(pages.routes,),
-    tasks=_tasks,
+    later=(RolloutWork,),
 )

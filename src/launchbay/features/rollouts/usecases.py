@@ -1,7 +1,6 @@
 """Rollouts: a manifest version for many instances, wave after wave, and the way back.
 
-A rollout is rows in the database: processes with an engine take turns at it (`RolloutRunner`). The transaction that
-accepts a job also notes it, so that a crash loses none and repeats none (promise 15).
+A rollout is rows in the database, which processes with an engine work off (`later.py`).
 """
 
 from collections import Counter
@@ -18,26 +17,21 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import iso_time
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooManyRequests, Unavailable
-from launchbay.features.generations.usecases import rollback
+from launchbay.errors import BadRequest, Conflict, TooManyRequests
 from launchbay.features.rollouts import rows as store
-from launchbay.features.rollouts.rows import FirstRow, NextRow, Rollout, RolloutInstanceRow, TakenRow
+from launchbay.features.rollouts.rows import FirstRow, Rollout, RolloutInstanceRow
 from launchbay.ids import new_id
-from launchbay.model.job import Cause
 from launchbay.model.waits import turns_message
 from launchbay.planning.arguments import required_arguments
 from launchbay.planning.names import available_workflows
 from launchbay.store import organizations
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection, DatabaseError
 from launchbay.store.fleet import FleetRow
-from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.context import Context, Work
 from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
-from launchbay.usecases.later import Turns
 from launchbay.usecases.launch import validate_version
-from launchbay.usecases.on_behalf import PASSING, actor_of, require_control
-from launchbay.usecases.reconfigure import reconfigure
+from launchbay.usecases.on_behalf import require_control
 from launchbay.usecases.selection import (
     choose_instances,
     in_slices,
@@ -47,11 +41,9 @@ from launchbay.usecases.selection import (
     require_visible,
     visible_runs,
 )
-from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.workflows import reason_to_wait, required_by_command, run_workflow
+from launchbay.usecases.workflows import required_by_command
 
 log = structlog.get_logger(__name__)
-POLL_S = 0.5
 RUNNING, WAITING, STOPPED, FINISHED = "Running", "Waiting", "Stopped", "Finished"
 RETURNING, RETURNED = "Returning", "Returned"
 _INSTANCES_CHECKED = 100  # for arguments of the health check
@@ -376,126 +368,3 @@ _UNDER_WAY = ("Running", "Checking", "Returning")
 
 def _at(application_id: str, rollout_id: str) -> str:
     return f"/applications/{application_id}/rollouts/{rollout_id}"
-
-
-class RolloutRunner:
-    """Gives the instances of rollouts their turns; `advance` is one round."""
-
-    def __init__(self, app: AppContext) -> None:
-        self._app = app
-        self._turns = Turns("rollout", self._advance)
-
-    async def advance(self) -> bool:
-        """Take a step of each rollout. Return True if another one is possible."""
-        async with self._app.database.connection() as connection:
-            open_ones = await store.list_open(connection)
-        return await self._turns.give(open_ones)
-
-    async def _advance(self, rollout_id: str) -> bool:
-        turn: NextRow | None = None
-        is_back = False
-        try:
-            async with self._app.database.transaction() as connection:
-                rollout = await store.take(connection, rollout_id=rollout_id)
-                if rollout is None:
-                    return False
-                has_check = rollout.health_workflow is not None
-                await store.settle(connection, rollout_id=rollout_id, has_check=has_check, busy_s=limits.BULK_BUSY_S)
-                is_back = rollout.status == RETURNING
-                step = self._next_back if is_back else self._next
-                found = await step(connection, rollout)
-                if isinstance(found, bool):
-                    return found
-                turn = found
-                with self._app.database.joined(connection):
-                    status, job_id = await self._act(rollout, turn)
-                await store.begin_instance(
-                    connection, rollout_id=rollout_id, place=turn.place, status=status, job_id=job_id
-                )
-        except (Unavailable, DatabaseError):
-            raise
-        except LaunchbayError as error:
-            # The transaction was rolled back: the instance is as it was.
-            assert turn is not None, "only an act is refused"
-            await self._put_off(rollout_id, turn, error, is_back=is_back)
-        except Exception:
-            if turn is None:
-                raise
-            # A defect of ours. Another attempt would fail the same way, and the other instances wait for their turns.
-            log.exception("rollout.act_failed", rollout=rollout_id, instance=turn.instance_id)
-            defect = LaunchbayError("Internal error. The log of the server says more.")
-            await self._put_off(rollout_id, turn, defect, is_back=is_back)
-        return True
-
-    async def _next(self, connection: Connection, rollout: TakenRow) -> NextRow | bool:
-        """Return whose turn it is, or whether another step is possible at once."""
-        states = await store.count_states(connection, rollout_id=rollout.id, wave=rollout.wave)
-        assert states is not None, "it counts"
-        if rollout.status != RUNNING:
-            return False
-        if states.failed >= rollout.failures_bound:
-            log.info("rollout.stopped", rollout=rollout.id, failed=states.failed)
-            stop = store.take_back if rollout.on_failure == "takeBack" else store.stop
-            await stop(connection, rollout_id=rollout.id)
-            return rollout.on_failure == "takeBack"
-        if states.waiting and states.running < rollout.max_parallel:
-            return await store.get_next(connection, rollout_id=rollout.id, wave=rollout.wave) or False
-        return not (states.waiting or states.running) and await self._leave_wave(connection, rollout)
-
-    async def _leave_wave(self, connection: Connection, rollout: TakenRow) -> bool:
-        """Begin the next wave after the pause, or end the last one. Return whether another step is possible."""
-        if rollout.wave >= rollout.waves:
-            await store.finish(connection, rollout_id=rollout.id, status=FINISHED)
-            log.info("rollout.ended", rollout=rollout.id)
-            return False
-        if not rollout.is_wave_done:
-            await store.end_wave(connection, rollout_id=rollout.id)
-            return not rollout.waits
-        if rollout.is_paused_enough:
-            await store.begin_wave(connection, rollout_id=rollout.id)
-        return rollout.is_paused_enough
-
-    async def _next_back(self, connection: Connection, rollout: TakenRow) -> NextRow | bool:
-        """Return which instance goes back next, or whether another step is possible at once."""
-        await store.skip_waiting(connection, rollout_id=rollout.id)
-        states = await store.count_states(connection, rollout_id=rollout.id, wave=rollout.wave)
-        assert states is not None, "it counts"
-        if states.begun:
-            if states.running >= rollout.max_parallel:
-                return False
-            return await store.get_next_back(connection, rollout_id=rollout.id) or False
-        if not states.running:
-            await store.finish(connection, rollout_id=rollout.id, status=RETURNED)
-            log.info("rollout.taken_back", rollout=rollout.id)
-        return False
-
-    async def _act(self, rollout: TakenRow, turn: NextRow) -> tuple[str, str]:
-        """Do what is next for an instance as who began the rollout; return its status and job."""
-        place = ("rollout", rollout.id, turn.place, rollout.status, turn.status)
-        ctx = Context(self._app, await actor_of(self._app, rollout), cause=Cause("rollout", rollout.id), turn=place)
-        if rollout.status == RETURNING:
-            _, started = await rollback(ctx, turn.instance_id, turn.generation)
-            return "Returning", started.job_id
-        if turn.status == "Unchecked":
-            return "Checking", (await run_workflow(ctx, turn.instance_id, rollout.health_workflow or "", {})).job_id
-        async with ctx.read() as work:
-            record = await work.lookup.instance(turn.instance_id, Permission.EDIT_INSTANCE)
-            body = await same_configuration(work, record, version=rollout.version, parameters={})
-        return "Running", (await reconfigure(ctx, turn.instance_id, body)).job_id
-
-    async def _put_off(self, rollout_id: str, turn: NextRow, error: LaunchbayError, *, is_back: bool) -> None:
-        """Note a refusal. An instance that is busy gets another turn."""
-        async with self._app.database.transaction() as connection:
-            await store.lock_status(connection, rollout_id=rollout_id)
-            if error.code in PASSING:
-                await store.postpone_instance(
-                    connection,
-                    rollout_id=rollout_id,
-                    place=turn.place,
-                    message=reason_to_wait(error),
-                    pause_s=limits.BULK_BUSY_PAUSE_S,
-                )
-            else:
-                await store.refuse_instance(
-                    connection, rollout_id=rollout_id, place=turn.place, message=str(error), is_back=is_back
-                )

@@ -1,13 +1,17 @@
-"""One thing that fails doesn't keep others from their turns, over HTTP and against rows that really fail."""
+"""One row of later work that fails doesn't hold up the others, over HTTP and against rows that really fail."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from launchbay.errors import Unavailable
-from launchbay.usecases.later import Turns
+from launchbay.errors import BadRequest, LaunchbayError, Unavailable
+from launchbay.store.database import Connection
+from launchbay.usecases.context import AppContext
+from launchbay.usecases.later import Attempts, Later, LaterWork
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.service import Api, accepted
 
@@ -111,7 +115,7 @@ async def back(api: Api, instance: str) -> None:
 async def test_what_fails_waits_and_a_database_that_is_away_ends_the_round() -> None:
     seen: list[str] = []
 
-    async def turn(each: str) -> bool:
+    async def attempt(each: str) -> bool:
         seen.append(each)
         if each.startswith("away"):
             raise Unavailable("away")
@@ -119,11 +123,71 @@ async def test_what_fails_waits_and_a_database_that_is_away_ends_the_round() -> 
             raise ValueError(each)
         return each == "more"
 
-    turns = Turns("thing", turn)
-    assert await turns.give(["broken", "away 1", "more", "good"]) is True
-    assert turns.waiting == ["broken", "away 1"]
-    assert await turns.give(["broken", "away 1", "good"]) is False
+    attempts = Attempts("thing", attempt)
+    assert await attempts.make(["broken", "away 1", "more", "good"]) is True
+    assert attempts.waiting == ["broken", "away 1"]
+    assert await attempts.make(["broken", "away 1", "good"]) is False
     assert seen == ["broken", "away 1", "more", "good", "good"]
     with pytest.raises(Unavailable):
-        await turns.give(["away 2", "away 3", "good"])
+        await attempts.make(["away 2", "away 3", "good"])
     assert seen[-1] == "away 3"
+
+
+class Scripted(LaterWork[str, str]):
+    """Work on one row. Each `next` returns the next value of a list, and `act` raises an error."""
+
+    task = noun = "scripted"
+
+    def __init__(self, app: AppContext, error: Exception | None, *found: str | bool) -> None:
+        super().__init__(app)
+        self.error = error
+        self.found = list(found)
+        self.noted: list[str] = []
+
+    async def list_due(self, connection: Connection, failed: Sequence[str]) -> Sequence[str]:
+        return [] if failed else ["row"]
+
+    async def take(self, connection: Connection, row_id: str) -> str | None:
+        return row_id if self.found else None
+
+    async def next(self, connection: Connection, row: str) -> str | bool:
+        return self.found.pop(0)
+
+    async def act(self, row: str, item: str) -> str:
+        assert self.app.database.enclosing() is not None, "an act joins the transaction"
+        if self.error is not None:
+            raise self.error
+        return "done"
+
+    async def note(self, connection: Connection, row: str, item: str, done: str) -> None:
+        self.noted.append(f"{item} {done}")
+
+    async def put_off(self, connection: Connection, row: str, item: str, refusal: LaunchbayError) -> None:
+        self.noted.append(f"{item}: {refusal}")
+
+
+REFUSED = BadRequest("It is busy.")
+INTERNAL = "Internal error in Launchbay. Find the scripted row in the server's log and report it."
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "noted", "has_more"),
+    [
+        (None, ["first"], ["first done"], True),
+        (None, [True], [], True),
+        (None, [False], [], False),
+        (None, [], [], False),
+        (REFUSED, ["first", "first"], ["first: It is busy."], True),
+        (ValueError("its text"), ["first", "first"], [f"first: {INTERNAL}"], True),
+        (REFUSED, ["first", "second"], [], True),  # another process was faster, and has done the first one
+        (REFUSED, ["first", False], [], False),
+        (REFUSED, ["first"], [], False),  # another process has it
+        (Unavailable("away"), ["first"], [], False),
+    ],
+)
+async def test_a_refusal_is_noted_unless_something_else_is_next_meanwhile(
+    api: Api, error: Exception | None, found: list[str | bool], noted: list[str], has_more: bool
+) -> None:
+    work = Scripted(cast("AppContext", SimpleNamespace(database=api.database)), error, *found)
+    later: Later[Any, Any] = Later(work)
+    assert (await later.advance(), work.noted, work.found) == (has_more, noted, [])

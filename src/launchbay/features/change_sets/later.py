@@ -1,0 +1,115 @@
+"""The ends of jobs that change sets began, compared with what was shown.
+
+Nothing is acted on: applying a change set is one transaction of who applies it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Never
+
+import msgspec
+import structlog
+
+from launchbay.errors import InvalidManifest
+from launchbay.features.change_sets import rows as store
+from launchbay.features.change_sets.rows import EndedRow
+from launchbay.features.change_sets.usecases import FINGERPRINT, read_facts, read_promise
+from launchbay.manifest.configuration import Change
+from launchbay.manifest.graph import CompiledManifest
+from launchbay.manifest.scaling import component_at
+from launchbay.model.job import JobStatus, is_cancellation, unescaped
+from launchbay.store.database import Connection
+from launchbay.usecases.later import LaterWork
+
+log = structlog.get_logger(__name__)
+_SETTLED = 50  # instances of one round
+
+
+class ChangeSetWork(LaterWork[str, Never]):
+    """Notes how jobs of change sets end, and compares that with what was shown."""
+
+    task = "change sets"
+    noun = "change set"
+    due = (store.list_applying,)
+
+    async def list_due(self, connection: Connection, failed: Sequence[str]) -> Sequence[str]:
+        return await store.list_applying(connection)
+
+    async def take(self, connection: Connection, row_id: str) -> str | None:
+        return await store.take(connection, change_set_id=row_id)
+
+    async def next(self, connection: Connection, row: str) -> bool:
+        """Note what has ended. Return whether there may be more."""
+        ended = await store.list_ended(connection, change_set_id=row, count=_SETTLED)
+        for each in ended:
+            has_succeeded = each.job_status == JobStatus.SUCCEEDED
+            differences = await self._differences(connection, each)
+            await store.end_instance(
+                connection,
+                change_set_id=row,
+                place=each.place,
+                status="Succeeded" if has_succeeded else "Failed",
+                message="The job is gone." if each.job_status is None else each.error_message,
+                differences=msgspec.json.encode(differences).decode(),
+            )
+        if await store.finish(connection, change_set_id=row):
+            await store.post(connection, change_set_id=row)
+            log.info("change_set.ended", change_set=row)
+        return len(ended) == _SETTLED
+
+    async def _differences(self, connection: Connection, row: EndedRow) -> list[str]:
+        """Return a sentence for each way in which the result isn't what was shown."""
+        promise, found = read_promise(row.promise), list[str]()
+        if row.job_status != JobStatus.SUCCEEDED:
+            ended = "The job was cancelled." if is_cancellation(row.error_message) else "The job failed."
+            found.append(ended if row.job_status else "The job is gone.")
+        promised = {each.name for each in promise.workflows}
+        found += [f"The workflow {name} ran, which wasn't shown." for name in sorted(set(row.ran) - promised)]
+        if promise.version is None or row.version is None or row.parameters is None or row.state is None:
+            return found
+        if row.version != promise.version:
+            found.append(f"The version is {row.version} instead of {promise.version}.")
+        facts = {
+            name.removeprefix("new parameter "): value
+            for name, value in read_facts(row.facts).items()
+            if name.startswith("new parameter ") and " of the submodule " not in name
+        }
+        now = {
+            name: FINGERPRINT + self.app.audit.fingerprint(value)
+            for name, value in msgspec.json.decode(row.parameters, type=dict[str, Any]).items()
+        }
+        found += [
+            f"The parameter {name} isn't as shown."
+            for name in sorted(facts.keys() | now.keys())
+            if facts.get(name) != now.get(name)
+        ]
+        parts = _read_parts(row.state)
+        try:
+            manifest = await self.app.manifests.get(connection, row.application_id, row.version)
+        except InvalidManifest:
+            # Another version of this program accepted it. The change set ends all the same, and so do later ones.
+            return [*found, "This version of Launchbay refuses the manifest, so the components aren't compared."]
+        found += [
+            f"The component {component.path} isn't launched."
+            for component in promise.components
+            if component.path in manifest.components and component.change != Change.STOPS
+            if not parts.get(component.path, _Part()).launched
+        ]
+        if row.job_status == JobStatus.SUCCEEDED:
+            missing = [each.name for each in promise.workflows if each.name not in row.ran]
+            found += [f"The workflow {name} didn't run." for name in missing if _has_steps(manifest, name)]
+        return found
+
+
+def _has_steps(manifest: CompiledManifest, name: str) -> bool:
+    """Return whether a workflow of the instance itself leaves records when it runs."""
+    path, _, workflow = name.partition("#")
+    component = component_at(manifest, unescaped(path))
+    found = None if component is None else component.workflows.get(unescaped(workflow))
+    return found is not None and bool(found.steps)
+
+
+class _Part(msgspec.Struct, frozen=True):
+    launched: bool = False
+
+
+_read_parts = msgspec.json.Decoder(dict[str, _Part]).decode
