@@ -1,12 +1,16 @@
 """A destroy within its grace time stops the instance, waits, and can be taken back."""
 
 import asyncio
+import re
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 
 from launchbay.clock import from_ms, iso_time
-from tests.support.service import Api, accepted, refused
+from tests.support.pages import browser, get
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, refused
 
 HOUR_MS = 3_600_000
 STOPPABLE = """
@@ -36,6 +40,14 @@ application:
       configuration: {__locator.application-id: "%s"}
 launch: {steps: []}
 """
+
+
+@pytest.fixture
+async def visitor(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    """The administrator, signed in to the console."""
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        yield client
 
 
 async def instance_with_grace(api: Api, manifest: str, grace_ms: int = HOUR_MS, **body: Any) -> str:
@@ -345,7 +357,7 @@ async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_said_with_its
     assert (row["destroyAt"], row["waitingDestroy"]) == (end, {"at": at, "text": text})
 
 
-async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api) -> None:
+async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api, visitor: httpx.AsyncClient) -> None:
     gate = "launch: {steps: []}\nask: {steps: [{gate: {action: approval, parameters: {text: Go?}}}]}"
     instance = await api.running(gate, destroyInterval=HOUR_MS)
     job = (await api.post(f"instances/{instance}/ask")).headers["launchbay-job"]
@@ -355,6 +367,16 @@ async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api) ->
     end = (await lifetime(api, instance))["destroyAt"]
     assert waits[0]["until"] > end
     assert f"The instance expires before that, at {iso_time(from_ms(end))}" in waits[0]["endsWhen"]
+    [asked] = accepted(await api.get(f"instances/{instance}/approvals"))
+    assert (asked["instanceEndsAt"], asked["expiresAt"]) == (end, waits[0]["until"])
+    number = await scheduled(api, instance, 1)
+    await move(api, instance, number, HOUR_MS // 2)
+    sooner = (await due(api, instance))[number]
+    assert accepted(await api.get(f"approvals/{asked['id']}"))["instanceEndsAt"] == sooner
+    assert iso_time(from_ms(sooner)) in accepted(await api.get(f"jobs/{job}"))["waitingFor"][0]["endsWhen"]
+    page = (await get(visitor, f"/console/instances/{instance}")).text
+    assert re.search(r"then the step fails; the instance is to be destroyed before, at \d{4}-", page)
+    await move(api, instance, number, 0)
     accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": -1}))
     [wait] = accepted(await api.get(f"jobs/{job}"))["waitingFor"]
     assert wait["endsWhen"] == "The approval of any user who may approve, or its expiry."

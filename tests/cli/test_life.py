@@ -252,6 +252,35 @@ def test_a_destroy_that_waits_is_in_the_status_and_in_lists_and_its_undo_says_wh
     assert "to be destroyed" not in cli.good("ps", "--application", "patient")
 
 
+def test_schedules_after_the_end_of_their_instance_say_so_in_lists(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "ebb", "launch: {steps: []}\npump: {steps: []}\n")
+    cli.good("launch", "ebb", "--name", "ebb-1", "--destroy-interval", "1h", "--wait")
+    end = local(cli.document("status", "ebb-1")["destroyAt"])
+    cli.good("instance", "schedule", "ebb-1", "pump", "30m")
+    assert "These don't run" not in cli.run("instance", "schedules", "ebb-1").stderr
+    cli.good("instance", "schedule", "ebb-1", "pump", "2h")
+    listed = cli.run("instance", "schedules", "ebb-1")
+    assert f"The instance is destroyed at {end}. These don't run, for they are due later: pump." in listed.stderr
+    cli.good(
+        "recurring-schedule", "create", "Yearly", "--cron", "0 0 1 1 *", "--instance", "ebb-1", "--workflow", "pump"
+    )
+    shown = cli.good("recurring-schedule", "list")
+    assert "instanceEndsAt" in shown
+    assert end[-8:] in shown, "today, so without the date"
+    cli.good("instance", "run", "ebb-1", "destroy", "--wait")
+    [yearly] = [each for each in cli.document("recurring-schedule", "list") if each["name"] == "Yearly"]
+    assert (yearly["status"], yearly["nextAt"]) == ("Ended", [])
+
+
+def test_a_command_that_fails_on_a_failed_instance_is_not_called_its_error(cli: Shell, tmp_path: Path) -> None:
+    crack = "{steps: [{crack: {action: restcall, parameters: {command: not a URL}}}]}"
+    uploaded(cli, tmp_path, "twice", f"launch: {crack}\nbreak: {crack}\n")
+    cli.run("launch", "twice", "--name", "twice-1", "--wait")
+    assert re.search("^ *error ", cli.good("status", "twice-1"), flags=re.MULTILINE)
+    cli.run("run", "twice-1", "break", "--wait")
+    assert re.search("^ *lastError .*, break, ", cli.good("status", "twice-1"), flags=re.MULTILINE)
+
+
 def test_a_cancelled_job_is_not_shown_as_failed(cli: Shell, tmp_path: Path) -> None:
     rest = "launch: {steps: []}\nrest: {steps: [{nap: {action: wait, parameters: {delay: 60}}}]}\n"
     uploaded(cli, tmp_path, "sleepy", rest)

@@ -14,6 +14,7 @@ launch:
   parameters: [{pause: {default: 0}}]
   steps: [{nap: {action: wait, parameters: {delay: "{$.pause}"}}}]
 rest: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}
+break: {steps: [{crack: {action: restcall, parameters: {command: not a URL}}}]}
 """
 
 
@@ -109,3 +110,20 @@ async def test_an_instance_whose_launch_was_cancelled_is_not_well(api: Api, visi
     overview = words_of((await get(visitor, f"/console/organizations/{api.organization}")).answer.text)
     assert "Failed or degraded" in overview
     assert f"Cancelled by {EMAIL}" in overview
+
+
+async def test_what_made_an_instance_failed_is_named_although_a_command_has_failed_since(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await api.launch(await api.application(MANIFEST), parameters={"pause": 600})
+    launch = await cancelled(api, instance)
+    for _ in range(2):
+        accepted(await api.post(f"instances/{instance}/break", {}))
+        document = await api.settled(instance)
+        assert (document["status"], document["lastFailure"]["workflow"]) == ("Failed", "break")
+        page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+        why = page.partition('id="live-error"')[2].partition("<nav")[0]
+        assert "The launch was cancelled:" in words_of(why)
+        assert f"/jobs/{launch}/log/failure" in why
+        [group] = await failures_with(api, instance)
+        assert (group["place"], group["message"]) == ("launch", f"Cancelled by {EMAIL}.")

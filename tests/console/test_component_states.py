@@ -109,6 +109,8 @@ async def test_a_failure_that_is_ignored_leaves_its_component_running(api: Api, 
         while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
             await asyncio.sleep(0.05)
     assert await statuses(api, instance) == {"worker": "NeedsApproval"}
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    assert accepted(await api.get(f"jobs/{job}"))["percent"] == 50, "one of two is finished, though it has failed"
     accepted(await api.post(f"approvals/{asked[0]['id']}/approve", {}))
     document = await api.settled(instance)
     assert document["status"] == "Running"
@@ -125,6 +127,7 @@ async def test_a_failure_that_is_ignored_leaves_its_component_running(api: Api, 
     ended = {step["name"]: (step["status"], step["ignored"]) for step in steps}
     assert ended == {"risky": ("Failed", True), "call": ("Failed", False), "ask": ("Succeeded", False)}
     run = (await get(visitor, f"{path}/jobs/{job}")).answer.text.partition("Timeline")[2]
+    assert 'aria-label="Failed"' not in run, "the step inside the ignored one is a warning too, as in the log"
     assert re.search(
         'aria-label="Succeeded"[^<]*<use[^<]*</use></svg><span class="lbl">worker', run.replace("/>", "></use>")
     )

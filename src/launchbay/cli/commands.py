@@ -351,6 +351,25 @@ def _lifetime(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> 
     show(document, connection.output)
 
 
+def _schedules(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show the schedules of an instance, and which are due after its end."""
+    document = answer(connection, call)
+    show(document, connection.output)
+    if connection.output != "table":
+        return
+    with suppress(ClientError):  # the list is what was asked for
+        ends = [each.at for each in connection.client.read_lifetime(call.path[0]).coming if each.kind == "destroy"]
+        late = [
+            each["name"]
+            for each in document["schedules"]
+            if ends and each["timestamp"] > min(ends) and not each.get("cancelledAt")
+        ]
+        if late:
+            at = with_local_times(iso_time(from_ms(min(ends))))
+            text = f"The instance is destroyed at {at}. These don't run, for they are due later: {', '.join(late)}."
+            click.echo(text, err=True)
+
+
 def _undo_destroy(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     """Take back a destroy, and say what follows."""
     document = answer(connection, call)
@@ -823,6 +842,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "delete_instance": Extension(_delete, waiting_options()),
     "read_lifetime": Extension(_lifetime),
     "undo_destroy": Extension(_undo_destroy),
+    "list_schedules": Extension(_schedules),
     "read_log": Extension(
         _log,
         note="--step takes the path of a step, or its last name. --job takes an ID, its beginning, or last. "
@@ -857,7 +877,19 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
     "list_jobs": Extension(columns=JOB_COLUMNS),
     "list_recurring_schedules": Extension(
-        columns=("id", "name", "kind", "status", "cron", "zone", "nextAt", "application", "workflow", "ownerEmail")
+        columns=(
+            "id",
+            "name",
+            "kind",
+            "status",
+            "cron",
+            "zone",
+            "nextAt",
+            "instanceEndsAt",
+            "application",
+            "workflow",
+            "ownerEmail",
+        )
     ),
     "replace_properties": Extension(note=_PROPERTIES),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),

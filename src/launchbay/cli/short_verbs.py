@@ -37,10 +37,12 @@ from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import is_cancellation
+from launchbay.planning.names import DESTROY, LAUNCH, RECONFIGURE
 
 _RECENT_JOBS = 5
 _COMPONENTS_SHOWN = 20
 _WAIT_FIELDS = ("text", "since", "endsWhen", "until", "position")
+_CONFIGURING = frozenset({LAUNCH, RECONFIGURE, DESTROY})
 _SHOWN = (
     "id",
     "name",
@@ -82,7 +84,9 @@ def _status(instance: str, **given: Any) -> None:
         at = "" if failure is None else with_local_times(failure["time"])
         origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {at})"
         # The error of an earlier job stays until a launch or reconfiguration succeeds.
-        name = "error" if document["status"] == "Failed" else "lastError"
+        # A failed command seldom changes the status: then the cause of a failed instance is an earlier one.
+        is_cause = failure is None or failure["workflow"] in _CONFIGURING
+        name = "error" if document["status"] == "Failed" and is_cause else "lastError"
         brief["cancelled" if is_cancellation(error) else name] = error + origin
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
     if document["componentStates"]:

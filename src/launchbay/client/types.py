@@ -1028,6 +1028,7 @@ class JobReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
     instance_id: str
     instance_name: str
+    cancelled: bool
 
 
 class AttemptDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1999,6 +2000,7 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: int
     expires_at: int
     decided_at: int | None
+    instance_ends_at: int | None = None
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

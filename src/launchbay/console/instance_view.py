@@ -238,7 +238,11 @@ def _job(row: JobRow, error: str) -> JobLine:
 def _refined(job: JobLine, states: Mapping[str, StepState]) -> JobLine:
     unreached = None if job.status == JobStatus.EXECUTING else StepStatus.REQUESTED
     steps = [
-        replace(step, status=SKIPPED if step.status == unreached else _REFINED.get(states.get(step.path), step.status))
+        replace(
+            step,
+            status=SKIPPED if step.status == unreached else _REFINED.get(states.get(step.path), step.status),
+            percent=100 if states.get(step.path) is StepState.IGNORED else step.percent,
+        )
         for step in job.steps
     ]
     return replace(job, steps=steps)

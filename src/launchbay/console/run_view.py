@@ -193,10 +193,7 @@ class RunView:
         Failures inside one that is ignored don't count. If none failed, it is one that was interrupted.
         """
         interrupted = [step for step in self.steps if step.kind is Glyph.STOPPED] if self.is_over else []
-        ignored = {step.path for step in self.steps if step.state is StepState.IGNORED}
-        failed = [
-            step for step in self.steps if step.is_failed and ignored.isdisjoint(outer_paths(step.path))
-        ] or interrupted
+        failed = [step for step in self.steps if step.is_failed] or interrupted
         inner = [step for step in failed if not any(_is_inside(other.path, step.path) for other in failed)]
         return min(inner, key=lambda step: (step.ended_ms or self.end_ms, step.path), default=None)
 
@@ -352,6 +349,8 @@ class RunView:
         if state is StepState.SKIPPED:
             return RunStep(path=step.path, state=state, kind=Glyph.SKIPPED, words="Skipped", level=level, view=step)
         kind = Glyph.WAIT if not self.is_over and self._is_pausing(step) else self._kind(state)
+        if kind is Glyph.FAIL and not self._ignored.isdisjoint(outer_paths(step.path)):
+            kind = Glyph.WARN  # as its lines of the log are warnings (decision 0177)
         is_kept = (
             kind in {Glyph.OK, Glyph.WARN} and step.finished_at_ms is not None and step.finished_at_ms < self.begin_ms
         )
@@ -368,6 +367,11 @@ class RunView:
             is_kept=is_kept and bool(self.job.plan.resumes),
             view=step,
         )
+
+    @cached_property
+    def _ignored(self) -> set[str]:
+        """The paths of the steps whose failure is ignored."""
+        return {step.path for step in self.job.view.recorded() if self.job.state_of(step) is StepState.IGNORED}
 
     def _kind(self, state: StepState) -> Glyph:
         return (_KINDS_WHEN_OVER if self.is_over else _KINDS).get(state) or _KINDS[state]

@@ -261,12 +261,9 @@ class JobCompletion:
         self, outcome: JobOutcome, state: str | None, journal: Mapping[str, Any], shown: Mapping[str, str | None]
     ) -> bool:
         succeeded = outcome.error is None
-        status = status_after_job(
-            InstanceStatus(self.plan.prior_status),
-            is_destroy=self.plan.kind == "destroy",
-            succeeded=succeeded,
-            propagates=self.plan.propagates and outcome.propagates,
-        )
+        prior, propagates = InstanceStatus(self.plan.prior_status), self.plan.propagates and outcome.propagates
+        is_destroy = self.plan.kind == "destroy"
+        status = status_after_job(prior, is_destroy=is_destroy, succeeded=succeeded, propagates=propagates)
         # A triggered workflow starts in the same transaction: no one sees the instance idle in between.
         may_follow_up = bool(outcome.follow_ups.pending) or self.plan.kind in {"trigger", "reconfigure"}
         removed = None if self.plan.kind == "reconfigure" else list(outcome.follow_ups.removed)
@@ -284,6 +281,7 @@ class JobCompletion:
             "steps": steps,
             "error_message": outcome.error,
             "clears_error": succeeded and self.plan.configures,
+            "leaves_failed": prior is InstanceStatus.FAILED and not propagates and not is_destroy,
             "status": status,
             "state": state,
             "state_version": STATE_VERSION,

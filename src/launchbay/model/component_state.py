@@ -274,7 +274,8 @@ class _Rules:
             return ComponentState(ComponentStatus.NEEDS_APPROVAL, name)
         ends = workflow == _DESTROY and (run.name == _DESTROY or not part.is_declared)
         steps = part.steps[workflow]
-        percent = sum(step.percent for step in steps) // len(steps)
+        # A step whose failure is ignored is finished.
+        percent = sum(100 if step.state is StepState.IGNORED else step.percent for step in steps) // len(steps)
         return ComponentState(ComponentStatus.DESTROYING if ends else ComponentStatus.IN_PROGRESS, name, percent)
 
 

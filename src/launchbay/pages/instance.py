@@ -43,6 +43,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.expiry import NEVER, duration
+from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import StepStatus
 from launchbay.model.schedule import due_times
 from launchbay.pages.approvals import approval_item
@@ -143,8 +144,11 @@ class Failure(NamedTuple):
 
 
 def last_failure(view: InstanceView) -> Failure | None:
-    """Return the recorded failure, or that of the last run."""
-    failed = view.failure.job_id if view.failure else None
+    """Return what made the instance Failed, or else the last failure or run."""
+    recorded = view.failure
+    if recorded is not None and view.record.status is InstanceStatus.FAILED:
+        recorded = recorded.cause or recorded
+    failed = None if recorded is None else recorded.job_id
     if failed is None and view.jobs and view.jobs[0].status == StepStatus.FAILED:
         failed = view.jobs[0].id
     job = next((each for each in view.jobs if each.id == failed), None)

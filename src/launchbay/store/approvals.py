@@ -59,7 +59,10 @@ class LockedRow(NamedTuple):
 
 
 class ApprovalRow(NamedTuple):
-    """An approval in full. `read_answers` decodes `answers`; `role` is None if the role was deleted."""
+    """An approval in full. `read_answers` decodes `answers`; `role` is None if the role was deleted.
+
+    A pending one has `instance_ends_at`, as far as that is known. The destroy waits for the job.
+    """
 
     id: str
     organization_id: str
@@ -82,6 +85,11 @@ class ApprovalRow(NamedTuple):
     expires_at: datetime
     decided_at: datetime | None
     answers: str
+    instance_ends_at: datetime | None
+
+    @property
+    def outlives_instance(self) -> bool:
+        return self.instance_ends_at is not None and self.instance_ends_at < self.expires_at
 
 
 class ApprovalAnswer(msgspec.Struct, array_like=True, frozen=True):

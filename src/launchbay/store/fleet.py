@@ -13,14 +13,15 @@ _sql = load("fleet")
 class FleetRow(NamedTuple):
     """An instance of a list.
 
-    `place` and `id` say where it is in the order of the list. `total` is the number of all that fit, if it was asked
-    for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
+    `place` and `id` say where it is in the order of the list. `total` is the number of all that fit, if it was
+    asked for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
     `parameters` and `environment_view`, which are None without an error. `is_asking` is true while the running job
-    waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_incomplete` has
-    components that aren't launched, or submodules that have failed. `destroy_at` is the nearest of `lifetime_ends_at`,
-    `destroy_scheduled_at`, and `destroy_due_at`, when a destroy is due that can be taken back; the rule for idle
-    instances asked for it if `is_idle_destroy`. Of a submodule it is None, and the others are of the instance that it
-    goes with.
+    waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_incomplete`
+    has components that aren't launched, or submodules that have failed. If an earlier job than the last made it
+    Failed, and workflows that leave the status have failed since, `cause_error` and `cause_workflow` are that
+    one's. `destroy_at` is the nearest of `lifetime_ends_at`, `destroy_scheduled_at`, and `destroy_due_at`, when a
+    destroy is due that can be taken back; the rule for idle instances asked for it if `is_idle_destroy`. Of a
+    submodule it is None, and the others are of the instance that it goes with.
     """
 
     total: int | None
@@ -54,6 +55,8 @@ class FleetRow(NamedTuple):
     job_started_at_ms: int | None
     job_ended_at_ms: int | None
     job_error: str | None
+    cause_error: str | None
+    cause_workflow: str | None
     parameters: str | None
     environment_view: str | None
 

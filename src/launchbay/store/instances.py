@@ -55,12 +55,17 @@ class InstanceDetail(msgspec.Struct, frozen=True):
 
 
 class FailureRow(msgspec.Struct, frozen=True, rename="camel"):
-    """The last failure; `time` is in milliseconds since the epoch."""
+    """The last failure; `time` is in milliseconds since the epoch.
+
+    `cause` is the one that made the instance Failed, if that was an earlier one: of a launch, a reconfiguration, or a
+    workflow of `propagateStatus`.
+    """
 
     job_id: str
     workflow: str
     time: int
     message: str
+    cause: "FailureRow | None" = None
 
 
 read_failure = msgspec.json.Decoder(FailureRow).decode

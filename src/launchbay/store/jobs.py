@@ -278,6 +278,7 @@ class JobLink(msgspec.Struct, frozen=True, array_like=True):
     status: str
     instance_id: str
     instance_name: str
+    is_cancelled: bool
 
 
 class JobView(NamedTuple):

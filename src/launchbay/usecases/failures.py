@@ -82,7 +82,7 @@ async def list_failures(
             failure_message,
             failed_at,
             lambda row: Affected(row.name, row.application, row.environment),
-            lambda row: (row.job_name or "") if is_cancellation(row.job_error) else "",
+            _place_of_cancelled,
         ),
     )
     groups.sort(key=is_degraded)
@@ -165,9 +165,20 @@ def _place(cursor: Cursor) -> tuple[bool, int, str]:
 
 def failure_message(row: FleetRow) -> str:
     """Return why an instance has failed or is degraded."""
+    if row.cause_error is not None:
+        return row.cause_error
     if row.job_status == JobStatus.FAILED and row.job_error:
         return row.job_error
     return INCOMPLETE if row.is_incomplete else EARLIER
+
+
+def _place_of_cancelled(row: FleetRow) -> str:
+    """Return the workflow, if somebody has cancelled it.
+
+    The errors of others have their place in them.
+    """
+    workflow = row.job_name if row.cause_error is None else row.cause_workflow
+    return (workflow or "") if is_cancellation(failure_message(row)) else ""
 
 
 def failed_at(row: FleetRow) -> datetime | None:

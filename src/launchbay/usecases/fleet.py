@@ -651,7 +651,9 @@ async def list_old_jobs(database: Database) -> bool:
 async def _redacted(row: FleetRow) -> FleetRow:
     if row.job_error is None:
         return row
-    return row._replace(job_error=await mask_message(row.job_error, row.parameters, row.environment_view))
+    job_error = await mask_message(row.job_error, row.parameters, row.environment_view)
+    cause = row.cause_error and await mask_message(row.cause_error, row.parameters, row.environment_view)
+    return row._replace(job_error=job_error, cause_error=cause)
 
 
 def _array(values: Sequence[str] | None) -> list[str] | None:

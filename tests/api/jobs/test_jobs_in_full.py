@@ -162,6 +162,19 @@ async def test_jobs_on_other_instances_are_linked_both_ways(api: Api) -> None:
     assert (child["instanceId"], child["parent"]["id"]) == (link["instanceId"], launch)
     assert (child["beganBy"]["kind"], child["beganBy"]["id"]) == ("job", launch)
     assert await began_in_list(api, link["id"]) == {**child["beganBy"], "name": "launch"}
+    assert (link["cancelled"], child["parent"]["cancelled"]) == (False, False)
+
+
+async def test_links_of_cancelled_jobs_say_so(api: Api) -> None:
+    resting = "launch: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}"
+    instance = await api.launch(await api.application(PARENT % await api.application(resting)))
+    launch = (await waits(api, accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"], "job"))["id"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{launch}"))
+    await api.settled(instance)
+    (link,) = accepted(await api.get(f"jobs/{launch}"))["children"]
+    child = accepted(await api.get(f"jobs/{link['id']}"))
+    assert (link["status"], link["cancelled"]) == ("Failed", child["cancelled"])
+    assert child["parent"]["cancelled"]
 
 
 async def waits(api: Api, job: str, kind: str) -> Any:

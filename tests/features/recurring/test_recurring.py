@@ -277,8 +277,11 @@ async def test_no_time_after_the_end_of_its_instance_is_promised(api: Api) -> No
     assert found["nextAt"] == []
     accepted(await api.post(f"instances/{instance}/destroy"))
     await api.until(instance, "Destroyed")
+    accepted(await api.post(f"recurring-schedules/{schedule['id']}/pause"))
+    for each in (often, schedule):
+        found = accepted(await api.get(f"recurring-schedules/{each['id']}"))
+        assert (found["nextAt"], found["status"]) == ([], "Ended")
     found = accepted(await api.get(f"recurring-schedules/{often['id']}"))
-    assert found["nextAt"] == []
     assert found["warnings"][0].startswith("The instance was destroyed at ")
 
 

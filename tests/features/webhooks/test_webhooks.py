@@ -19,7 +19,7 @@ from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
 from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
-from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
+from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused, running_api
 
 SECRET = "a secret of sixteen bytes or more"
 HOWTO = DOCS / "howto" / "webhooks.md"
@@ -693,6 +693,26 @@ async def test_equal_failures_are_one_message_of_a_chat_at_once_and_one_that_cou
     await end_of_hold(api, webhook)
     await until(lambda: len(messages(receiver)) == 3)
     assert messages(receiver)[2][0] == "Job 'launch' of instance 'Elsa 21' failed.", "one alone is said as ever"
+    await api.delete(f"webhooks/{webhook}")
+
+
+@pytest.mark.slow  # launches, and waits for the sender
+async def test_failures_that_differ_by_the_name_of_their_application_are_one_message(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    webhook = await chat(api, receiver)
+    failing = "launch: {steps: [{call: {action: restcall, parameters: {command: 'http://%s.invalid/'}}}]}"
+    names = [fresh_name(noun).replace(" ", "-") for noun in ("ferry", "shop", "yard")]
+    applications = [await api.application(failing % name, name=name) for name in names]
+    await fail_many(api, applications[0], ["Anna"])
+    await until(lambda: messages(receiver))
+    for each in applications[1:]:
+        await fail_many(api, each, ["Olaf"])
+    await until(lambda: held(api, webhook, 2))
+    await end_of_hold(api, webhook)
+    await until(lambda: len(messages(receiver)) == 2)
+    assert re.match("2 more jobs 'launch' failed in the same way, ", messages(receiver)[1][0])
+    assert names[0] in messages(receiver)[0][1], "the error has the name in which they differ"
     await api.delete(f"webhooks/{webhook}")
 
 

@@ -138,7 +138,12 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
     id: str | None
     name: str
     kind: Annotated[str, msgspec.Meta(description="run, launch or bulk.")]
-    status: Annotated[str, msgspec.Meta(description="Active, Paused or Ended; Preview for a preview.")]
+    status: Annotated[
+        str,
+        msgspec.Meta(
+            description="Active, Paused, or Ended: no time is left, or its instance is gone; Preview for a preview."
+        ),
+    ]
     cron: str
     zone: str
     startsAt: int | None
@@ -295,13 +300,12 @@ def _preview(wanted: RecurringRequest, preview: recurring.TimingPreview) -> Recu
 
 def _document(view: RecurringView, now: datetime, warnings: list[str] | None = None) -> RecurringDocument:
     schedule, doing = view.schedule, view.doing
-    status = "Paused" if schedule.is_paused else "Ended" if schedule.due_at is None else "Active"
     is_late = schedule.due_at is not None and schedule.fires_at is not None and schedule.jitter_ms == 0
     return RecurringDocument(
         id=schedule.id,
         name=schedule.name,
         kind=schedule.kind,
-        status=status,
+        status=schedule.status,
         cron=schedule.cron,
         zone=schedule.zone,
         startsAt=optional_ms(schedule.starts_at),

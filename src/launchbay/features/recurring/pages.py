@@ -244,11 +244,10 @@ async def shown_rows(request: PageRequest, organization_id: str, views: Sequence
     for view in views:
         schedule = view.schedule
         zone = zone_of(schedule.zone)
-        state = "Paused" if schedule.is_paused else "Ended" if schedule.due_at is None else "Active"
         found.append(
             Row(
                 schedule,
-                state,
+                schedule.status,
                 _what(view.doing, schedule.kind),
                 [each.astimezone(zone).strftime(_SHORT) for each in view.next_at],
                 [_result(each, view)[0] for each in reversed(view.firings[:_STRIP])],

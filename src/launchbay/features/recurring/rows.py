@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from launchbay.store.keys import sealed_column
 from launchbay.store.lookups import LookupQuery
@@ -43,6 +43,14 @@ class RecurringSchedule:
     fired: int
     created_at: datetime
     instance_ends_at: datetime | None
+    instance_is_destroyed: bool
+
+    @property
+    def status(self) -> Literal["Active", "Paused", "Ended"]:
+        """What becomes of it; without an instance to run on, it has ended."""
+        if self.instance_is_destroyed or (self.due_at is None and not self.is_paused):
+            return "Ended"
+        return "Paused" if self.is_paused else "Active"
 
 
 class DueRow(NamedTuple):

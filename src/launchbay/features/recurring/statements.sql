@@ -2,7 +2,8 @@
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        r.id, r.organization_id, r.name, r.owner_id, r.owner_email, r.token_id, r.kind, r.application_id, r.instance_id, r.act, r.cron, r.zone,
        r.starts_at, r.ends_at, r.is_paused, r.when_busy, r.jitter_ms, r.due_at, r.fires_at, r.firings, r.fired, r.created_at,
-       launchbay_ends_at(r.instance_id) AS instance_ends_at
+       launchbay_ends_at(r.instance_id) AS instance_ends_at,
+       coalesce((SELECT status = 'Destroyed' FROM instances WHERE id = r.instance_id), false) AS instance_is_destroyed
 FROM users u
 LEFT JOIN (recurring_schedules r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
 WHERE u.id = %(caller_id)s;
@@ -20,7 +21,8 @@ VALUES (%(schedule_id)s, %(organization_id)s, %(name)s, %(owner_id)s, %(owner_em
 -- name: list_by_organization
 -- Recurring schedules of an organization, the newest first; of one instance or application where it is given.
 SELECT id, organization_id, name, owner_id, owner_email, token_id, kind, application_id, instance_id, act, cron, zone, starts_at, ends_at,
-       is_paused, when_busy, jitter_ms, due_at, fires_at, firings, fired, created_at, launchbay_ends_at(instance_id) AS instance_ends_at
+       is_paused, when_busy, jitter_ms, due_at, fires_at, firings, fired, created_at, launchbay_ends_at(instance_id) AS instance_ends_at,
+       coalesce((SELECT status = 'Destroyed' FROM instances WHERE id = recurring_schedules.instance_id), false) AS instance_is_destroyed
 FROM recurring_schedules
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
   AND (%(instance_id)s::text IS NULL OR instance_id = %(instance_id)s)
@@ -29,7 +31,8 @@ ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_by_name
 SELECT id, organization_id, name, owner_id, owner_email, token_id, kind, application_id, instance_id, act, cron, zone, starts_at, ends_at,
-       is_paused, when_busy, jitter_ms, due_at, fires_at, firings, fired, created_at, launchbay_ends_at(instance_id) AS instance_ends_at
+       is_paused, when_busy, jitter_ms, due_at, fires_at, firings, fired, created_at, launchbay_ends_at(instance_id) AS instance_ends_at,
+       coalesce((SELECT status = 'Destroyed' FROM instances WHERE id = recurring_schedules.instance_id), false) AS instance_is_destroyed
 FROM recurring_schedules WHERE organization_id = %(organization_id)s AND name = %(name)s ORDER BY id;
 
 -- name: lock

@@ -76,24 +76,28 @@ UPDATE approvals SET status = %(status)s, decided_at = now() WHERE id = %(approv
 
 -- name: get
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
-       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers,
+       CASE status WHEN 'pending' THEN launchbay_ends_at(instance_id) END AS instance_ends_at
 FROM approvals_shown WHERE id = %(approval_id)s;
 
 -- name: list_pending_by_organization
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
-       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers,
+       CASE status WHEN 'pending' THEN launchbay_ends_at(instance_id) END AS instance_ends_at
 FROM approvals_shown
 WHERE organization_id = %(organization_id)s AND status = 'pending' AND id > %(after)s ORDER BY id LIMIT %(count)s;
 
 -- name: list_decided_by_organization
 -- Those that nobody is asked for any more, the newest first, by the ID of one before.
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
-       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers,
+       CASE status WHEN 'pending' THEN launchbay_ends_at(instance_id) END AS instance_ends_at
 FROM approvals_shown
 WHERE organization_id = %(organization_id)s AND status <> 'pending' AND (%(before)s::text IS NULL OR id < %(before)s)
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_by_instance
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
-       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers
+       role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers,
+       CASE status WHEN 'pending' THEN launchbay_ends_at(instance_id) END AS instance_ends_at
 FROM approvals_shown WHERE instance_id = %(instance_id)s AND id > %(after)s ORDER BY id LIMIT %(count)s;

@@ -157,9 +157,13 @@ WITH held AS (
         state_version = CASE WHEN %(state)s IS NULL THEN state_version ELSE %(state_version)s END,
         return_values = coalesce(%(return_values)s, return_values),
         component_count = coalesce(%(component_count)s, component_count), running_count = coalesce(%(running_count)s, running_count),
-        -- The last failure stays until a launch or a reconfiguration succeeds.
+        -- The last failure stays until a launch or a reconfiguration succeeds. Its `cause` is the one that made the instance Failed, if
+        -- the workflow that failed since leaves the status.
         error_message = CASE WHEN %(clears_error)s THEN NULL ELSE coalesce(%(error_message)s, instances.error_message) END,
         last_failure = CASE WHEN %(clears_error)s THEN NULL WHEN %(error_message)s::text IS NULL THEN instances.last_failure
+            WHEN %(leaves_failed)s AND instances.last_failure IS NOT NULL THEN (
+                launchbay_failure(ended.id, ended.name, %(error_message)s)::jsonb
+                || jsonb_build_object('cause', coalesce(instances.last_failure::jsonb -> 'cause', instances.last_failure::jsonb)))::text
             ELSE launchbay_failure(ended.id, ended.name, %(error_message)s) END,
         destroy_at = CASE WHEN %(is_gone)s THEN NULL ELSE destroy_at END,
         before = CASE WHEN %(ends_reconfiguration)s THEN NULL ELSE before END
@@ -377,12 +381,13 @@ SELECT jobs.id, jobs.instance_id, jobs.name, jobs.status, jobs.owner_id, jobs.er
         FROM steps WHERE job_id = jobs.id
     ) AS step
 )::text AS journal, jobs.number, users.name AS owner, instances.application_id, instances.version, (
-    SELECT coalesce(json_agg(json_build_array(inner_job.id, inner_job.number, inner_job.name, inner_job.status, inner_job.instance_id, target.name)
-                             ORDER BY inner_job.created_at, inner_job.id), '[]')
+    SELECT coalesce(json_agg(json_build_array(inner_job.id, inner_job.number, inner_job.name, inner_job.status, inner_job.instance_id, target.name,
+                                                launchbay_outcome(inner_job.id, inner_job.status) = 'Cancelled') ORDER BY inner_job.created_at, inner_job.id), '[]')
     FROM jobs AS inner_job JOIN instances AS target ON target.id = inner_job.instance_id
     WHERE inner_job.parent_job_id = jobs.id
 )::text AS children, (
-    SELECT json_build_array(outer_job.id, outer_job.number, outer_job.name, outer_job.status, outer_job.instance_id, source.name)
+    SELECT json_build_array(outer_job.id, outer_job.number, outer_job.name, outer_job.status, outer_job.instance_id, source.name,
+                            launchbay_outcome(outer_job.id, outer_job.status) = 'Cancelled')
     FROM jobs AS outer_job JOIN instances AS source ON source.id = outer_job.instance_id
     WHERE outer_job.id = jobs.parent_job_id
 )::text AS parent, jobs.shown_parameters, jobs.shown_return_values

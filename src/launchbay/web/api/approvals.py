@@ -60,6 +60,10 @@ class Approval(msgspec.Struct, kw_only=True):
     createdAt: int
     expiresAt: int
     decidedAt: int | None
+    instanceEndsAt: Annotated[
+        int | None,
+        msgspec.Meta(description="When the instance of a pending one is to be destroyed. That waits for the job."),
+    ] = None
 
 
 class ApprovalsQuery(LongPages, frozen=True):
@@ -168,4 +172,5 @@ def _approval(row: ApprovalRow) -> Approval:
         createdAt=to_ms(row.created_at),
         expiresAt=to_ms(row.expires_at),
         decidedAt=optional_ms(row.decided_at),
+        instanceEndsAt=optional_ms(row.instance_ends_at),
     )

@@ -102,6 +102,7 @@ class JobReference(msgspec.Struct):
     status: str
     instanceId: str
     instanceName: str
+    cancelled: bool
 
 
 class Beginning(msgspec.Struct):
@@ -245,7 +246,9 @@ def job_detail(job: JobDetails) -> JobDetail:
 
 
 def _reference(link: JobLink) -> JobReference:
-    return JobReference(link.id, link.number, link.workflow, link.status, link.instance_id, link.instance_name)
+    return JobReference(
+        link.id, link.number, link.workflow, link.status, link.instance_id, link.instance_name, link.is_cancelled
+    )
 
 
 def _wait(wait: Wait, redactor: Redactor) -> WaitDetail:
@@ -279,10 +282,13 @@ def _between(began: int | None, ended: int | None) -> int | None:
 
 
 def _percent(view: JobView, steps: Sequence[StepDetail]) -> int:
-    """Return the mean of the job's own steps, and 100 only for success."""
+    """Return the mean of the job's own steps, and 100 only for success.
+
+    A step whose failure is ignored is finished (decision 0175).
+    """
     if view.status == JobStatus.SUCCEEDED:
         return 100
-    own = [step.percentComplete for step in steps if is_own_step(step.path)]
+    own = [100 if step.ignored else step.percentComplete for step in steps if is_own_step(step.path)]
     return min(99, sum(own) // len(own)) if own else 0
 
 
