@@ -139,10 +139,11 @@ def _wrong_runs(records: Records, ledger: list[Line]) -> list[str]:
             for line in mine
             if line.at > finished_at
         ]
-    # Work that begins by itself has keys of what began it: a schedule that fires again says so to receivers.
+    # Work that begins by itself has keys of what began it: a schedule that fires again says so to receivers. What that
+    # was isn't known anymore of jobs that were deleted with their instances.
     seeds = dict(records.rows("SELECT id, coalesce(nullif(plan::json->>'key_seed', ''), id) FROM jobs"))
     for (job, path), mine in runs.items():
-        if {line.key for line in mine} != {idempotency_key(seeds.get(job, job), path)}:
+        if job in seeds and {line.key for line in mine} != {idempotency_key(seeds[job], path)}:
             found.append(f"wrong key: step {path} of job {job}")
         if any(later.attempt < line.attempt for line, later in pairwise(mine)):
             found.append(f"attempt went back: step {path} of job {job}")
