@@ -419,7 +419,8 @@ async def test_a_status_that_can_not_be_told_is_given_up(
             if rows[0][1] is not None:
                 break
             await asyncio.sleep(0.05)
-    assert rows == [(None, "Given up after 8 attempts. Internal error. The log of the server says more.")]
+    told = f"Internal error in Launchbay. Find the status of the Git source {source} in the server's log and report it."
+    assert rows == [(None, f"Given up after 8 attempts. {told}")]
 
 
 async def shown(api: Api, source: str, commit: str) -> Any:

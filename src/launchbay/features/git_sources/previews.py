@@ -4,9 +4,8 @@ An event only says that there is something to look at. What it brings is read fr
 repeated one changes nothing that the repository doesn't say.
 """
 
-import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Literal
@@ -26,6 +25,7 @@ from launchbay.errors import (
     MalformedBody,
     NotAuthenticated,
     NotFound,
+    internal_error,
 )
 from launchbay.features.directories.contents import ForgeName
 from launchbay.features.git_sources import rows as store
@@ -41,7 +41,7 @@ from launchbay.features.git_sources.forge import (
     status_request,
 )
 from launchbay.features.git_sources.rows import PreviewRow, ReportRow, TakenPreviewRow
-from launchbay.features.git_sources.syncs import AGAIN, LEASE_S, MEANT, leased
+from launchbay.features.git_sources.syncs import AGAIN, MEANT
 from launchbay.features.git_sources.usecases import (
     GitSettings,
     account_of,
@@ -59,6 +59,7 @@ from launchbay.usecases.applications import create_application, delete_applicati
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.instances import delete_instance, set_destroy_at
 from launchbay.usecases.launch import launch
+from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
 from launchbay.usecases.manifests import read_manifest, replace_manifest
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
@@ -156,61 +157,36 @@ class PreviewRunner:
     def __init__(self, app: AppContext, git: Git) -> None:
         self._app = app
         self._git = git
-        self._working: set[asyncio.Task[None]] = set()
+        self._leases = Leases("preview of the Git source", _AT_ONCE)
+        self.close = self._leases.close
 
     async def advance(self) -> None:
         """Begin to work at one preview that is due, or to check one."""
-        if len(self._working) >= _AT_ONCE:
+        if not self._leases.room:
             return
         async with self._app.database.transaction() as connection:
-            row, do = await store.take_preview(connection, lease_s=LEASE_S), self._work_and_note
-            if row is None:
-                row, do = await store.take_check(connection, lease_s=LEASE_S), self._check
+            row = await store.take_preview(connection, lease_s=LEASE_S)
+            check = None if row is not None else await store.take_check(connection, lease_s=LEASE_S)
         if row is not None:
-            task = asyncio.create_task(self._work(do, row), name="preview of a pull request")
-            self._working.add(task)
-            task.add_done_callback(self._working.discard)
-
-    async def close(self) -> None:
-        """End the work under way. Another process takes it up when the leases end."""
-        for task in self._working:
-            task.cancel()
-        if self._working:
-            await asyncio.wait(self._working)
-
-    async def _work(self, do: Callable[[TakenPreviewRow], Awaitable[None]], row: TakenPreviewRow) -> None:
-        try:
-            await do(row)
-        except Fenced:
-            log.info("git_preview.lease_lost", source=row.source_id, number=row.number)
-        except Exception:
-            log.exception("git_preview.failed", source=row.source_id)  # the lease ends, and it begins again
-
-    async def _work_and_note(self, row: TakenPreviewRow) -> None:
-        try:
-            async with leased(partial(self._renew, row)):
-                await (self._show(row) if row.is_open else self._end(row))
-        except Fenced:
-            raise
-        except LaunchbayError as error:
-            await self._failed(row, error)
-        except Exception:
-            # A defect of ours.
-            log.exception("git_preview.failed", source=row.source_id, number=row.number)
-            await self._failed(row, LaunchbayError("Internal error. The log of the server says more."))
+            do, failed = partial(self._show if row.is_open else self._end, row), partial(self._failed, row)
+            self._leases.begin(LeasedWork(row.source_id, partial(self._renew, row), do, failed))
+        elif check is not None:
+            do, failed = partial(self._check, check), partial(self._not_checked, check)
+            self._leases.begin(LeasedWork(check.source_id, partial(self._renew, check), do, failed))
 
     async def _check(self, row: TakenPreviewRow) -> None:
         """Find out whether a pull request is still open, and with which commit.
 
         The events that say so may have come while no server ran.
         """
-        is_open, commit = True, row.commit
-        try:
-            async with leased(partial(self._renew, row)):
-                found = await self._present_commit(row)
-                is_open, commit = found is not None, found or commit
-        except LaunchbayError as error:
-            log.warning("git_preview.not_checked", source=row.source_id, number=row.number, error=str(error))
+        found = await self._present_commit(row)
+        await self._note_check(row, is_open=found is not None, commit=found or row.commit)
+
+    async def _not_checked(self, row: TakenPreviewRow, error: LaunchbayError) -> None:
+        log.warning("git_preview.not_checked", source=row.source_id, number=row.number, error=str(error))
+        await self._note_check(row, is_open=True, commit=row.commit)
+
+    async def _note_check(self, row: TakenPreviewRow, *, is_open: bool, commit: str) -> None:
         async with self._app.database.transaction() as connection:
             await store.note_check(
                 connection,
@@ -440,9 +416,8 @@ class StatusReporter:
             problem = str(error)
             log.warning("git_status.failed", source=row.source_id, error=problem)
         except Exception:
-            # A defect of ours.
-            log.exception("git_status.failed", source=row.source_id)
-            problem = "Internal error. The log of the server says more."
+            log.exception("git_status.failed", source=row.source_id)  # a defect of ours
+            problem = internal_error(f"the status of the Git source {row.source_id}")
         is_over = problem is None or row.report_attempts >= _REPORTS
         if problem is not None and is_over:
             problem = f"Given up after {row.report_attempts} attempts. {problem}"

@@ -6,8 +6,7 @@ transaction notes the outcome and writes nothing if the lease was lost, so that 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -29,7 +28,6 @@ from launchbay.errors import (
     NotAuthenticated,
     NotFound,
     TooManyRequests,
-    Unavailable,
 )
 from launchbay.features.change_sets.rows import ChangeSet
 from launchbay.features.change_sets.usecases import (
@@ -59,14 +57,13 @@ from launchbay.features.git_sources.usecases import (
 )
 from launchbay.ids import new_id
 from launchbay.store import organizations
-from launchbay.store.database import Connection, DatabaseError
+from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
-LEASE_S = 60.0
-_RENEW_S = 15.0
 _AT_ONCE = 4  # sources that one process looks at, at the same time
 AGAIN = Backoff(10.0, 3_600.0)
 _MESSAGE_CHARS = 2_000
@@ -134,36 +131,6 @@ class _Outcome:
     messages: list[str] = field(default_factory=list)
 
 
-@asynccontextmanager
-async def leased(renew: Callable[[], Awaitable[int]]) -> AsyncIterator[None]:
-    """Renew a lease during the block. Raises Fenced once it is lost."""
-    working = asyncio.current_task()
-    assert working is not None, "a coroutine runs in a task"
-    is_lost = False
-
-    async def keep() -> None:
-        nonlocal is_lost
-        kept = 1
-        while kept:
-            await asyncio.sleep(_RENEW_S)
-            with suppress(Unavailable, DatabaseError):  # the fence guards what is written
-                kept = await renew()
-        is_lost = True
-        working.cancel()
-
-    keeping = asyncio.create_task(keep(), name="lease of a Git source")
-    try:
-        yield
-    except asyncio.CancelledError:
-        if is_lost:
-            working.uncancel()
-            raise Fenced("Another process has the source now, or somebody changed it.") from None
-        raise
-    finally:
-        keeping.cancel()
-        await asyncio.wait({keeping})
-
-
 async def _lock(connection: Connection, source_id: str) -> None:
     await store.lock(connection, source_id=source_id)
 
@@ -187,62 +154,28 @@ COMMIT_SOURCE = CommitSource(_lock, _applied)
 
 
 class GitRunner:
-    """Looks at the branches of sources that are due; `advance` is one round.
-
-    A slow host holds up nobody else.
-    """
+    """Looks at the branches of sources that are due; `advance` is one round."""
 
     def __init__(self, app: AppContext, git: Git) -> None:
         self._app = app
         self.git = git
-        self._working: set[asyncio.Task[None]] = set()
+        self._leases = Leases("Git source", _AT_ONCE)
+        self.close = self._leases.close
 
     async def advance(self) -> bool:
         """Begin to look at what is due. Return True if there is more."""
-        room = _AT_ONCE - len(self._working)
-        if room <= 0:
+        room = self._leases.room
+        if not room:
             return False
         async with self._app.database.transaction() as connection:
             due = await store.list_due(connection, count=room)
             taken = [await store.take(connection, source_id=each, lease_s=LEASE_S) for each in due]
         for row in taken:
             if row is not None:
-                task = asyncio.create_task(self._look(row), name="look at a Git source")
-                self._working.add(task)
-                task.add_done_callback(self._working.discard)
+                seen: list[str] = []
+                look, failed = partial(self._sync, row, seen), partial(self._failed, row, seen)
+                self._leases.begin(LeasedWork(row.id, partial(self._renew, row), look, failed))
         return bool(due) and len(due) == room
-
-    async def close(self) -> None:
-        """End the looks under way. Another process takes them up when their leases end."""
-        for task in self._working:
-            task.cancel()
-        if self._working:
-            await asyncio.wait(self._working)
-
-    async def _look(self, row: TakenRow) -> None:
-        try:
-            await self._look_and_note(row)
-        except Fenced:
-            log.info("git_source.lease_lost", source=row.id)
-        except Exception:
-            log.exception("git_source.failed", source=row.id)  # noted nowhere else: the lease ends, and it begins again
-
-    async def _look_and_note(self, row: TakenRow) -> None:
-        seen: list[str] = []
-        try:
-            async with leased(partial(self._renew, row)):
-                await self._sync(row, seen)
-        except Fenced:
-            raise
-        except MEANT as error:
-            await self._failed(row, error, "Refused", seen)
-        except LaunchbayError as error:
-            await self._failed(row, error, "Failed", seen)
-        except Exception:
-            # A defect of ours. The others must not wait for its end.
-            log.exception("git_source.failed", source=row.id)
-            internal = LaunchbayError("Internal error. The log of the server says more.")
-            await self._failed(row, internal, "Failed", seen)
 
     async def _renew(self, row: TakenRow) -> int:
         async with self._app.database.transaction() as connection:
@@ -410,10 +343,9 @@ class GitRunner:
                     change_set_ids=outcome.change_set_ids,
                 )
 
-    async def _failed(
-        self, row: TakenRow, error: LaunchbayError, status: Literal["Refused", "Failed"], seen: list[str]
-    ) -> None:
+    async def _failed(self, row: TakenRow, seen: list[str], error: LaunchbayError) -> None:
         """Note why the branch couldn't be applied, and when to look again."""
+        status = "Refused" if isinstance(error, MEANT) else "Failed"
         settings = read_settings(row.settings)
         message = str(error)[:_MESSAGE_CHARS]
         failures = row.failures + 1 if status == "Failed" else 0
