@@ -98,6 +98,26 @@ async def test_words_that_many_instances_have_are_found_without_reading_these_in
     assert large <= 15 * 2_000  # the newest job of each of so many instances
 
 
+ENTRIES: Mapping[str, Mapping[str, str]] = {
+    "newest": {"sort": "-at"},
+    "oldest": {},
+    "by somebody who did nothing": {"actor": population.INACTIVE},
+    "by an address that did nothing": {"actor": "nobody@grown.example"},
+    "with a rare operation": {"action": population.RARE},
+    "with rare operations": {"action": f"{population.RARE},delete_role"},
+    "about an object": {"object": population.SMALL_APPLICATION},
+    "by somebody with an operation": {"actor": "c" + "1".rjust(23, "0"), "action": "launch_application"},
+}
+
+
+@pytest.mark.parametrize("sort", ["at", "-at"])
+@pytest.mark.parametrize("which", ENTRIES)
+async def test_a_page_of_the_log_reads_its_entries_alone(sizes: tuple[Grown, Grown], which: str, sort: str) -> None:
+    query = {"limit": "5", "sort": sort, **ENTRIES[which]}
+    small, large = await read_in_both(sizes, "an administrator", f"{OF_ORGANIZATION}/audit", query)
+    assert large <= 3 * max(small, FEW_BUFFERS)
+
+
 segment = st.sampled_from(["*", population.SMALL_APPLICATION, population.LARGE_APPLICATION, "a*3", "*1", "a0000000*"])
 place = st.sampled_from(["*", population.ENVIRONMENT, "b" + "2".rjust(23, "0"), "*3", "b*"])
 instance = st.sampled_from(["*", "6*", "*7", "0" * 24])

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import msgspec
 
 from launchbay.model.instance import InstanceStatus
-from launchbay.store.audit import AuditRow
 from launchbay.store.events import LogRow
 from launchbay.store.statements import load
 
@@ -303,7 +302,6 @@ class ComponentFactsRow(NamedTuple):
 
 list_component_facts = _sql.rows("list_component_facts", ComponentFactsRow)
 list_log_tail = _sql.rows("list_log_tail", LogRow)
-list_audit_page = _sql.rows("list_audit_page", AuditRow)
 
 
 class ExpiryRow(NamedTuple):

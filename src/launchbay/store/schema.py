@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, LiteralString, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, LiteralString, NamedTuple
 import psycopg
 import structlog
 from psycopg import AsyncConnection, sql
-from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled, UndefinedTable
 
 from launchbay import __version__
 from launchbay.errors import CannotStart
@@ -58,7 +58,8 @@ SELECT
 # The tables that statements of migrations keep from everybody, and those that they keep from writers.
 _ALTERED = re.compile(r"\b(?:ALTER|DROP) TABLE (?:IF EXISTS )?(\w+)|\bDROP TRIGGER (?:IF EXISTS )?\w+ ON (\w+)")
 _REFERRED = re.compile(
-    r"\bREFERENCES (\w+)|\bINDEX (?:IF NOT EXISTS )?\w+ ON (\w+)|\bTRIGGER \w+\s+(?:BEFORE|AFTER)\b[^;]*?\sON (\w+)"
+    r"\bREFERENCES (\w+)|\bINDEX (?:IF NOT EXISTS )?\w+ ON (?:ONLY )?(\w+)"
+    r"|\bTRIGGER \w+\s+(?:BEFORE|AFTER)\b[^;]*?\sON (\w+)"
 )
 _KEY_MARK = "SELECT substring(value FROM 1 FOR 5) FROM server_keys WHERE name = 'secret key'"
 _EXISTING = """
@@ -152,9 +153,10 @@ async def change_indexes(database: Database) -> None:
             if definition is None or await _value(connection, _HALF_MADE, name):
                 await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}".encode())
             if definition is not None:
-                await connection.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {definition}".encode())
-                counts = _ANALYZE if "USING gin" not in definition else _COUNTS_NO_WORDS
-                await connection.execute(await _value(connection, counts, name))
+                with suppress(UndefinedTable):  # a partition that retention has dropped meanwhile
+                    await connection.execute(f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {name} {definition}".encode())
+                    counts = _ANALYZE if "USING gin" not in definition else _COUNTS_NO_WORDS
+                    await connection.execute(await _value(connection, counts, name))
             await connection.execute("DELETE FROM index_changes WHERE name = %s", [name])
             log.info("schema.index_changed", index=name)
 

@@ -7,17 +7,16 @@ from launchbay.limits import SUBMODULE_LEVELS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.store import instances as store
 from launchbay.store.applications import Application
-from launchbay.store.audit import AuditRow
+from launchbay.store.audit import AuditRow, list_entries
 from launchbay.store.environments import Environment
 from launchbay.store.events import LogRow
 from launchbay.store.instances import InstanceRecord, RelativeRow, Surroundings
 from launchbay.usecases.context import Context
 from launchbay.usecases.events import mask_lines, redactor_for
 from launchbay.usecases.launch import validate_version
-from launchbay.usecases.organizations import names_of
+from launchbay.usecases.organizations import LAST_ENTRY, AuditFilter, entry_conditions, names_of
 
 _FAMILY_ROWS = 500
-_NEWEST = 2**63 - 1
 
 
 async def read_compiled(
@@ -94,12 +93,7 @@ async def read_audit_page(
     """
     async with ctx.read() as work:
         await work.lookup.member_of(organization_id, Permission.VIEW_AUDIT)
-        rows = await store.list_audit_page(
-            work.connection,
-            organization_id=organization_id,
-            before=_NEWEST if before is None else before,
-            actor=by,
-            object=about,
-            count=count,
-        )
+        conditions = await entry_conditions(work.connection, organization_id, AuditFilter(actor=by, about=about))
+        start = LAST_ENTRY if before is None else before
+        rows = await list_entries(work.connection, **conditions, descends=True, after=start, limit=count)
         return rows, await names_of(work.connection, organization_id, rows)

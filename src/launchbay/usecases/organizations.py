@@ -35,7 +35,7 @@ from launchbay.tenants import Tenants
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.permissions import manages_every_user, permitted_anywhere
 
-_LAST_ENTRY = 2**63 - 1
+LAST_ENTRY = 2**63 - 1
 _OUT_OF_ORDER_MINUTES = 1  # between the order of IDs and that of times, where transactions overlap
 
 
@@ -63,34 +63,42 @@ async def read_audit_entries(
 
     Whoever views it sees all of it, so the permission is for everything. Raises BadRequest for a wrong `about`.
     """
-    about = wanted.about
     async with ctx.read() as work:
         await work.lookup.member_of(organization_id, Permission.VIEW_AUDIT)
-        by_id = about is not None and is_id(about)
-        if about is not None and not by_id and not about.startswith("/"):
-            raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
-        first, end = await _span(work.connection, organization_id, wanted)
-    if newest_first:
-        statement = store.list_newest_by_object if by_id else store.list_newest_by_organization
-    else:
-        statement = store.list_by_object if by_id else store.list_by_organization
+        conditions = await entry_conditions(work.connection, organization_id, wanted)
     lend = ctx.app.database.connection
-    of = {
+    start = after if after is not None else LAST_ENTRY if newest_first else 0
+    found = store.list_entries.chunks(lend, **conditions, descends=newest_first, after=start, limit=limit)
+    async with aclosing(found) as chunks:
+        async for chunk in chunks:
+            async with lend() as connection:
+                names = await names_of(connection, organization_id, chunk)
+            yield chunk, names
+
+
+async def entry_conditions(connection: Connection, organization_id: str, wanted: AuditFilter) -> dict[str, Any]:
+    """Return the parameters of the statement that say which entries. Raises BadRequest for a wrong `about`."""
+    actor, about = wanted.actor, wanted.about
+    is_object_id, is_actor_id = about is not None and is_id(about), actor is not None and is_id(actor)
+    if about is not None and not is_object_id and not about.startswith("/"):
+        raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
+    is_address = actor is not None and "@" in actor
+    # All entries of an account have its address, by which they have an index. Only removed ones are given another.
+    account = None if actor is None or not is_actor_id else await users.get(connection, id=actor)
+    first, end = await _span(connection, organization_id, wanted)
+    return {
         "organization_id": organization_id,
-        "actor": wanted.actor,
-        "object": about,
+        "actor_id": actor if is_actor_id else None,
+        "actor_email": actor if is_address else None if account is None else account.email,
+        "actor": None if is_actor_id or is_address else actor,
+        "object_id": about if is_object_id else None,
+        "path": None if is_object_id else about,
         "actions": None if wanted.actions is None else list(wanted.actions),
         "since": wanted.since,
         "until": wanted.until,
         "first": first,
         "end": end,
     }
-    start = after if after is not None else _LAST_ENTRY if newest_first else 0
-    async with aclosing(statement.chunks(lend, **of, after=start, limit=limit)) as chunks:
-        async for chunk in chunks:
-            async with lend() as connection:
-                names = await names_of(connection, organization_id, chunk)
-            yield chunk, names
 
 
 async def _span(connection: Connection, organization_id: str, wanted: AuditFilter) -> tuple[int, int]:
@@ -98,7 +106,7 @@ async def _span(connection: Connection, organization_id: str, wanted: AuditFilte
 
     The first is included, the last is not.
     """
-    first, end = 1, _LAST_ENTRY
+    first, end = 1, LAST_ENTRY
     if wanted.since is not None:
         about = {"organization_id": organization_id, "at": wanted.since, "minutes": -_OUT_OF_ORDER_MINUTES}
         first = await store.get_place(connection, **about) or first

@@ -252,15 +252,6 @@ SELECT id, at, level, job_id, step, text, attempt, coalesce(stream, 'system') AS
 WHERE instance_id = %(instance_id)s AND (%(job_id)s::text IS NULL OR job_id = %(job_id)s)
 ORDER BY id DESC LIMIT %(count)s;
 
--- name: list_audit_page
--- Entries of the audit log of an organization, the newest first: by an actor, about a path and what is below it, or about an id.
-SELECT id, at, actor_id, actor_email, method, address, operation, object, before, after, token_id, token_name
-FROM audit_entries
-WHERE organization_id = %(organization_id)s AND id < %(before)s
-  AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
-  AND (%(object)s::text IS NULL OR object_id = %(object)s OR object = %(object)s OR starts_with(object, %(object)s || '/'))
-ORDER BY id DESC LIMIT %(count)s;
-
 -- name: lock_expiry
 -- The instance, locked after its expiry: the stager locks them in this order, too.
 WITH expiry AS MATERIALIZED (
