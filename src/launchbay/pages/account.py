@@ -7,9 +7,8 @@ from starlette.responses import Response
 from launchbay.auth.cookies import session_cookie
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
-from launchbay.pages.service_accounts import own_tokens
 from launchbay.pages.sign_in import finish_set_up_form, set_up_page
-from launchbay.usecases import account, second_factors, sign_in, users
+from launchbay.usecases import access_tokens, account, second_factors, sign_in, users
 
 routes = Routes()
 
@@ -20,7 +19,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         "account.html",
         problem=problem,
         tokens=request.ask(account.list_tokens(request.ctx)),
-        access_tokens=request.ask(own_tokens(request)),
+        access_tokens=request.ask(access_tokens.list_own(request.ctx)),
         factors=request.ask(second_factors.list_own(request.ctx)),
         sessions=request.ask(sign_in.list_sessions(request.ctx, request.session)),
         invitations=request.ask(users.list_invitations(request.ctx)),

@@ -73,6 +73,7 @@ from launchbay.usecases.browsing import (
 from launchbay.usecases.environments import list_environments, list_offering_environments, list_offers
 from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.jobs import read_job
+from launchbay.usecases.organizations import AuditFilter
 from launchbay.usecases.sign_in import authenticate_session
 from launchbay.usecases.users import list_member_names
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
@@ -357,7 +358,7 @@ async def _audit(
     if not (await request.permissions(record.organization_id)).view_audit():
         return [], {}
     return await read_audit_page(
-        request.ctx, record.organization_id, before=before, by=None, about=record.id, count=CONSOLE_PAGE_ROWS + 1
+        request.ctx, record.organization_id, AuditFilter(about=record.id), before=before, count=CONSOLE_PAGE_ROWS + 1
     )
 
 

@@ -5,8 +5,7 @@ from starlette.responses import Response
 from launchbay.console.forms import Form
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
-from launchbay.ids import NamedRow
-from launchbay.store.access_tokens import ListedTokenRow, ServiceAccountRow
+from launchbay.store.access_tokens import ServiceAccountRow
 from launchbay.usecases import access_tokens, organizations, roles, service_accounts
 from launchbay.usecases.access_tokens import NewToken
 
@@ -125,20 +124,10 @@ async def show_own(
         "access_tokens.html",
         problem=problem,
         organizations=request.ask(organizations.list_organizations(request.ctx)),
-        tokens=request.ask(own_tokens(request)),
+        tokens=request.ask(access_tokens.list_own(request.ctx)),
         created=created,
         given=_given(request, problem),
     )
-
-
-async def own_tokens(request: PageRequest) -> list[tuple[NamedRow, ListedTokenRow]]:
-    """Return the user's access tokens, each with its organization."""
-    return [
-        (organization, token)
-        for organization in await organizations.list_organizations(request.ctx)
-        for token in await access_tokens.list_access_tokens(request.ctx, organization.id)
-        if token.user_id == request.actor.user_id
-    ]
 
 
 @routes.post("/console/account/accessTokens", again=show_own)

@@ -32,7 +32,13 @@ from launchbay.usecases import secrets, services
 from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_contents
 from launchbay.usecases.fleet import InstanceFilter, list_instances
-from launchbay.usecases.organizations import forget_host_key, list_changes, list_host_keys, list_last_changes
+from launchbay.usecases.organizations import (
+    AuditFilter,
+    forget_host_key,
+    list_changes,
+    list_host_keys,
+    list_last_changes,
+)
 
 _SECRET_ARGUMENTS = frozenset({"value", "privateKey"})  # of commands that store them
 
@@ -165,7 +171,7 @@ async def show(
     people: Mapping[str, str] = {}
     if permissions.view_audit():
         log, people = await read_audit_page(
-            request.ctx, organization_id, before=None, by=None, about=view.record.id, count=_LOG_ROWS
+            request.ctx, organization_id, AuditFilter(about=view.record.id), before=None, count=_LOG_ROWS
         )
     instances, kept = await asked_users, await asked_kept
     return await request.page(

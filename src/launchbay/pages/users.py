@@ -15,6 +15,7 @@ from launchbay.usecases import roles, second_factors, users
 from launchbay.usecases.access_tokens import list_access_tokens
 from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_environments
+from launchbay.usecases.organizations import AuditFilter
 from launchbay.usecases.permissions import permitted_in_environments
 
 routes = Routes()
@@ -161,9 +162,8 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
     places = (await list_environments(request.ctx, organization_id))[:_PLACES] if asks else []
     activity: list[Told] = []
     if permissions.view_audit() and not view.is_pending:
-        found, names = await read_audit_page(
-            request.ctx, organization_id, before=None, by=user_id, about=None, count=_ACTIVITY
-        )
+        own = AuditFilter(actor=user_id, actor_email=view.row.email)
+        found, names = await read_audit_page(request.ctx, organization_id, own, before=None, count=_ACTIVITY)
         activity = [told(organization_id, row, names) for row in found]
     tokens, states = [] if asked_tokens is None else await asked_tokens, await asked_states
     return {

@@ -52,6 +52,23 @@ class ListedTokenRow(NamedTuple):
     last_used_at: datetime | None
 
 
+class OwnTokenRow(NamedTuple):
+    """A token of a person without its secret, and its organization."""
+
+    organization_id: str
+    organization: str
+    id: str
+    name: str
+    scope: str | None
+    user_id: str
+    user_name: str
+    email: str
+    is_service: bool
+    created_at: datetime
+    expires_at: datetime
+    last_used_at: datetime | None
+
+
 class ServiceAccountRow(NamedTuple):
     """A service account. `email` is the name that audit entries show."""
 
@@ -70,6 +87,7 @@ get_by_hash = _sql.row("get_by_hash", TokenRow)
 get_acting = _sql.row("get_acting", ActingTokenRow)
 set_last_used = _sql.change("set_last_used")
 list_by_organization = _sql.rows("list_by_organization", ListedTokenRow)
+list_by_owner = _sql.rows("list_by_owner", OwnTokenRow)
 delete = _sql.change("delete")
 delete_by_user = _sql.change("delete_by_user")
 delete_expired = _sql.change("delete_expired")

@@ -19,7 +19,7 @@ from launchbay.ids import canonical_id, new_id
 from launchbay.quotas.bounds import Quota
 from launchbay.store import access_tokens as store
 from launchbay.store import users
-from launchbay.store.access_tokens import ListedTokenRow
+from launchbay.store.access_tokens import ListedTokenRow, OwnTokenRow
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.roles import require_assignment, require_gift, require_own_rights, roles_named
 
@@ -91,6 +91,13 @@ async def list_access_tokens(ctx: Context, organization_id: str) -> list[ListedT
         organization_id = await work.lookup.member_of(organization_id)
         rows = await store.list_by_organization(work.connection, organization_id=organization_id)
     return [row for row in rows if _may_see(work, organization_id, row.user_id)]
+
+
+async def list_own(ctx: Context) -> list[OwnTokenRow]:
+    """Return the caller's tokens in all organizations that the caller belongs to."""
+    async with ctx.read() as work:
+        await work.lookup.require_caller()
+        return await store.list_by_owner(work.connection, user_id=ctx.actor.user_id)
 
 
 async def revoke_access_token(ctx: Context, organization_id: str, token_id: str) -> None:

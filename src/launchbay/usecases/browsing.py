@@ -85,15 +85,12 @@ async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, coun
 
 
 async def read_audit_page(
-    ctx: Context, organization_id: str, *, before: int | None, by: str | None, about: str | None, count: int
+    ctx: Context, organization_id: str, wanted: AuditFilter, *, before: int | None, count: int
 ) -> tuple[list[AuditRow], dict[str, str]]:
-    """Return entries of the audit log, newest first, and names by ID.
-
-    `by` is an actor, `about` an ID or a path.
-    """
+    """Return entries of the audit log, newest first, and names by ID."""
     async with ctx.read() as work:
         await work.lookup.member_of(organization_id, Permission.VIEW_AUDIT)
-        conditions = await entry_conditions(work.connection, organization_id, AuditFilter(actor=by, about=about))
+        conditions = await entry_conditions(work.connection, organization_id, wanted)
         start = LAST_ENTRY if before is None else before
         rows = await list_entries(work.connection, **conditions, descends=True, after=start, limit=count)
         return rows, await names_of(work.connection, organization_id, rows)

@@ -43,10 +43,12 @@ _OUT_OF_ORDER_MINUTES = 1  # between the order of IDs and that of times, where t
 class AuditFilter:
     """Which entries of an audit log. Times are in UTC; `since` is included, `until` is not.
 
-    `actor` is a user's ID or email address. `about` is an object's ID, or a path, which includes what is below it.
+    `actor` is a user's ID or email address; with the ID, `actor_email` is the address of the account if the caller has
+    read it. `about` is an object's ID, or a path, which includes what is below it.
     """
 
     actor: str | None = None
+    actor_email: str | None = None
     about: str | None = None
     actions: Sequence[str] | None = None
     since: datetime | None = None
@@ -84,12 +86,15 @@ async def entry_conditions(connection: Connection, organization_id: str, wanted:
         raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
     is_address = actor is not None and "@" in actor
     # All entries of an account have its address, by which they have an index. Only removed ones are given another.
-    account = None if actor is None or not is_actor_id else await users.get(connection, id=actor)
+    address = actor if is_address else wanted.actor_email
+    if actor is not None and is_actor_id and address is None:
+        account = await users.get(connection, id=actor)
+        address = None if account is None else account.email
     first, end = await _span(connection, organization_id, wanted)
     return {
         "organization_id": organization_id,
         "actor_id": actor if is_actor_id else None,
-        "actor_email": actor if is_address else None if account is None else account.email,
+        "actor_email": address,
         "actor": None if is_actor_id or is_address else actor,
         "object_id": about if is_object_id else None,
         "path": None if is_object_id else about,

@@ -27,6 +27,17 @@ FROM access_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.organization_id = %(organization_id)s AND t.expires_at > now()
 ORDER BY t.id;
 
+-- name: list_by_owner
+-- A person's tokens in the organizations that the person belongs to, by the names of these.
+SELECT o.id AS organization_id, o.name AS organization, t.id, t.name, t.scope, t.user_id, u.name AS user_name, u.email,
+       u.service_of IS NOT NULL AS is_service, t.created_at, t.expires_at, t.last_used_at
+FROM access_tokens t
+JOIN users u ON u.id = t.user_id
+JOIN organizations o ON o.id = t.organization_id
+JOIN memberships m ON m.organization_id = o.id AND m.user_id = t.user_id
+WHERE t.user_id = %(user_id)s AND t.expires_at > now()
+ORDER BY o.name, o.id, t.id;
+
 -- name: delete
 -- With the tokens made with it.
 DELETE FROM access_tokens WHERE id = %(id)s;

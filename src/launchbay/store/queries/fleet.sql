@@ -34,7 +34,8 @@ WITH found AS NOT MATERIALIZED (
       -- Words: each is in the name or in the value of a label, or begins the ID, unless it is too short for that.
       AND (%(words)s::text[] IS NULL OR NOT EXISTS (
           SELECT FROM unnest(%(words)s::text[]) AS word
-          WHERE position(word IN launchbay_search_text(name, labels)) = 0
+          WHERE position(word IN lower(name)) = 0
+            AND NOT EXISTS (SELECT FROM jsonb_each_text(labels) AS label WHERE position(word IN lower(label.value)) > 0)
             AND (length(word) < %(id_chars)s::integer OR NOT starts_with(instance_id, word))))
       -- Each name with the values that it may have.
       AND (%(label_sets)s::jsonb IS NULL OR NOT EXISTS (
