@@ -3,7 +3,9 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
+from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +18,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.store import fleet as store
 from tests.support.databases import Databases
 from tests.support.growth import LARGE, SMALL, Grown, buffers, grow
-from tests.support.service import running_api
+from tests.support.service import accepted, running_api
 from tests.support.statements import note_statements
 
 pytestmark = pytest.mark.slow  # 3,300 instances with 33,000 jobs are written first
@@ -116,6 +118,25 @@ async def test_a_page_of_the_log_reads_its_entries_alone(sizes: tuple[Grown, Gro
     query = {"limit": "5", "sort": sort, **ENTRIES[which]}
     small, large = await read_in_both(sizes, "an administrator", f"{OF_ORGANIZATION}/audit", query)
     assert large <= 3 * max(small, FEW_BUFFERS)
+
+
+async def test_a_page_of_users_reads_these_alone(sizes: tuple[Grown, Grown]) -> None:
+    path = f"{OF_ORGANIZATION}/users"
+    small, large = await read_in_both(sizes, "an administrator", path, {"limit": "40"})
+    assert large <= 2 * small
+    api = sizes[1].api
+    whole = accepted(await api.get(f"organizations/{api.organization}/users"))
+    assert len(whole) > LARGE.people
+    found: list[Any] = []
+    query = {"limit": "180"}
+    while query:
+        answer = await api.get(f"organizations/{api.organization}/users", **query)
+        found += accepted(answer)
+        following = answer.links.get("next")
+        query = {} if following is None else dict(httpx.URL(following["url"]).params)
+    assert found == sorted(whole, key=lambda each: each["id"])
+    some = await api.member(f"Read: [/users/{whole[300]['id']}, /users/{whole[-1]['id']}]")
+    assert len(accepted(await some.get(f"organizations/{api.organization}/users", limit="10"))) == 2
 
 
 segment = st.sampled_from(["*", population.SMALL_APPLICATION, population.LARGE_APPLICATION, "a*3", "*1", "a0000000*"])

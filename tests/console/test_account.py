@@ -1,10 +1,12 @@
 """The page of the user's own account, and what others see of a user's tokens."""
 
 import httpx
+import pytest
 
 from tests.support.pages import browser, get, words_of
 from tests.support.second_factors import shown
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.statements import counted, note_statements
 
 
 async def test_tokens_of_both_kinds_are_in_one_list(api: Api, visitor: httpx.AsyncClient) -> None:
@@ -20,6 +22,21 @@ async def test_tokens_of_both_kinds_are_in_one_list(api: Api, visitor: httpx.Asy
     answer = await visitor.post(revoke, data=form, headers={"Origin": str(visitor.base_url)})
     assert answer.status_code == 303
     assert name not in (await get(visitor, "/console/account")).text
+
+
+async def test_the_page_asks_no_more_for_people_in_many_organizations(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_statements(monkeypatch)
+    asked = []
+    for _ in range(2):
+        await get(visitor, "/console/account")
+        with counted() as reads:
+            await get(visitor, "/console/account")
+        asked.append(len(reads.statements))
+        for _ in range(3):
+            accepted(await api.post("organizations", {"name": fresh_name("many")}))
+    assert asked[1] <= asked[0]
 
 
 async def test_the_form_of_a_token_keeps_what_was_typed_after_a_mistake(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from html import unescape
 from typing import Any
 
 import httpx
@@ -127,6 +128,26 @@ async def test_users_are_filtered_by_name_role_and_second_factor(api: Api, visit
         (f"nobody {someone.email}", False),
     ):
         assert (someone.email in (await get(visitor, f"{page}?q={query}")).text) is is_found, query
+
+
+async def test_many_users_are_on_several_pages(api: Api, visitor: httpx.AsyncClient) -> None:
+    island = accepted(await api.post("organizations", {"name": fresh_name("crowd")}))
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "WITH made AS (INSERT INTO users (id, email, name)"
+            " SELECT substr(md5('crowd' || n), 1, 24), 'crowd' || n || '@example.org', 'Crowd ' || n"
+            " FROM generate_series(1, 120) AS n RETURNING id)"
+            " INSERT INTO memberships (organization_id, user_id) SELECT %s, id FROM made",
+            [island["id"]],
+        )
+    path, found, pages = f"/console/organizations/{island['id']}/users?q=crowd", list[str](), 0
+    while path:
+        text = (await get(visitor, path)).answer.text
+        found += re.findall(r"crowd\d+@example\.org", text)
+        pages += 1
+        following = re.search(r'rel="next" href="([^"]*)"', text)
+        path = unescape(following[1]) if following else ""
+    assert (len(found), len(set(found)), pages) == (120, 120, 3)
 
 
 async def test_a_role_leads_to_who_changed_it(api: Api, visitor: httpx.AsyncClient) -> None:

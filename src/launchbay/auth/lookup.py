@@ -340,6 +340,8 @@ class Lookup:
     ) -> list[Identified]:
         """Return the rows that `allows` allows, and give way to other requests meanwhile."""
         grants, found = self.grants(organization_id), list[Identified]()
+        if gate.holds_everything(grants):
+            return list(rows)
         until_s = time.perf_counter() + _SLICE_S
         for row in rows:
             if gate.decide(grants, permission, (path(row.id),)).allowed:

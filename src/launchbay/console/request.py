@@ -36,7 +36,7 @@ from launchbay.usecases.fleet import count_running_jobs
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.permissions import permitted
 from launchbay.usecases.sign_in import SignInLink
-from launchbay.usecases.users import list_users
+from launchbay.usecases.users import list_user_names
 
 T = TypeVar("T")
 HOME = "/console"
@@ -598,6 +598,6 @@ class Routes:
 async def user_names(request: PageRequest, organization_id: str) -> Mapping[str, str]:
     """Return the names of an organization's users by ID; empty if the caller isn't allowed to read them."""
     try:
-        return {view.row.id: view.row.name for view in await list_users(request.ctx, organization_id)}
+        return await list_user_names(request.ctx, organization_id)
     except NotAllowed:
         return {}

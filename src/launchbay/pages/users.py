@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from launchbay.console.list_query import page_after
 from launchbay.console.rendering import is_weak, read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
@@ -24,7 +25,7 @@ _ACTIVITY = 6
 _FIELDS = ("role", "factor", "is")  # of a filter
 
 
-@routes.get("/console/organizations/{id}/users", query=("do", "q"))
+@routes.get("/console/organizations/{id}/users", query=("after", "do", "q"))
 async def list_all(
     request: PageRequest, problem: LaunchbayError | None = None, *, invited: str = "", link: str = ""
 ) -> Response:
@@ -40,12 +41,14 @@ async def list_all(
     permissions = await request.permissions(organization_id)
     pending = await users.list_pending_members(request.ctx, organization_id) if permissions.manage_some_users() else []
     states, found, known_roles = await asked_states, await asked_users, await asked_roles
+    rows = [view.row for view in found]
+    matching = [] if wrong else [row for row in rows if _matches(row, states.get(row.id), text)]
     return await request.page(
         "users.html",
         section="users",
         organization_id=organization_id,
         problem=problem or wrong,
-        rows=[] if wrong else [view for view in found if _matches(view.row, states.get(view.row.id), text)],
+        page=page_after(matching, text, request.query("after")),
         status=400 if wrong and not failed else None,
         states=states,
         weak=sum(is_weak(state) for state in states.values()),

@@ -108,6 +108,8 @@ class SignInState(NamedTuple):
     tokens: int
 
 
+list_page = _sql.rows("list_page", OrganizationUserRow)
+list_user_names = _sql.rows("list_user_names", NamedRow)
 list_member_names = _sql.rows("list_member_names", NamedRow)
 list_sign_in_states = _sql.rows("list_sign_in_states", SignInState)
 get_credentials = _sql.row("get_credentials", CredentialsRow)

@@ -71,13 +71,47 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         rows = await users.list_by_organization(work.connection, organization_id=organization_id)
-        administrators = await users.list_administrators(work.connection, organization_id=organization_id)
+        return await _readable(work, organization_id, rows)
+
+
+async def list_users_after(
+    ctx: Context, organization_id: str, after: str, count: int
+) -> list[UserView[OrganizationUserRow]]:
+    """Return so many of these users in the order of their IDs, those after an ID."""
+    found: list[UserView[OrganizationUserRow]] = []
+    size = count
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        while len(found) < count:
+            rows = await users.list_page(work.connection, organization_id=organization_id, after=after, count=size)
+            found += await _readable(work, organization_id, rows)
+            if len(rows) < size:
+                break
+            after, size = rows[-1].id, 2 * size  # few of them may be readable
+    return found[:count]
+
+
+async def _readable(
+    work: Work, organization_id: str, rows: Sequence[OrganizationUserRow]
+) -> list[UserView[OrganizationUserRow]]:
+    administrators = await users.list_administrators(work.connection, organization_id=organization_id)
     readable = await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.user)
     grants = work.lookup.grants(organization_id)
     return [
         UserView(row, gate.can_evict(grants, row.id, administrators), gate.can_manage_roles(grants, row.id))
         for row in readable
     ]
+
+
+async def list_user_names(ctx: Context, organization_id: str) -> dict[str, str]:
+    """Return the names of the users of an organization by ID, of those whom the caller may read."""
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await users.list_user_names(work.connection, organization_id=organization_id)
+    return {
+        row.id: row.name
+        for row in await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.user)
+    }
 
 
 async def list_member_names(ctx: Context, organization_id: str, *, also: Collection[str] = ()) -> dict[str, str]:

@@ -66,6 +66,21 @@ WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL
 GROUP BY u.id
 ORDER BY u.id;
 
+-- name: list_page
+-- The next of these members in the order of their IDs. A page of few looks at their roles one by one.
+SELECT u.id, u.name, u.email,
+       (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}')
+        FROM role_assignments a JOIN roles r ON r.id = a.role_id
+        WHERE a.user_id = u.id AND r.organization_id = m.organization_id) AS roles
+FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = %(organization_id)s AND m.user_id > %(after)s AND u.service_of IS NULL
+ORDER BY m.user_id LIMIT %(count)s;
+
+-- name: list_user_names
+-- The members who are people, by ID.
+SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL ORDER BY u.id;
+
 -- name: list_member_names
 -- What the members of an organization are called, service accounts too, and others with these IDs.
 SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = %(organization_id)s

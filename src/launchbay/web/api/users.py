@@ -9,7 +9,7 @@ from launchbay.store.users import AccountRow, OrganizationUserRow
 from launchbay.usecases import roles, users
 from launchbay.usecases.users import UserView
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Paging, Response, absolute_url, list_response
+from launchbay.web.responses import Paging, Response, absolute_url, list_response, page
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Users")
@@ -104,6 +104,10 @@ class SignInBlock(msgspec.Struct):
 )
 async def list_users(request: Request[None, Paging]) -> Response:
     """List the users of an organization."""
+    limit, after = request.query.limit, request.query.after or ""
+    if limit is not None:
+        found = await users.list_users_after(request.ctx, request.path["orgId"], after, limit + 1)
+        return page(request, [UserItem(*_item(view)) for view in found], limit)
     views = await users.list_users(request.ctx, request.path["orgId"])
     return list_response(request, [UserItem(*_item(view)) for view in views])
 
