@@ -14,6 +14,7 @@ import pytest
 from launchbay.app.features import ENDPOINTS
 from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
+from launchbay.ids import new_id
 from launchbay.limits import AUDIT_DOCUMENT_BYTES
 from launchbay.usecases.organizations import AuditedChange, list_changes
 from tests.support.changes import (
@@ -384,3 +385,30 @@ async def _halved(api: Api) -> None:
     assert accepted(await api.get(path, since=times[-1] + 60_000)) == []
     assert accepted(await api.get(path, since=0, until=253_402_300_799_999)) == entries  # the last moment of a date
     assert accepted(await api.get(path, until=times[0])) == []
+
+
+async def test_entries_of_an_actor_are_found_by_id_and_address_whatever_name_they_have(api: Api) -> None:
+    someone, removed = await person(api, "Guest"), new_id()
+    made = [
+        (someone.id, someone.email.title()),
+        (someone.id, "engine/sleep"),
+        (someone.id, ""),
+        (removed, someone.email),
+        (removed, "gone@example.org"),
+        (removed, "engine/idle"),
+        ("operator", "the server's command line"),
+    ]
+    async with api.database.transaction() as connection:
+        for actor_id, email in made:
+            await connection.execute(
+                "INSERT INTO audit_entries (organization_id, actor_id, actor_email, method, address, operation, object,"
+                " object_id) VALUES (%s, %s, %s, '', '', 'probe', '/probe', '')",
+                [api.organization, actor_id, email],
+            )
+    for asked in (someone.id, someone.email.upper(), removed, "gone@example.org", "operator", "engine/sleep", new_id()):
+        for sort in ("at", "-at"):
+            query = {"action": "probe", "actor": asked, "sort": sort}
+            listed = accepted(await api.get(f"organizations/{api.organization}/audit", **query))
+            found = [(each["actor"]["id"], each["actor"]["email"]) for each in listed]
+            wanted = [(each, email) for each, email in made if asked == each or asked.lower() == email.lower()]
+            assert found == (wanted if sort == "at" else wanted[::-1]), asked

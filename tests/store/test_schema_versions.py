@@ -36,7 +36,7 @@ ACCEPTED: Rows = {
     *(
         (table, f"{table}_{name}")
         for table in ("audit_entries", "audit_entries_0", "audit_entries_1")
-        for name in ("address", "operation")
+        for name in ("actor", "operation")
     ),
     # A server has few organizations; the index is made in no time.
     ("organizations", "organizations_creator"),

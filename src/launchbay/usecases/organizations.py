@@ -85,7 +85,7 @@ async def entry_conditions(connection: Connection, organization_id: str, wanted:
     if about is not None and not is_object_id and not about.startswith("/"):
         raise BadRequest("object: give an id, or a path such as /applications/{id}.", code="WrongField")
     is_address = actor is not None and "@" in actor
-    # All entries of an account have its address, by which they have an index. Only removed ones are given another.
+    # What an account did has its address, by which there is an index. Only entries of removed accounts get another one.
     address = actor if is_address else wanted.actor_email
     if actor is not None and is_actor_id and address is None:
         account = await users.get(connection, id=actor)

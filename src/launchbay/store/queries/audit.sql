@@ -38,7 +38,11 @@ FROM audit_entries
 WHERE organization_id = %(organization_id)s AND id >= %(first)s AND id < %(end)s
   AND CASE WHEN %(descends)s::boolean THEN id < %(after)s ELSE id > %(after)s END
   AND (%(actor_id)s::text IS NULL OR actor_id = %(actor_id)s)
-  AND (%(actor_email)s::text IS NULL OR lower(actor_email COLLATE "C") = lower(%(actor_email)s COLLATE "C"))
+  -- The index has entries by address, and by ID those of what a server did for somebody.
+  AND (%(actor_email)s::text IS NULL
+       OR CASE WHEN strpos(actor_email, '@') > 0 THEN lower(actor_email COLLATE "C") ELSE actor_id END = lower(%(actor_email)s COLLATE "C")
+       OR %(actor_id)s::text IS NOT NULL
+          AND CASE WHEN strpos(actor_email, '@') > 0 THEN lower(actor_email COLLATE "C") ELSE actor_id END = %(actor_id)s)
   -- What is neither an ID nor an address.
   AND (%(actor)s::text IS NULL OR actor_id = %(actor)s OR lower(actor_email COLLATE "C") = lower(%(actor)s COLLATE "C"))
   AND (%(object_id)s::text IS NULL OR object_id = %(object_id)s)
