@@ -295,6 +295,34 @@ async def test_ends_of_one_moment_leave_the_nearest_in_lists(api: Api) -> None:
         await api.settled(instance)
 
 
+async def test_lists_follow_what_a_server_of_the_former_version_does_to_a_destroy(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, destroyInterval=30 * HOUR_MS)
+    lasts = (await lifetime(api, instance))["destroyAt"]
+    async with api.database.transaction() as connection:
+        # As it schedules one.
+        await connection.execute(
+            "INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, parameters, owner_id, due_at)"
+            " SELECT 'f' || substr(id, 2), id, organization_id, 'workflow', 'destroy', '{}', owner_id,"
+            " now() + interval '2 hours' FROM instances WHERE id = %s",
+            [instance],
+        )
+    [number] = await due(api, instance)
+    assert (await listed(api, instance))["destroyAt"] == (await due(api, instance))[number] < lasts
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    async with api.database.transaction() as connection:
+        # As it takes one back: by the end of the lifetime alone.
+        await connection.execute(
+            "WITH gone AS ("
+            "DELETE FROM schedules WHERE instance_id = %s AND undo_workflow IS NOT NULL RETURNING instance_id)"
+            " UPDATE fleet SET destroy_at = coalesce(instances.destroy_at, 'infinity')"
+            " FROM gone JOIN instances ON instances.id = gone.instance_id WHERE fleet.instance_id = instances.id",
+            [instance],
+        )
+    assert (await listed(api, instance))["destroyAt"] == (await due(api, instance))[number]
+    accepted(await api.delete(f"instances/{instance}?force=1"))
+    await api.gone(instance)
+
+
 async def test_a_submodule_says_that_it_ends_with_the_instance_that_it_belongs_to(api: Api) -> None:
     database = await api.application(PLAIN)
     inner = await api.application(PARENT % database)

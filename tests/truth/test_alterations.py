@@ -1,11 +1,13 @@
 """Whatever an answer shows is compared: the recorded answers are read again, each with one value altered.
 
-`unnoticed.txt` lists the places whose values nothing is compared with, one a line. It may only get shorter:
-`LAUNCHBAY_GOLDEN=write` writes it anew. `_NOT_STORED` says what has no other source to be compared with.
+`unnoticed.txt` lists the places whose values nothing is compared with, one a line, in groups below their reason. It
+may only get shorter: `LAUNCHBAY_GOLDEN=write` writes it anew, and whatever has no reason yet comes first.
+`_NOT_STORED` says what has no other source to be compared with.
 """
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]  # a population, and 
 
 _LIST = Path(__file__).parent / "unnoticed.txt"
 _LEAST_NOTICED = 1000
+_NO_REASON = ""
 # Places by pattern, `kind | name | where`, and why nothing tells what has to stand there.
 _NOT_STORED = {
-    r"\.(next|page)$": "advice and links of a tool for agents, which depend on where the server is",
+    r"[. ](next|page)$": "advice and links of a tool for agents, which depend on where the server is",
     r"(percent|percentComplete|usualDurationMs|usualSeconds)$": "estimates, which have tests of their own",
-    r"\.(inputs|parameters|parameterOrigins|returnValues|results)\.": "encrypted in the tables",
+    r"[. ](inputs|outputs|parameters|parameterOrigins|returnValues|results)\.": "encrypted in the tables",
     r"(inputsCut|inputsOmitted|outputsOmitted|parametersCut|parametersRecorded|resultsCut)$": "about encrypted columns",
     r"^operation \| list_service_types \|": "the kinds of services are part of the program",
     r"(canEvict|canManageRoles|canEdit|canDelete|availableWorkflows\[\])$": "rights, which the matrix has",
@@ -43,6 +46,32 @@ async def _noticed(view: View, asked: str, text: str) -> bool:
     return False
 
 
+def _reasons(text: str) -> dict[str, str]:
+    """Return why nothing is compared with each place of the list."""
+    found, reason = {}, _NO_REASON
+    for line in text.splitlines():
+        if line.startswith("# "):
+            reason = line.removeprefix("# ")
+        elif line:
+            found[line] = reason
+    return found
+
+
+def _grouped(reasons: Mapping[str, str]) -> str:
+    groups: dict[str, list[str]] = {}
+    for place, reason in sorted(reasons.items()):
+        groups.setdefault(reason, []).append(place)
+    lines = [[*([f"# {each}"] if each else []), *groups[each], ""] for each in sorted(groups)]
+    return "\n".join("\n".join(group) for group in lines)
+
+
+def test_each_place_that_nothing_is_compared_with_has_a_reason() -> None:
+    text = _LIST.read_text("utf-8")
+    reasons = _reasons(text)
+    assert [place for place, reason in reasons.items() if reason == _NO_REASON] == []
+    assert _grouped(reasons) == text, "in its order, each once"
+
+
 def _places(view: View) -> dict[str, list[tuple[str, Fact]]]:
     """Return the facts of all answers by their places."""
     names = names_of(view.oracle)
@@ -60,7 +89,8 @@ async def test_a_value_that_is_altered_is_noticed(views: dict[str, View]) -> Non
     try:
         for compare in COMPARISONS.values():
             await compare(view)  # which notices nothing, unless replays differ from what was read
-        listed = set(_LIST.read_text("utf-8").splitlines())
+        reasons = _reasons(_LIST.read_text("utf-8"))
+        listed = reasons.keys()
         is_written = os.environ.get("LAUNCHBAY_GOLDEN") == "write"
         places = {
             place: facts
@@ -79,7 +109,7 @@ async def test_a_value_that_is_altered_is_noticed(views: dict[str, View]) -> Non
     finally:
         view.record.is_replayed, view.stops, view.record.altered = False, False, {}
     if is_written:
-        _LIST.write_text("".join(f"{each}\n" for each in sorted(unnoticed)), "utf-8")
+        _LIST.write_text(_grouped({each: reasons.get(each, _NO_REASON) for each in unnoticed}), "utf-8")
         return
     assert unnoticed == [], "\n".join(unnoticed)
     assert len(places) > _LEAST_NOTICED

@@ -246,6 +246,15 @@ async def test_no_waking_is_promised_to_an_instance_that_is_destroyed_in_its_sle
     said = f" The instance is destroyed at {iso_time(MORNING - MINUTE)}, before it wakes."
     assert found["waitingFor"].endswith(said)
     assert (await bay.api.document(instance))["waitingFor"].endswith(said)
+    # A destroy that somebody has scheduled is an end too.
+    accepted(await bay.api.put(f"instances/{instance}/destroyAt", {"destroyAt": -1}))
+    number = accepted(await bay.api.post(f"instances/{instance}/destroy/schedule", {"interval": 86_400_000}))["id"]
+    async with bay.api.database.transaction() as connection:
+        await connection.execute("UPDATE schedules SET due_at = %s WHERE id = %s", [MORNING - MINUTE, number])
+    found = await bay.sleep(instance)
+    assert found["wakesAt"] is None
+    assert found["waitingFor"].endswith(said)
+    assert f"{said} The instance is destroyed at " in (await bay.api.document(instance))["waitingFor"]
 
 
 async def test_sleep_is_no_run_for_the_rule_of_idle_instances(bay: Bay) -> None:

@@ -6,6 +6,7 @@ each field that is known here. On a page, links lead to what they name, and the 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -45,11 +46,18 @@ _COLUMNS = {
     "roles": ("name",),
     "zones": ("name",),
     "revisions": ("name", "version"),
-    "webhooks": ("url", "enabled", "created_at"),
+    "users": ("name",),
+    "webhooks": ("url", "enabled", "format", "created_at"),
     "git_sources": ("name", "created_at"),
-    "recurring_schedules": ("name", "cron", "zone", "created_at"),
-    "bulk_runs": ("status", "created_at", "finished_at"),
-    "rollouts": ("status", "version", "comment", "created_at", "finished_at"),
+    "recurring_schedules": (
+        *("name", "kind", "cron", "zone", "starts_at", "ends_at", "when_busy", "jitter_ms", "fired", "owner_email"),
+        "created_at",
+    ),
+    "bulk_runs": ("status", "max_parallel", "stop_after_failures", "created_at", "finished_at"),
+    "rollouts": (
+        *("status", "version", "comment", "wave", "wave_done_at", "max_parallel", "stop_after_failures", "on_failure"),
+        *("created_at", "finished_at"),
+    ),
     "webhook_deliveries": ("status", "attempts", "created_at", "finished_at"),
 }
 _WITH_CAPITALS = re.compile(r"_([a-z])")
@@ -144,7 +152,17 @@ class Agreement:
     @cached_property
     def _approvals(self) -> dict[str, dict[str, Any]]:
         return {
-            each: {"text": row["text"], "status": row["status"], "expiresAt": row["expires_at"]}
+            each: {
+                "text": row["text"],
+                "status": row["status"],
+                "step": row["step"],
+                "needed": row["needed"],
+                "notByRequester": row["not_by_requester"],
+                "createdAt": row["created_at"],
+                "expiresAt": row["expires_at"],
+                "decidedAt": row["decided_at"],
+                "instanceEndsAt": self.oracle.end(row["instance_id"]) if row["status"] == "pending" else None,
+            }
             for each, row in self.oracle.approvals.items()
         }
 
@@ -156,10 +174,47 @@ class Agreement:
                 "status": self.oracle.change_set_status(row),
                 "ownerId": row["owner_id"],
                 "ownerEmail": self.oracle.users[row["owner_id"]]["email"],
+                "onFailure": row["on_failure"],
+                "needed": row["needed"],
+                "confirm": row["confirm"],
+                "instances": sum(
+                    one["change_set_id"] == row["id"] for one in self.oracle.tables["change_set_instances"]
+                ),
                 "createdAt": row["created_at"],
                 "expiresAt": row["expires_at"],
+                "appliedAt": row["applied_at"],
+                "finishedAt": row["finished_at"],
             }
             for row in self.oracle.tables["change_sets"]
+        }
+
+    @cached_property
+    def _answers(self) -> dict[str, dict[str, Row]]:
+        """What people have answered to an approval or a change set, by their addresses."""
+        found: dict[str, dict[str, Row]] = {}
+        for table, of in (("approval_answers", "approval_id"), ("change_set_answers", "change_set_id")):
+            for row in self.oracle.tables[table]:
+                answer = {name: row[name] for name in ("email", "approves", "comment", "at")}
+                found.setdefault(row[of], {})[row["email"]] = answer
+        return found
+
+    @cached_property
+    def _counted(self) -> dict[str, Counter[str]]:
+        """How many instances of a bulk run or roll-out have each status."""
+        found: dict[str, Counter[str]] = {}
+        for table, of in (("bulk_instances", "bulk_id"), ("rollout_instances", "rollout_id")):
+            for row in self.oracle.tables[table]:
+                found.setdefault(row[of], Counter())[row["status"].lower()] += 1
+        return found
+
+    @cached_property
+    def _sources(self) -> dict[str, dict[str, Any]]:
+        return {
+            row["id"]: {
+                "paused": row["is_paused"],
+                **{name: value for name, value in row["settings"].items() if not isinstance(value, dict | list)},
+            }
+            for row in self.oracle.tables["git_sources"]
         }
 
     @cached_property
@@ -210,12 +265,22 @@ class Agreement:
                 yield from self._walk(each, job)
 
     def _document(self, shown: Mapping[str, Any], job: str | None) -> Iterator[str]:
-        if "kind" in shown:
+        if "kind" in shown and "cron" not in shown:
             return  # who or what began something: it has a name of its own
         each = shown.get("id")
+        if isinstance(each, str):
+            answers = self._answers.get(each, {})
+            for answer in shown.get("answers") or ():
+                if isinstance(answer, dict) and "email" in answer:
+                    yield from _differing(f"answer to {each}", answer, answers.get(answer["email"], {"email": None}))
+            if each in self._counted and isinstance(shown.get("counts"), dict):
+                counts = self._counted[each]
+                yield from _differing(
+                    f"counts of {each}", shown["counts"], {name: counts[name] for name in shown["counts"]}
+                )
         if _is_in(each, self._instances) and shown.get("status") not in INSTANCE_WORDS:
             shown = {name: value for name, value in shown.items() if name != "status"}  # what a change set does to it
-        for facts in (self._instances, self._jobs, self._approvals, self._change_sets, *self._others):
+        for facts in (self._instances, self._jobs, self._approvals, self._change_sets, self._sources, *self._others):
             if _is_in(each, facts):
                 yield from _differing(f"{each}", shown, facts[each])
         if _is_in(shown.get("job"), self._jobs) and "number" in shown:
@@ -263,6 +328,7 @@ class Agreement:
             "attempts": row["attempt"],
             "startedAt": row["started_at"],
             "finishedAt": row["finished_at"],
+            "ignored": row["status"] == "Failed" and row["goes_on"],
         }
         if row["started_at"] and row["finished_at"]:
             so["durationMs"] = _duration_ms(row)

@@ -19,6 +19,7 @@ from launchbay.client import Basic, Client
 from tests.support.service import basic
 from tests.support.shell import Shell
 from tests.support.truth.comparisons import View, comparison
+from tests.support.truth.of_the_api import same_failures, seconds
 from tests.support.truth.oracle import CANCELLED, Oracle, Row, ms
 from tests.support.truth.recording import Kept, Record
 
@@ -231,6 +232,24 @@ async def lists_of_the_commands(view: View) -> None:
                 rows = await asyncio.to_thread(shell.document, *command.split(), each)
                 of_one = [row[stored] for row in oracle.tables[table] if row[column] == each]
                 view.same(f"{command} {each}", sorted(row[shown] for row in rows), sorted(of_one))
+        broken = {
+            each: row for each, row in oracle.instances.items() if row["status"] == "Failed" or oracle.is_degraded(each)
+        }
+        groups = await asyncio.to_thread(shell.document, "organization", "failures", "--instances", "1000")
+        view.same(
+            "organization failures", sorted(one["id"] for row in groups for one in row["instances"]), sorted(broken)
+        )
+        same_failures(view, "organization failures", groups, broken)
+        due = [row for row in oracle.tables["schedules"] if row["instance_id"] in oracle.living]
+        for each in sorted({row["instance_id"] for row in due if row["kind"] == "workflow"})[:3]:
+            found = await asyncio.to_thread(shell.document, "instance", "schedules", each)
+            times = {
+                row["id"]: (row["workflow"], seconds(ms(row["due_at"])))
+                for row in due
+                if row["instance_id"] == each and row["kind"] in {"workflow", "cron"}
+            }
+            listed = [(one["id"], (one["name"], seconds(one["timestamp"]))) for one in found["schedules"]]
+            view.same_rows(f"instance schedules {each}", listed, times)
         for each in sorted(row["id"] for row in oracle.tables["change_sets"] if _is_own(oracle, row))[:3]:
             shown_set = await asyncio.to_thread(shell.document, "change-set", "show", each)
             members = [row for row in oracle.tables["change_set_instances"] if row["change_set_id"] == each]

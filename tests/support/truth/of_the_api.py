@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from tests.support.service import accepted
 from tests.support.truth.comparisons import View, comparison
-from tests.support.truth.oracle import CANCELLED, DAY, Oracle, Row, ms
+from tests.support.truth.oracle import CANCELLED, DAY, Oracle, Row, bare, ms
 from tests.support.truth.surfaces import listed
 
 
@@ -402,19 +403,25 @@ async def schedules_of_the_api(view: View) -> None:
             oracle.instances[row["instance_id"]]["name"],
             row["workflow"],
             ms(row["due_at"]),
+            ms(oracle.end(row["instance_id"])),
         )
         for row in oracle.tables["schedules"]
         if row["instance_id"] in oracle.instances
         and row["kind"] in {"workflow", "cron"}
         and row["due_at"] >= oracle.now
     }
-    shown = [(row["id"], (row["instanceId"], row["instanceName"], row["workflow"], row["dueAt"])) for row in rows]
+    names = ("instanceId", "instanceName", "workflow", "dueAt", "instanceEndsAt")
+    shown = [(row["id"], tuple(row[name] for name in names)) for row in rows]
     view.same_rows("schedules", shown, so)
     for instance in {row[0] for row in so.values()}:
         found = accepted(await view.caller.get(f"instances/{instance}/schedules"))["schedules"]
-        own = {each: row[3] for each, row in so.items() if row[0] == instance}
-        times = {each["id"]: each.get("dueAt", own.get(each["id"])) for each in found}
-        view.same(f"schedules of {instance}", {each: times.get(each) for each in own}, own)
+        own = [each for each, row in so.items() if row[0] == instance]
+        listed_ones = {each["id"]: (each["name"], each["timestamp"]) for each in found}
+        view.same(
+            f"schedules of {instance}",
+            {each: listed_ones.get(each) for each in own},
+            {each: (so[each][2], so[each][3]) for each in own},
+        )
 
 
 @comparison
@@ -428,15 +435,39 @@ async def failures_of_the_api(view: View) -> None:
     shown = [(each["id"], each["name"], each["status"], each["failedAt"]) for row in rows for each in row["instances"]]
     so = [(each, row["name"], row["status"], _ended(oracle, each)) for each, row in broken.items()]
     view.same("failures", sorted(shown, key=str), sorted(so, key=str))
+    same_failures(view, "failure", rows, broken)
+
+
+def same_failures(view: View, where: str, rows: list[Any], broken: Mapping[str, Row]) -> None:
+    """Compare groups of equal failures, of the API or of a command, whose times are texts of whole seconds."""
+    oracle = view.oracle
+    grouped: Counter[tuple[str, str]] = Counter()
     for row in rows:
-        where = f"failure {row['id']}"
+        of = f"{where} {row['id']}"
         members = [each["id"] for each in row["instances"]]
         times = [at for each in members if (at := _ended(oracle, each)) is not None]
         failed = sum(oracle.instances[each]["status"] == "Failed" for each in members if each in broken)
-        view.same(f"{where}, numbers", (row["count"], row["failed"]), (len(members), failed))
-        view.same(
-            f"{where}, times", (row["firstAt"], row["lastAt"]), (min(times, default=None), max(times, default=None))
-        )
+        view.same(f"{of}, numbers", (row["count"], row["failed"]), (len(members), failed))
+        for name, so in (("firstAt", min(times, default=None)), ("lastAt", max(times, default=None))):
+            at = row[name]
+            view.same(
+                f"{of}, {name}", seconds(at) if isinstance(at, str) else at, seconds(so) if isinstance(at, str) else so
+            )
+        errors = {oracle.error(each) for each in members if each in broken}
+        if None in errors:
+            continue  # it failed before its last run, or a submodule has
+        view.same(f"{of}, place and reason", {(row["place"], bare(row["reason"]))}, errors)
+        messages = [job["error_message"] for each in members if (job := oracle.last_job(each)) is not None]
+        view.same(f"{of}, message", row["message"] in messages, True)
+        grouped[row["place"], bare(row["reason"])] += 1
+    view.same(f"{where}, groups that are equal", {each: n for each, n in grouped.items() if n > 1}, {})
+
+
+def seconds(at: Any) -> int | None:
+    """Return a time of the API or of a command in whole seconds."""
+    if isinstance(at, str):
+        return int(datetime.fromisoformat(at).timestamp())
+    return None if at is None else int(at) // 1000
 
 
 def _ended(oracle: Oracle, instance: str) -> int | None:

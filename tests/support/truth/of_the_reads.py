@@ -203,7 +203,9 @@ async def people_and_roles_of_the_api(view: View) -> None:
         {each: (oracle.users[each]["name"], oracle.users[each]["email"], held[each]) for each in oracle.people},
     )
     for each in oracle.people:
-        await _read(view, f"{view.root}/users/{each}", _stored(oracle.users[each], ("enabled", "createdAt")))
+        await _read(
+            view, f"{view.root}/users/{each}", _stored(oracle.users[each], ("name", "email", "enabled", "createdAt"))
+        )
     await _list(view, f"{view.root}/invitations", {})
     await _list(view, f"{view.root}/roles", {each: _stored(row, ("id", "name")) for each, row in roles.items()})
     for each, row in roles.items():
@@ -227,7 +229,7 @@ async def people_and_roles_of_the_api(view: View) -> None:
         await _read(view, f"users/me/{name}", [])
     query = {"permission": "Read", "path": f"/environments/{next(iter(oracle.environments))}"}
     shown = accepted(await view.caller.get("permissions/explain", organization=oracle.organization, **query))
-    view.same("permissions/explain", shown["role"], "Administrator")
+    view.same("permissions/explain", (shown["allowed"], shown["role"]), (True, "Administrator"))
 
 
 @comparison
@@ -341,8 +343,17 @@ async def single_instances(view: View) -> None:
         view.same(f"{path}/timeline, runs that are missing", sorted(ended - told), [])
         lines = accepted(await view.caller.get(f"{path}/log"))
         view.same(f"{path}/log, jobs of others", sorted({one["job"] for one in lines if one["job"]} - jobs.keys()), [])
+        _same_lines(view, f"{path}/log", lines, _of(view, "log_lines", "instance_id", each))
         if row["status"] != "Destroyed":
             await _previews(view, each)
+
+
+def _same_lines(view: View, where: str, lines: list[Any], rows: list[Row]) -> None:
+    """Compare lines of a log, and that none is missing before the last of them."""
+    names = ("at", "level", "step", "text", "attempt", "stream")
+    last = max((one["id"] for one in lines), default=0)
+    so = {row["id"]: {**_stored(row, names), "job": row["job_id"]} for row in rows if row["id"] <= last}
+    view.same_rows(where, [(one["id"], _shown(one, {**dict.fromkeys(names), "job": None})) for one in lines], so)
 
 
 async def _previews(view: View, each: str) -> None:

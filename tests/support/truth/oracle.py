@@ -1,6 +1,7 @@
 """What is so, from the tables alone: plain SQL, Python, and words of its own. It imports nothing of the product."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -27,13 +28,15 @@ TABLES = {
     " outputs IS NOT NULL AS goes_on",
     "approvals": "*",
     "schedules": "id, instance_id, kind, workflow, owner_id, due_at, component, cancelled_at",
+    "log_lines": "id, instance_id, job_id, step, level, text, at, attempt, coalesce(stream, 'system') AS stream",
     "instance_sleeps": "instance_id, is_asleep, since",
     "bulk_runs": "*",
     "bulk_instances": "bulk_id, place, instance_id, instance_name, status, job_id, message, started_at, finished_at",
     "rollouts": "*",
     "rollout_instances": "rollout_id, place, wave, instance_id, instance_name, former_version, generation, status,"
     " job_id, message, started_at, finished_at",
-    "change_sets": "id, organization_id, owner_id, act, kind, comment, status, needed, created_at, expires_at",
+    "change_sets": "id, organization_id, owner_id, act, kind, comment, status, needed, on_failure, confirm, created_at,"
+    " expires_at, applied_at, finished_at",
     "change_set_instances": "*",
     "recurring_schedules": "*",
     "concurrency_places": "job_id, title, most, is_held, is_outrun",
@@ -126,6 +129,11 @@ def _decoded(value: Any) -> Any:
 def ms(at: datetime | None) -> int | None:
     """Return a time in whole milliseconds since the Unix epoch, as all surfaces have it."""
     return None if at is None else (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def bare(text: str) -> str:
+    """Return a text without what equal failures differ in."""
+    return " ".join(re.sub(r"[#…]|[0-9a-f]{24}|\d[\d.,:]*(?: ?(?:ms|s|min|h|d|KB|MB)\b)?", " ", text).split())
 
 
 def ago(at: datetime | None, now: datetime) -> str:
@@ -346,6 +354,39 @@ class Oracle:
             return "waiting"
         words = {"Requested": "notStarted", "Running": "running", "Failed": "failed", "Destroyed": "destroyed"}
         return words.get(row["status"], "busy")
+
+    def end(self, instance: str) -> datetime | None:
+        """Return when an instance that lives is destroyed, as far as that is known: with the outermost one."""
+        row = self.instances[instance]
+        if row["parent_id"] is not None:
+            return self.end(row["parent_id"])
+        due = [
+            one["due_at"]
+            for one in self.tables["schedules"]
+            if one["instance_id"] == instance and one["kind"] == "workflow" and one["workflow"] == "destroy"
+        ]
+        return min((at for at in (row["destroy_at"], *due) if at is not None), default=None)
+
+    def error(self, instance: str) -> tuple[str, str] | None:
+        """Return where and why the last run of an instance failed, without names, IDs and numbers."""
+        job, row = self.last_job(instance), self.instances[instance]
+        if job is None or job["status"] != "Failed":
+            return None
+        before, failed, why = job["error_message"].partition(" failed: ")
+        step = re.search(r"[Ww]orkflow '[^']+': step '([^']+)'$", before)
+        place = job["name"] if job["error_message"].startswith(CANCELLED) else ""
+        if failed and step is not None:
+            place = " · ".join([*re.findall(r"Component '([^']+)'", before), step[1]])
+        else:
+            why = job["error_message"]
+        names = (
+            row["name"],
+            self.applications[row["application_id"]]["name"],
+            self.environments[row["environment_id"]]["name"],
+        )
+        for name in sorted(names, key=len, reverse=True):
+            why = why.replace(name, "…")
+        return place, bare(why)
 
     def expires_today(self) -> list[Row]:
         """Return what ends within a day, the next one first."""
