@@ -72,6 +72,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a feature where servers have none."""
+    if os.environ.get("LAUNCHBAY_TEST_FEATURES") == "none":  # not from `tests.support.served`, which imports all code
+        config.hook.pytest_deselected(items=[each for each in items if each.get_closest_marker("features")])
+        items[:] = [each for each in items if not each.get_closest_marker("features")]
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByDuration | None:
     """Schedule `--dist loadscope` by files."""

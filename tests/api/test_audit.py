@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.ids import new_id
@@ -27,6 +26,7 @@ from tests.support.changes import (
 )
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
+from tests.support.served import ENDPOINTS
 from tests.support.service import (
     EMAIL,
     PERSON_PASSWORD,

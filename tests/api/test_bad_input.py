@@ -16,10 +16,10 @@ import msgspec
 import pytest
 
 from launchbay import limits
-from launchbay.app.features import ENDPOINTS
 from launchbay.web.requests import FormBody, JsonBody
 from launchbay.web.routing import Endpoint
 from tests.support.manifests import TYPED, WORKFLOWS
+from tests.support.served import ENDPOINTS
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
 # A refusal may take so many times as long as the upload of a small good manifest (1.6 ms), though many of these are

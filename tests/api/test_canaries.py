@@ -18,11 +18,11 @@ import httpx
 import psycopg
 import pytest
 
-from launchbay.app.features import ENDPOINTS, PAGES
 from launchbay.web.responses import EVENTS
 from tests.support.canaries import Canaries, Planted, Planter
 from tests.support.fuzzing import noun_of
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
+from tests.support.served import ENDPOINTS, PAGES
 from tests.support.servers import PASSWORD, Process
 from tests.support.service import EMAIL, METRICS_TOKEN, basic
 

@@ -179,6 +179,7 @@ async def test_of_simultaneous_changes_for_the_same_tag_one_is_made(api: Api) ->
     assert {answer.headers["etag"] for answer in answers if answer.status_code == 412} == {shown.headers["etag"]}
 
 
+@pytest.mark.features("git_sources")
 async def test_of_simultaneous_changes_of_a_git_source_one_is_made(api: Api) -> None:
     account = accepted(
         await api.post(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.ids import is_id, new_id
 from tests.support.manifests import TYPED, WORKFLOWS
+from tests.support.served import ENDPOINTS
 from tests.support.service import ANSWERS, UNKNOWN, YAML, Api, Ids
 
 JSON_HEADER = b"application/json"

@@ -93,6 +93,7 @@ async def test_groups_count_what_the_caller_may_read_and_what_the_filters_choose
     assert refused.status_code == 400
 
 
+@pytest.mark.features("bulk")
 async def test_all_instances_with_a_failure_are_resumed_as_the_filters_choose(stage: Stage) -> None:
     equal = [await stage.failed("It failed.") for _ in range(3)]
     await stage.failed("Another reason.")

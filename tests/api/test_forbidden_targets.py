@@ -75,6 +75,7 @@ def names(server: LoopbackServer) -> list[str]:
     return [server.url("/x", host=host) for host in NAMES if host.rstrip(".") != "localhost"]
 
 
+@pytest.mark.features("webhooks")
 async def test_no_webhook_has_a_forbidden_address(api: Api, server: LoopbackServer) -> None:
     path = f"organizations/{api.organization}/webhooks"
     allowed = accepted(await api.post(path, {"url": "https://hooks.example/", "events": ["job"]}))["id"]
@@ -95,6 +96,7 @@ async def test_no_webhook_has_a_forbidden_address(api: Api, server: LoopbackServ
     assert server.connections == 0
 
 
+@pytest.mark.features("webhooks")
 async def test_no_webhook_tells_a_name_with_a_forbidden_address(api: Api, server: LoopbackServer) -> None:
     assert len(names(server)) <= PER_ORGANIZATION
     for url in names(server):

@@ -54,6 +54,7 @@ async def two(api: Api, manifest: str = LOOK) -> tuple[str, str, str]:
     return application, first, second
 
 
+@pytest.mark.features("bulk")
 async def test_a_bulk_run(api: Api) -> None:
     _, first, second = await two(api)
     body = {"act": "run", "workflow": "look"}
@@ -66,6 +67,7 @@ async def test_a_bulk_run(api: Api) -> None:
     assert await finished(api, f"bulk/{stuck}") == "Finished"
 
 
+@pytest.mark.features("rollouts")
 async def test_a_rollout(api: Api) -> None:
     application, first, second = await two(api)
     path, body = f"organizations/{api.organization}/rollouts", {"applicationId": application, "version": 3}
@@ -77,6 +79,7 @@ async def test_a_rollout(api: Api) -> None:
     assert await finished(api, f"rollouts/{stuck}") == "Finished"
 
 
+@pytest.mark.features("change_sets")
 async def test_a_change_set(api: Api) -> None:
     _, first, second = await two(api)
     path, body = f"organizations/{api.organization}/change-sets", {"act": "version", "version": 3}

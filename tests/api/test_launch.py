@@ -447,6 +447,7 @@ async def test_a_launch_may_demand_that_its_name_is_free(api: Api) -> None:
     assert "ifExists" in refused(await _launch_as(api, application, "web", "?ifExists=perhaps"), 400)
 
 
+@pytest.mark.features("lifetimes")
 async def test_a_rule_sets_what_launches_do_with_their_name(api: Api) -> None:
     application = await api.application(PLAIN_MANIFEST)
     assert "ifExists" not in accepted(await api.get(f"applications/{application}/lifetime"))
@@ -477,6 +478,7 @@ async def test_a_launch_that_returns_an_instance_says_so_and_names_no_job_that_h
     assert (accepted(preview)["components"], accepted(preview)["warnings"]) == ([], [told])
 
 
+@pytest.mark.features("lifetimes")
 async def test_a_rule_for_names_holds_for_renamed_instances_too(api: Api) -> None:
     application = await api.application(PLAIN_MANIFEST)
     for name in ("web", "shop"):
@@ -497,6 +499,7 @@ async def test_a_rule_for_names_holds_for_renamed_instances_too(api: Api) -> Non
     accepted(await api.put(f"instances/{shop}/configuration", to_web))
 
 
+@pytest.mark.features("change_sets")
 async def test_a_change_set_that_launches_minds_the_name(api: Api) -> None:
     application = await api.application(PLAIN_MANIFEST)
     act = {"act": "launch", "applicationId": application, "launch": {"instanceName": "web"}}

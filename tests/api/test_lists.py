@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.client import AsyncClient, Basic
 from launchbay.ids import is_id, new_id
 from launchbay.limits import PAGE_ROWS, PAGE_ROWS_MAX
@@ -16,8 +15,13 @@ from launchbay.web.routing import Endpoint
 from tests.support.changes import Stage
 from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
+from tests.support.served import ENDPOINTS
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, person, running_api, served
 
+# Its objects are of nearly all features.
+pytestmark = pytest.mark.features(
+    "bulk", "change_sets", "generations", "git_sources", "recurring", "rollouts", "webhooks"
+)
 LISTS = [each for each in ENDPOINTS if each.is_list]
 LIMITED = [each for each in LISTS if each.query is not None and "limit" in each.query.__struct_encode_fields__]
 MORE = PAGE_ROWS + 20

@@ -157,6 +157,7 @@ async def test_an_expiry_and_a_schedule_of_the_manifest_need_nobodys_right(api: 
     await api.until(instance, "Destroyed")
 
 
+@pytest.mark.features("lifetimes")
 async def test_what_a_destroy_taken_back_starts_again_needs_no_other_right(api: Api) -> None:
     who = await person(api, await role(api, "Read: [/*]", "EditInstance: [/*]"))
     application = await api.application("launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}\n")
@@ -211,6 +212,7 @@ async def test_a_queued_job_of_who_lost_the_right_never_starts(api: Api, loss: s
     assert (await api.settled(instances[2]))["status"] == "Failed"  # as after a cancelled destroy
 
 
+@pytest.mark.features("bulk")
 async def test_turns_of_a_bulk_run_are_refused_once_the_role_is_gone(api: Api) -> None:
     name = await role(api, "Read: [/*]", "RunInstanceWorkflow: [/*]")
     who = await person(api, name)
@@ -242,6 +244,7 @@ async def proposed(api: Api, approvals: int) -> str:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.features("change_sets")
 async def test_an_approval_of_who_lost_the_right_is_withdrawn_before_it_is_applied(api: Api, loss: str) -> None:
     name = await role(api, *APPROVING)
     who, other = await person(api, name), await person(api, await role(api, *APPROVING))
@@ -258,6 +261,7 @@ async def test_an_approval_of_who_lost_the_right_is_withdrawn_before_it_is_appli
     assert {"by": who.email} in [each["before"] for each in audit if each["operation"] == "withdraw_approval"]
 
 
+@pytest.mark.features("change_sets")
 async def test_who_may_only_apply_anymore_does_not_apply_by_an_own_approval(api: Api) -> None:
     name = await role(api, *APPROVING)
     who = await person(api, name, await role(api, "Read: [/*]", "CreateInstance: [/*]"))
@@ -267,6 +271,7 @@ async def test_who_may_only_apply_anymore_does_not_apply_by_an_own_approval(api:
     refused(await who.post(f"{path}/apply"), 409, "ChangeSetPending")
 
 
+@pytest.mark.features("change_sets")
 async def test_an_approval_by_a_token_ends_with_the_token(api: Api) -> None:
     who = await person(api, await role(api, *APPROVING))
     tokens = f"organizations/{api.organization}/accessTokens"
@@ -281,6 +286,7 @@ async def test_an_approval_by_a_token_ends_with_the_token(api: Api) -> None:
     accepted(await api.post(f"{revoked}/apply"))
 
 
+@pytest.mark.features("change_sets")
 async def test_an_approval_of_who_lost_the_right_does_not_count_with_the_next_one(api: Api) -> None:
     name = await role(api, *APPROVING)
     who, others = await person(api, name), [await person(api, await role(api, *APPROVING)) for _ in range(2)]
@@ -323,6 +329,7 @@ async def by_token_then_in_person(api: Api, who: Person, path: str) -> None:
     accepted(await who.delete(f"{tokens}/{made['id']}"))
 
 
+@pytest.mark.features("change_sets")
 async def test_a_change_set_approved_in_person_after_a_token_outlives_the_token(api: Api) -> None:
     who = await person(api, await role(api, *APPROVING))
     path = await proposed(api, 1)

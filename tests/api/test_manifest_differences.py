@@ -206,6 +206,7 @@ async def test_instances_that_one_may_not_read_do_not_count(api: Api) -> None:
     assert accepted(await member.get(f"applications/{application}/manifests/used"))["used"] == []
 
 
+@pytest.mark.features("history")
 async def test_two_instances_are_compared_with_their_manifests(api: Api) -> None:
     application = await api.application(picky())
     one = await api.launch(application)

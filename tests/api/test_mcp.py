@@ -18,7 +18,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from starlette.types import Receive, Scope, Send
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.client import Operations
 from launchbay.client.core import Call, Core
 from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, rendered
@@ -28,6 +27,7 @@ from tests.support.applications import Ledger, until_step
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
 from tests.support.responsiveness import Watchdog
+from tests.support.served import ENDPOINTS
 from tests.support.service import (
     EMAIL,
     PASSWORD,
@@ -196,6 +196,7 @@ async def test_a_cancelled_job_is_told_as_cancelled_and_its_instance_as_healthy(
         assert "Somebody cancelled it" in (await agent.good("explain_instance", instance=instance))["next"]
 
 
+@pytest.mark.features("change_sets")
 async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(bay: Served) -> None:
     instance = await bay.api.running(SIMPLE)
     token = await bay.token()
@@ -238,6 +239,7 @@ async def test_an_agent_says_what_a_launch_does_with_the_name_of_a_living_instan
         assert second["instance"] != first["instance"]
 
 
+@pytest.mark.features("change_sets")
 async def test_a_scope_that_names_destruction_needs_nobody(bay: Served) -> None:
     kept, instance = await bay.api.running(SIMPLE), await bay.api.running(SIMPLE)
     application = (await bay.api.document(instance))["applicationId"]
@@ -251,6 +253,7 @@ async def test_a_scope_that_names_destruction_needs_nobody(bay: Served) -> None:
     await bay.api.until(instance, "Destroyed")
 
 
+@pytest.mark.features("change_sets")
 async def test_a_policy_of_the_environment_stays_in_force(bay: Served) -> None:
     made = accepted(
         await bay.api.post(f"organizations/{bay.api.organization}/environments", {"name": fresh_name("production")})
@@ -704,6 +707,7 @@ async def test_a_number_of_an_agent_keeps_its_text(bay: Served, text: str) -> No
     assert document["parameters"]["input.any"] == {"list": [float(text)]}
 
 
+@pytest.mark.features("lifetimes")
 async def test_an_agent_sees_that_an_instance_is_going_to_be_destroyed(bay: Served) -> None:
     api = bay.api
     application = await api.application("launch: {steps: []}")

@@ -53,6 +53,7 @@ async def created_by(api: Api, user_id: str) -> int:
     return int(found)
 
 
+@pytest.mark.features("directories")
 async def test_administrators_of_the_server_create_organizations_and_nobody_else(api: Api) -> None:
     outsider, _, _ = await api.outsider()
     members = [
@@ -92,6 +93,7 @@ async def test_the_setting_lets_others_create_organizations_too(databases: Datab
     databases.drop(url)
 
 
+@pytest.mark.features("directories")
 async def test_of_twenty_creations_at_once_exactly_the_quota_is_made(databases: Databases) -> None:
     url = databases.create()
     async with (

@@ -306,6 +306,7 @@ async def test_a_role_keeps_what_others_gave_it_when_somebody_with_less_renames_
     accepted(await who.delete(f"{within(api)}/users/{other.id}/roles", [name]))
 
 
+@pytest.mark.features("directories")
 async def test_an_archive_makes_its_importer_administrator_of_the_new_organization_alone(api: Api) -> None:
     text = text_of(_ALL)
     archive = {

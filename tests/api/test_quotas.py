@@ -177,6 +177,7 @@ async def test_jobs_that_have_not_ended_are_bounded_and_destroying_is_not(databa
         assert (await usage(api))["jobs"] == (3, 2)
 
 
+@pytest.mark.features("webhooks")
 async def test_schedules_manifests_and_webhooks_are_bounded(databases: Databases) -> None:
     quotas = {"quota_schedules": 2, "quota_manifests_mib": 1, "quota_webhooks": 3}
     async with bounded(databases, **quotas, engine=True) as api:

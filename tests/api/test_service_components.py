@@ -217,6 +217,7 @@ async def test_what_requires_the_credentials_service_launches_and_hears_which_ke
     assert "needs a service" in await refusal(api, KEYS, await environment(api))
 
 
+@pytest.mark.features("impact")
 async def test_secrets_and_signals_that_a_service_would_change_are_named_and_not_shown(api: Api) -> None:
     where = await environment(api)
     beacon = await service(api, "test:beacon", {"place": "north", "code": "hush-hush"}, where=where)

@@ -9,7 +9,6 @@ from typing import Any, get_args, get_origin
 import httpx
 import pytest
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.ids import new_id
 from launchbay.store import users
 from launchbay.web.routing import Endpoint
@@ -18,6 +17,7 @@ from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
 from tests.support.pages import browser, send
 from tests.support.second_factors import protect
+from tests.support.served import ENDPOINTS
 from tests.support.service import (
     EMAIL,
     PASSWORD,

@@ -55,6 +55,7 @@ async def test_an_id_in_upper_case_is_the_same_id_wherever_it_comes_in(api: Api)
     assert accepted(await api.get(f"{of}/audit", object=instance.upper()))
 
 
+@pytest.mark.features("bulk")
 async def test_ids_in_lists_of_bodies_may_be_in_upper_case(api: Api) -> None:
     of = f"organizations/{api.organization}"
     place = accepted(await api.post(f"{of}/environments", {"name": fresh_name("environment")}))["id"]
@@ -117,6 +118,7 @@ def test_unknown_fields_are_found_in_submodules_of_any_level() -> None:
     )
 
 
+@pytest.mark.features("generations")
 async def test_unknown_fields_of_additions_are_refused(api: Api) -> None:
     instance = await api.running(WORKFLOWS, parameters={"label": "x"})
     for path, body in (("configuration/rollback", {"odd": 1}), ("lifetime/extend", {"byMs": 60_000, "odd": 1})):

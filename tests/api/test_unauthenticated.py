@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from launchbay import limits
-from launchbay.app.features import ENDPOINTS, PAGES
 from tests.support.documentation import DOCS
 from tests.support.pages import browser
+from tests.support.served import ENDPOINTS, PAGES
 from tests.support.service import Api
 
 PAGE = DOCS / "reference" / "unauthenticated.md"

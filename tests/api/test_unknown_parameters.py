@@ -7,9 +7,9 @@ import httpx
 import msgspec
 import pytest
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.routing import Endpoint
+from tests.support.served import ENDPOINTS
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
 _PARAMETER = re.compile(r"\{[a-zA-Z]+\}")
@@ -83,6 +83,7 @@ def test_the_description_says_for_each_operation_what_happens_to_them() -> None:
         assert names == set(() if endpoint.query is None else endpoint.query.__struct_encode_fields__)
 
 
+@pytest.mark.features("bulk")
 async def test_a_selection_of_a_bulk_act_needs_a_filter_or_all(api: Api) -> None:
     path = f"organizations/{api.organization}/bulk"
     for preview in (False, True):

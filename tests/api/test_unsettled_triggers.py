@@ -107,12 +107,13 @@ REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "actions.start": ("POST", {}, "actions.start"),
     "actions.start/schedule": ("POST", {"interval": "0", "parameters": {}}, "actions.start"),
 }
+NEEDS = {"configuration/rollback": pytest.mark.features("generations")}
 
 
 @pytest.mark.parametrize(
     ("conditions", "pause"), [("", "0"), ("", "0.3"), ("key", "0.3"), ("match", "0.3"), ("key and match", "0.3")]
 )
-@pytest.mark.parametrize("what", REQUESTS)
+@pytest.mark.parametrize("what", [pytest.param(each, marks=NEEDS.get(each, ())) for each in REQUESTS])
 async def test_a_person_goes_before_the_next_workflow(api: Api, what: str, conditions: str, pause: str) -> None:
     instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", pause)))
     await triggered(api, instance)

@@ -88,6 +88,7 @@ async def test_other_parameters_change_while_a_vault_lacks_the_secret(api: Api, 
     assert await revealed(api, service) == {"place": "Dodona", "riddle": "second riddle"}
 
 
+@pytest.mark.features("directories")
 async def test_other_parameters_change_while_applied_secrets_are_missing(api: Api) -> None:
     vault, path = fresh_name("vault"), f"organizations/{api.organization}/directory"
     names = [fresh_name("cloud"), fresh_name("cloud")]

@@ -94,6 +94,7 @@ async def test_an_error_that_repeats_a_secret_is_covered_everywhere(api: Api) ->
     assert_covered(*await everything_shown(api, instance), await everything_stored(api))
 
 
+@pytest.mark.features("webhooks")
 async def test_streams_and_webhooks_tell_no_secret(api: Api, receiver: LoopbackServer) -> None:
     instance = await api.running(USER)
     body = {"url": receiver.url("/hook"), "events": ["status", "job", "signal"]}
@@ -188,6 +189,7 @@ async def test_an_answer_that_is_cut_in_the_middle_of_a_secret_shows_no_part_of_
         assert not any(SECRET[:length] in said for length in range(4, len(SECRET)))
 
 
+@pytest.mark.features("webhooks")
 async def test_a_notification_of_a_step_tells_webhooks_no_secret(api: Api, receiver: LoopbackServer) -> None:
     manifest = USER.replace(
         'action: test.leak, precedingPhases: [get], parameters: {text: "{$.password}", fail: true}',

@@ -10,10 +10,10 @@ import httpx
 import pytest
 import yaml
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.web.responses import HTML
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.pages import browser, send
+from tests.support.served import ENDPOINTS
 from tests.support.service import ANSWERS, PERSON_PASSWORD, Api, Ids, Person, accepted, fresh_name, person, refused
 
 Ask = Callable[[Api, Ids], Awaitable[httpx.Response]]

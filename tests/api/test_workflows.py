@@ -226,6 +226,7 @@ async def test_a_parameter_that_is_neither_declared_nor_read_is_warned_of(api: A
     assert "Launchbay-Warnings" not in ran.headers
 
 
+@pytest.mark.features("recurring")
 async def test_every_request_with_parameters_warns_of_undeclared_ones(api: Api) -> None:
     application = await api.application(READING_UNDECLARED)
     instance = await api.launch(application, destroyInterval=-1)

@@ -113,6 +113,7 @@ async def until_sessions_wait(connection: Connection, count: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.features("directories")
 async def test_directories_and_launches_at_once_do_not_wait_for_each_other_in_turn(api: Api) -> None:
     path = f"organizations/{api.organization}"
     environment = accepted(await api.post(f"{path}/environments", {"name": "lab"}))["id"]

@@ -67,6 +67,7 @@ async def test_entries_are_found_by_the_names_of_objects_and_people(api: Api, vi
         assert sentences(Page(await visitor.get(path, params={"q": mine}))) == sentences(page)
 
 
+@pytest.mark.features("change_sets", "rollouts")
 async def test_entries_of_change_sets_and_rollouts_lead_to_their_pages(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST)
     instance = await api.launch(application)
@@ -82,6 +83,7 @@ async def test_entries_of_change_sets_and_rollouts_lead_to_their_pages(api: Api,
         assert (await get(visitor, href)).status == 200
 
 
+@pytest.mark.features("recurring")
 async def test_entries_name_schedules_and_tell_labels(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST)
     instance = await api.launch(application, instanceName=(name := fresh_name("Pilot")))
@@ -98,6 +100,7 @@ async def test_entries_name_schedules_and_tell_labels(api: Api, visitor: httpx.A
     assert f"/console/organizations/{api.organization}/recurring/{made}" in entry.links
 
 
+@pytest.mark.features("lifetimes")
 async def test_rules_are_told_in_words(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST, name := fresh_name("Dock"))
     limits = [{"key": "application", "limit": 20, "when": "queue"}, {"key": "lock:crane", "limit": 1}]
@@ -149,6 +152,7 @@ async def test_disabling_a_service_account_is_a_change_of_access(api: Api, visit
     assert len(sentences(await get(visitor, f"{path}&q=did:delete"))) == 1
 
 
+@pytest.mark.features("change_sets", "recurring")
 async def test_entries_lead_to_change_sets_and_recurring_schedules(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application(MANIFEST)
     below = f"organizations/{api.organization}"
@@ -183,6 +187,7 @@ async def test_the_page_of_an_entry_shows_what_was_before_and_after(api: Api, vi
     assert (await get(visitor, f"{path}/x")).status == 404
 
 
+@pytest.mark.features("lifetimes")
 async def test_entries_tell_fields_in_words_and_objects_by_their_names(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("Sluice")
     application = await api.application(MANIFEST, name)

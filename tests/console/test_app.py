@@ -6,12 +6,12 @@ import re
 import httpx
 import pytest
 
-from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
 from launchbay.fairness.turns import ALONE, TURN_S
 from launchbay.store.connection import BoundedConnection
 from launchbay.tenants import current_tenant
 from tests.support.pages import ORIGIN, browser
+from tests.support.served import PAGES
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
 

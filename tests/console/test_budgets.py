@@ -34,6 +34,7 @@ def test_the_font_is_small_enough() -> None:
     assert len(content("built/inter.woff2")) <= FONT_BYTES
 
 
+@pytest.mark.features("documentation")
 async def test_a_page_asks_for_few_files_and_no_page_of_a_signed_in_person_for_a_second_style_sheet(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

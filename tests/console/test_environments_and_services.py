@@ -69,6 +69,7 @@ async def test_the_list_shows_what_environments_give_and_where_they_differ(
     assert "Save policies" not in settings.text
 
 
+@pytest.mark.features("lifetimes")
 async def test_the_list_of_environments_shows_rules_and_who_changed_them(api: Api, visitor: httpx.AsyncClient) -> None:
     within = f"organizations/{api.organization}"
     made = accepted(await api.post(f"{within}/environments", {"name": (name := fresh_name("Wharf"))}))["id"]

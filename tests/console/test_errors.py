@@ -18,6 +18,7 @@ from tests.support.service import (
 )
 
 
+@pytest.mark.features("webhooks")
 async def test_a_page_that_is_not_allowed_names_who_may_help(api: Api) -> None:
     someone = await person(api, "Guest")
     async with browser(api) as client:

@@ -281,6 +281,7 @@ async def test_a_manifest_keeps_the_empty_lines_at_its_beginning(api: Api, visit
     assert (await api.get(f"applications/{application}/manifest")).text == stored
 
 
+@pytest.mark.features("git_sources")
 async def test_parameters_of_previews_keep_their_numbers(api: Api, visitor: httpx.AsyncClient) -> None:
     organization = f"organizations/{api.organization}"
     account = {"name": fresh_name("robot"), "roles": ["Administrator"]}

@@ -55,9 +55,16 @@ OF_ORGANIZATION = {
     "zone of a schedule": ("recurring", {**NIGHTLY, "zone": "Mars"}, "zone", "Unknown time zone"),
     "delay of a schedule": ("recurring", {**NIGHTLY, "jitter": "some"}, "jitter", "number of minutes"),
 }  # fmt: skip
+OF_FEATURES = {"webhooks", "recurring"}
 
 
-@pytest.mark.parametrize("form", OF_ORGANIZATION)
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(name, marks=pytest.mark.features(form[0]) if form[0] in OF_FEATURES else ())
+        for name, form in OF_ORGANIZATION.items()
+    ],
+)
 async def test_a_refused_form_of_an_organization_marks_its_wrong_field(
     api: Api, visitor: httpx.AsyncClient, form: str
 ) -> None:
@@ -75,6 +82,7 @@ async def test_a_refused_token_and_service_mark_their_wrong_fields(api: Api, vis
     assert_marks(await shown(visitor, f"{organization}/services", **service), "name", "1 to 255 characters")
 
 
+@pytest.mark.features("git_sources")
 async def test_a_refused_git_source_marks_its_wrong_field(api: Api, visitor: httpx.AsyncClient) -> None:
     account = {"name": fresh_name("account"), "roles": ["Administrator"]}
     made = accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", account))["id"]

@@ -76,6 +76,7 @@ async def test_the_form_of_a_command_marks_what_is_required(
     assert len((await api.document(instance))["workflowHistory"]) == 1
 
 
+@pytest.mark.features("recurring")
 async def test_the_tab_of_schedules_counts_the_recurring_ones(api: Api, visitor: httpx.AsyncClient) -> None:
     instance = await api.running("launch: {steps: []}\nturn: {steps: []}\n")
     path = f"/console/instances/{instance}/schedules"
@@ -128,6 +129,7 @@ async def test_the_page_to_destroy_names_the_users_and_asks_for_force(api: Api, 
     assert (await api.settled(service))["status"] == "Destroyed"
 
 
+@pytest.mark.features("lifetimes")
 async def test_a_destroy_with_a_grace_time_is_shown_and_undone(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application("launch: {steps: []}")
     accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": 7_200_000}))
@@ -173,6 +175,7 @@ async def test_a_scheduled_destroy_is_shown_as_the_end_of_the_instance_and_of_it
         assert "Destroyed in" not in (await get(visitor, each)).text
 
 
+@pytest.mark.features("lifetimes")
 async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_when_it_is_destroyed(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
@@ -190,6 +193,7 @@ async def test_a_lifetime_that_ends_before_a_destroy_that_waits_is_when_it_is_de
     assert "requested a destroy. Its lifetime ends then, before the destroy that waits until" in text
 
 
+@pytest.mark.features("sleep_windows")
 async def test_a_sleep_window_is_shown_and_the_instance_kept_awake(api: Api, visitor: httpx.AsyncClient) -> None:
     application = await api.application("launch: {steps: []}\nstop: {steps: []}\nstart: {steps: []}")
     windows = [{"sleepAt": "20:00", "wakeAt": "07:00"}]
@@ -464,6 +468,7 @@ application:
 """
 
 
+@pytest.mark.features("generations")
 async def test_a_rollback_of_launchbay_itself_is_not_told_as_the_act_of_a_person(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

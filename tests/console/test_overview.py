@@ -127,6 +127,7 @@ async def test_a_day_more_moves_the_expiry_from_where_it_was(api: Api, visitor: 
     assert (await api.document(never)).get("destroyAt") in (None, -1)
 
 
+@pytest.mark.features("recurring")
 async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: Api, visitor: httpx.AsyncClient) -> None:
     asks = '{steps: [{sign: {action: approval, parameters: {text: "Open the sluice?"}}}]}'
     instance = await api.running(f"launch: {{steps: []}}\nask: {asks}\n")
@@ -175,6 +176,7 @@ async def test_an_environment_keeps_its_last_runs_while_others_run_more(
     assert f'aria-label="Last runs in {name}: 4 of 4 failed"' in shown.answer.text
 
 
+@pytest.mark.features("bulk")
 async def test_equal_failures_are_one_line_that_resumes_all_of_them(api: Api, visitor: httpx.AsyncClient) -> None:
     environment, application = await _environment(api), await api.application(f"launch: {{steps: []}}\n{BREAKS}")
     names = [fresh_name("quay") for _ in range(3)]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from launchbay.app.features import PAGES
 from launchbay.store.connection import BoundedConnection
 from tests.support.page_world import MANIFEST, address, one_of_everything
+from tests.support.served import PAGES
 from tests.support.service import Api
 from tests.support.statements import counted, note_statements
 

@@ -5,10 +5,10 @@ import re
 import httpx
 import pytest
 
-from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
 from tests.support.page_world import GETS, address, one_of_everything, pages_of
 from tests.support.pages import browser
+from tests.support.served import PAGES
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
 from tests.support.service import PASSWORD as ADMINISTRATORS
 
@@ -175,6 +175,7 @@ async def test_a_form_is_shown_where_it_would_be_taken_and_nowhere_else(api: Api
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.features("sleep_windows")
 async def test_a_box_that_may_not_be_changed_keeps_what_it_stands_for(api: Api) -> None:
     world = await one_of_everything(api)
     other = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("other")}))

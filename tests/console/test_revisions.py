@@ -1,6 +1,7 @@
 """The pages of revisions: the list, the form of a new one, a change with what it means, and the end of one."""
 
 import httpx
+import pytest
 
 from tests.support.pages import Page, get
 from tests.support.second_factors import post, shown
@@ -96,6 +97,7 @@ async def test_a_revision_is_deleted_after_a_question(api: Api, visitor: httpx.A
     assert (await api.get(f"revisions/{revision}")).status_code == 404
 
 
+@pytest.mark.features("rollouts")
 async def test_the_tabs_count_instances_and_revisions_and_versions_those_that_use_them(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

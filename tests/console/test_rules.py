@@ -8,6 +8,7 @@ from tests.support.pages import get
 from tests.support.second_factors import post, shown
 from tests.support.service import Api, accepted, fresh_name
 
+pytestmark = pytest.mark.features("concurrency_limits", "lifetimes", "sleep_windows")
 MANIFEST = "launch: {steps: []}\n"
 NIGHT = {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "Europe/Berlin"}
 NO_LIMIT = {"key": "application", "of": "", "limit": "", "when": "queue"}

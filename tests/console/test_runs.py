@@ -75,6 +75,7 @@ async def test_pages_of_runs_have_each_run_once(
     assert numbers == [5, 4, 3, 2, 1]
 
 
+@pytest.mark.features("bulk")
 async def test_equal_failures_of_runs_are_one_line_with_a_way_to_resume_them(
     api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

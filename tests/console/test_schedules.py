@@ -71,6 +71,7 @@ def test_a_day_of_the_calendar_groups_expiries_and_the_runs_of_a_minute() -> Non
     assert Day(noon.date(), True, True, often).hidden == 120
 
 
+@pytest.mark.features("recurring")
 async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_list_once(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
@@ -90,6 +91,7 @@ async def test_recurring_schedules_are_in_the_calendar_once_a_day_and_in_the_lis
     assert own not in (await get(visitor, shown)).answer.text
 
 
+@pytest.mark.features("recurring")
 async def test_the_calendar_has_all_recurring_schedules_with_the_names_of_their_instances(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
@@ -108,6 +110,7 @@ async def test_the_calendar_has_all_recurring_schedules_with_the_names_of_their_
             accepted(await api.delete(f"recurring-schedules/{each}"))
 
 
+@pytest.mark.features("recurring")
 async def test_what_repeats_is_counted_with_each_of_its_runs(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("flood").replace(" ", "-")
     instance = await api.running(MANIFEST, instanceName=name, destroyInterval=-1)

@@ -43,7 +43,12 @@ async def test_an_empty_organization_leads_to_its_first_application_and_instance
 
 
 @pytest.mark.parametrize(
-    ("choice", "path"), [("empty", "/manifest"), ("machine", "/manifest"), ("repository", "/git-sources/new")]
+    ("choice", "path"),
+    [
+        ("empty", "/manifest"),
+        ("machine", "/manifest"),
+        pytest.param("repository", "/git-sources/new", marks=pytest.mark.features("git_sources")),
+    ],
 )
 async def test_each_choice_opens_the_page_that_comes_next(
     api: Api, visitor: httpx.AsyncClient, choice: str, path: str

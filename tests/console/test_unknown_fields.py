@@ -6,9 +6,9 @@ from html import unescape
 import httpx
 import pytest
 
-from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
 from tests.support.pages import browser
+from tests.support.served import PAGES
 from tests.support.service import UNKNOWN, Api
 
 _PARAMETER = re.compile(r"\{[a-zA-Z]+\}")
@@ -23,6 +23,7 @@ OPEN = {
 SEARCHED = ("instances", "runs", "audit", "users")
 
 
+@pytest.mark.features("bulk")
 def test_all_pages_but_forms_declare_their_fields() -> None:
     assert {each.path for each in SHOWN if each.query is None} == OPEN
 
@@ -66,6 +67,7 @@ async def test_values_that_do_not_exist_select_nothing(api: Api, visitor: httpx.
         assert (answer.status_code, 'name="act"' in answer.text) == (400, False), address
 
 
+@pytest.mark.features("bulk")
 async def test_a_file_and_a_bulk_run_of_such_a_search_are_refused(api: Api, visitor: httpx.AsyncClient) -> None:
     home = f"/console/organizations/{api.organization}"
     for section in ("instances", "runs", "audit"):

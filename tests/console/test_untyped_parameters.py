@@ -124,6 +124,7 @@ async def test_a_reconfiguration_takes_text_or_json(api: Api, visitor: httpx.Asy
     assert (await api.document(instance))["parameters"] == changed | {"input.tag": "1.0"}
 
 
+@pytest.mark.features("bulk")
 async def test_json_for_many_instances_keeps_how_a_number_is_written(api: Api, visitor: httpx.AsyncClient) -> None:
     instance = await api.running(TYPED, parameters=CALM)
     home = f"/console/organizations/{api.organization}/bulk"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchbay.app.features import ENDPOINTS
+from tests.support.served import ENDPOINTS
 from tests.support.worlds import Target
 
 WORDS_FILE = "LAUNCHBAY_FUZZING_WORDS"  # the variable that names the file with noun → values

@@ -18,12 +18,12 @@ import httpx
 import pytest
 
 from launchbay import limits
-from launchbay.app.features import ENDPOINTS
 from launchbay.web.routing import Endpoint, is_id_parameter
 from tests.support.changes import SCENARIOS, Stage
 from tests.support.databases import Watch
 from tests.support.pages import ORIGIN, browser, send
 from tests.support.second_factors import protect
+from tests.support.served import ENDPOINTS
 from tests.support.service import (
     EMAIL,
     JSON,

@@ -3,8 +3,8 @@
 import asyncio
 import re
 
-from launchbay.app.features import PAGES
 from launchbay.console.request import PageRoute
+from tests.support.served import PAGES
 from tests.support.service import Api, accepted, fresh_name, person
 
 MANIFEST = """\

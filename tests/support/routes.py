@@ -9,7 +9,6 @@ import msgspec
 from starlette.types import ASGIApp
 
 from launchbay import errors
-from launchbay.app.features import ENDPOINTS
 from launchbay.auth.permissions import Actor, Method
 from launchbay.limits import MANIFEST_BYTES
 from launchbay.web import responses
@@ -17,6 +16,7 @@ from launchbay.web.app import create_app
 from launchbay.web.requests import YAML, ApiDeps, JsonBody, Request, YamlBody
 from launchbay.web.responses import EmptyResponse, JSONResponse, JSONStream, RawJSONResponse, Response, YAMLResponse
 from launchbay.web.routing import Endpoint, Returns
+from tests.support.served import ENDPOINTS
 
 ID = "0123456789abcdef01234567"
 TOKEN = {"Authorization": "Bearer good"}

@@ -20,7 +20,6 @@ from argon2 import PasswordHasher
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.app.build import App, lifespan
-from launchbay.app.features import FEATURES
 from launchbay.auth.passwords import Passwords
 from launchbay.client import Basic, Client
 from launchbay.clock import Clock, SystemClock
@@ -34,6 +33,7 @@ from launchbay.web import app as web_app
 from launchbay.web.server import serve
 from tests.support.databases import Databases
 from tests.support.manifests import WORKFLOWS
+from tests.support.served import SERVED
 
 EMAIL = "admin@launchbay.local"
 PASSWORD = "correct horse battery staple"
@@ -278,7 +278,7 @@ async def running_api(
     clock: Clock | None = None,
     *,
     engine: bool = True,
-    features: Features = FEATURES,
+    features: Features = SERVED,
     **settings: Any,
 ) -> AsyncIterator[Api]:
     """Start the service on a database with the schema in it; its engine works until the end, unless told not to."""

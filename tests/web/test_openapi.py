@@ -11,11 +11,11 @@ import httpx
 import msgspec
 import pytest
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.web.openapi import document
 from launchbay.web.requests import JsonBody
 from launchbay.web.routing import Endpoint
 from tests.support.routes import SAMPLES
+from tests.support.served import ENDPOINTS
 
 TABLES = {"product": ENDPOINTS, "samples": SAMPLES}
 

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from launchbay.app.features import ENDPOINTS, PAGES
 from launchbay.console.app import served_by_console
 from launchbay.errors import CannotStart
 from launchbay.settings import OWN_SEGMENTS, Settings
 from launchbay.web.path_prefix import PathPrefix, add_to_html
+from tests.support.served import ENDPOINTS, PAGES
 
 PREFIX = "/tools/bay"
 
@@ -175,6 +175,7 @@ async def test_pages_that_a_browser_comes_from_lose_the_path() -> None:
     assert headers[b"referer"] == headers[b"hx-current-url"] == b"https://bay.example.org/console/instances?q=1"
 
 
+@pytest.mark.features("documentation")
 def test_no_path_begins_like_one_of_the_servers_own() -> None:
     own = {path.split("/")[1] for path in (*(each.path for each in ENDPOINTS), *(page.path for page in PAGES))}
     assert own - {""} <= set(OWN_SEGMENTS)

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from starlette.types import Message
 
-from launchbay.app.features import ENDPOINTS
 from launchbay.errors import BadRequest
 from launchbay.limits import JSON_BODY_BYTES, MANIFEST_BYTES
 from launchbay.web.requests import BodyReader, JsonBody, read_body, read_query
 from tests.support.routes import ID
+from tests.support.served import ENDPOINTS
 
 JSON = {"Content-Type": "application/json"}
 THINGS, RUN = "/api/1/things", f"/api/1/things/{ID}/go"
