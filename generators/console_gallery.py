@@ -12,6 +12,7 @@ class Shown(NamedTuple):
     path: str
     heading: str
     sentence: str
+    former: str = ""  # the address of a heading that it had
 
 
 GALLERY = (
@@ -237,18 +238,21 @@ GALLERY = (
         "/console/applications/{id}/rollouts",
         "Rollouts",
         "Versions that went to many instances in waves, with their states.",
+        former="roll-outs",
     ),
     Shown(
         "rollout-new",
         "/console/applications/{id}/rollouts/new",
         "A new rollout",
         "Which instances, waves and their pause, the check of health, and what happens after failures.",
+        former="a-new-roll-out",
     ),
     Shown(
         "rollout",
         "/console/applications/{id}/rollouts/{rollout}",
         "A rollout",
         "Waves and the outcome of each instance, live. Stop it, continue it, or take it back.",
+        former="a-roll-out",
     ),
     Shown(
         "recurring-schedules",
@@ -350,7 +354,7 @@ GALLERY = (
         "service-secrets",
         "/console/services/{id}/secrets",
         "Secrets of a service",
-        "Its masked parameters. To reveal one takes a permission and a reason, which the activity log keeps.",
+        "Its masked parameters. To reveal one takes a permission and a reason, which the audit log keeps.",
     ),
     Shown(
         "instance-secrets",
@@ -428,15 +432,17 @@ GALLERY = (
     Shown(
         "audit",
         "/console/organizations/{id}/audit",
-        "Activity",
+        "Audit log",
         "Who did what and when, with what it changed, by day. The query has terms for the person (`by`), the object "
         "(`on`), the kind of change (`did`) and the time (`since`, `until`).",
+        former="activity",
     ),
     Shown(
         "activity-entry",
         "/console/organizations/{id}/audit/{entry}",
-        "An entry of the activity",
+        "An entry of the audit log",
         "What was before and after, from where it was done, and the run that it began.",
+        former="an-entry-of-the-activity",
     ),
     Shown(
         "usage",
@@ -482,9 +488,12 @@ def file_name(shown: Shown) -> str:
     return f"{shown.name}.png"
 
 
+def _section(shown: Shown) -> str:
+    former = f'<a id="{shown.former}"></a>' if shown.former else ""
+    picture = f"![{shown.heading}](../{FOLDER}/{file_name(shown)})"
+    return f"## {shown.heading}\n\n{former}{shown.sentence}\n\n{picture}\n"
+
+
 def console_pages() -> str:
     """Return the sections of the reference page."""
-    return "\n".join(
-        f"## {shown.heading}\n\n{shown.sentence}\n\n![{shown.heading}](../{FOLDER}/{file_name(shown)})\n"
-        for shown in GALLERY
-    )
+    return "\n".join(_section(shown) for shown in GALLERY)

@@ -87,7 +87,7 @@ _MEANINGS = {
     Permission.READ: _Meaning(
         "See objects, their settings and manifests, and the jobs and logs of instances.",
         "Read: [/applications/*, /environments/*]",
-        "Changes; masked secrets (`RevealSecrets`); the activity of the organization (`ViewAudit`).",
+        "Changes; masked secrets (`RevealSecrets`); the audit log of the organization (`ViewAudit`).",
     ),
     Permission.CREATE_APPLICATION: _Meaning(
         "Create applications.",
@@ -183,7 +183,7 @@ _MEANINGS = {
         "Seeing the objects themselves (`Read`).",
     ),
     Permission.REVEAL_SECRETS: _Meaning(
-        "See masked values of instances and services, with a reason that the activity records.",
+        "See masked values of instances and services, with a reason that the audit log keeps.",
         "RevealSecrets: [/applications/*, /services/*]",
         "Changing them (`EditInstance`, `EditService`).",
     ),

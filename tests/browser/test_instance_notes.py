@@ -67,7 +67,7 @@ def test_a_reader_is_offered_nothing_that_would_be_refused(browser: Browser, sit
     try:
         page = context.new_page()
         sign_in(page, email, "a good password")
-        expect(page.get_by_role("link", name="Activity", exact=True)).to_have_count(0)
+        expect(page.get_by_role("link", name="Audit log", exact=True)).to_have_count(0)
         page.goto(f"/console/instances/{instance}")
         expect(page.locator("#side .rows").first.locator("li")).to_have_count(1)
         offered = re.compile("Reconfigure|destroy|Run|Schedule|Save|Cancel|Resume|Offer", re.IGNORECASE)

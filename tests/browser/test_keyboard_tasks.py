@@ -222,7 +222,7 @@ def test_a_role_is_written_with_who_gains_what_and_saved(keys: Page, site: Site)
     keys.keyboard.press("Tab")
     keys.keyboard.press("Control+End")
     keys.keyboard.type("- ViewAudit: [/*]")
-    expect(keys.get_by_role("region", name="Gains and losses")).to_contain_text("see the activity")
+    expect(keys.get_by_role("region", name="Gains and losses")).to_contain_text("see the audit log")
     # Tab is text in the editor; Escape, Tab leaves it.
     keys.keyboard.press("Escape")
     keys.keyboard.press("Control+Home")

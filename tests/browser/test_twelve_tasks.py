@@ -288,8 +288,8 @@ def test_who_changed_a_role_is_found_out(hands: Hands, site: Site) -> None:
     role = site.ask("POST", f"{root}/roles", {"name": name, "permissions": "- Read: [/*]\n"})["id"]
     site.ask("PUT", f"roles/{role}", {"name": name, "permissions": "- Read: [/applications/*]\n"})
     hands.begin("find out who changed a role", 1)
-    hands.click(side(page, "Activity"))
-    hands.fill(page.get_by_label("Filter activity"), name)
+    hands.click(side(page, "Audit log"))
+    hands.fill(page.get_by_label("Filter the audit log"), name)
     page.keyboard.press("Enter")
     expect(page.locator(".feed li").first).to_contain_text(re.compile(f"Administrator updated role {name}|changed"))
     expect(page.locator(".feed li").first).to_contain_text("/applications/*")

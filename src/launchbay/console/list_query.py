@@ -103,7 +103,7 @@ class RunQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class ActivityQuery(Query):
-    """A query of the activity.
+    """A query of the audit log.
 
     `by` and `on` are what was written: names, addresses, IDs or paths.
     """

@@ -365,7 +365,7 @@ _VERBS = {
     Permission.RUN_SERVICE_COMMAND: "run commands of services",
     Permission.MANAGE_ROLES: "manage roles",
     Permission.MANAGE_USERS: "manage users",
-    Permission.VIEW_AUDIT: "see the activity",
+    Permission.VIEW_AUDIT: "see the audit log",
     Permission.REVEAL_SECRETS: "reveal secrets",
 }
 _ID = re.compile(r"\b[0-9a-f]{24}\b")

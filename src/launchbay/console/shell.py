@@ -72,7 +72,7 @@ NAVIGATION = (
     Group(
         "Govern",
         (
-            NavigationEntry("audit", "Activity", "act", "l"),
+            NavigationEntry("audit", "Audit log", "act", "l"),
             NavigationEntry("users", "Access", "users", "u", ("roles", "serviceAccounts")),
             NavigationEntry("webhooks", "Webhooks", "hook", "w"),
         ),
