@@ -238,6 +238,11 @@ def _control() -> Schema:
             "type": ["object", "string", "null"],
             "properties": {"audience": {"type": "string"}},
         },
+        "secrets": {
+            "description": "Secrets of providers by the names of variables: provider/path#key.",
+            "type": ["object", "string", "null"],
+            "additionalProperties": {"type": "string"},
+        },
     }
 
 

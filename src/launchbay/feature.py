@@ -10,7 +10,7 @@ from launchbay.console.request import PageRoute
 from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
 from launchbay.processes.run import Programs
-from launchbay.runtime.contract import Identities, Notifier
+from launchbay.runtime.contract import Identities, Notifier, SecretSource
 from launchbay.store.database import Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
@@ -54,6 +54,7 @@ class Feature:
     offers: tuple[object, ...] = ()  # what other features find by its class
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
     identities: Callable[[AppContext], Identities] | None = None  # who says which job asks
+    secret_source: Callable[[AppContext, Identities], SecretSource] | None = None  # who reads secrets of providers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Features:
         _once("feature", (each.name for each in self.all))
         _once("notifier", ("of steps" for each in self.all if each.notifier is not None))
         _once("issuer", ("of tokens" for each in self.all if each.identities is not None))
+        _once("source", ("of secrets" for each in self.all if each.secret_source is not None))
         _once("port", (name for name, _ in self._ports()))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
@@ -135,6 +137,10 @@ class Features:
     def notifier(self, database: Database) -> Notifier | None:
         found = [each.notifier for each in self.all if each.notifier is not None]
         return found[0](database) if found else None
+
+    def secret_source(self, app: AppContext, identities: Identities) -> SecretSource | None:
+        found = [each.secret_source for each in self.all if each.secret_source is not None]
+        return found[0](app, identities) if found else None
 
     def identities(self, app: AppContext) -> Identities | None:
         found = [each.identities for each in self.all if each.identities is not None]

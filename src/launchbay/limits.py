@@ -388,6 +388,11 @@ LONGEST_WAIT_S = 60  # of a request for the end of a job
 FORM_BYTES = 16 * KIB  # a form of a page
 AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its fingerprint
 
+# Secrets that steps read from providers.
+SECRET_TIMEOUT_S = 10.0  # for one request to the provider
+SECRET_RESPONSE_BYTES = MIB
+STEP_SECRETS = 20  # of one step
+
 # Tokens that say which job asks. Who checks one may keep the keys for as long as a new key waits.
 IDENTITY_TOKEN_S = 600
 IDENTITY_AUDIENCE_CHARS = 200

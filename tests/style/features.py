@@ -88,6 +88,7 @@ FEATURES: dict[str, Feature] = {
         tables="recurring_schedules",
     ),
     "rollouts": Feature(may_import=("generations",), tables="rollouts rollout_instances"),
+    "secret_providers": Feature(tables="secret_sessions"),
     "sleep_windows": Feature(may_import=("lifetimes",), tables="instance_sleeps"),
     "webhooks": Feature(may_import=("directories",), tables="webhooks webhook_deliveries webhook_failures"),
 }

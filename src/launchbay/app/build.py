@@ -60,7 +60,7 @@ from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
 from launchbay.quotas.stored_bytes import MEASURE_S, SAVE_S, StoredBytes
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import NullIdentities, NullNotifier, RuntimeDeps
+from launchbay.runtime.contract import NullIdentities, NullNotifier, NullSecretSource, RuntimeDeps
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
@@ -444,6 +444,7 @@ def _assemble(
     approvals = PendingApprovals(database, clock)
     evaluations = Evaluations(settings.expression_memory_mib * MIB)
     stack.push_async_callback(evaluations.close)
+    identities = features.identities(context) or NullIdentities()
     deps = RuntimeDeps(
         actions=actions,
         component_types=component_types.running,
@@ -453,7 +454,8 @@ def _assemble(
         machines=providers,
         approvals=approvals,
         notifier=features.notifier(database) or NullNotifier(),
-        identities=features.identities(context) or NullIdentities(),
+        identities=identities,
+        secret_source=features.secret_source(context, identities) or NullSecretSource(),
         mail=mail_server(settings),
         documents=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),

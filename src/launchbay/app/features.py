@@ -15,6 +15,7 @@ from launchbay.features.impact.feature import FEATURE as IMPACT
 from launchbay.features.lifetimes.feature import FEATURE as LIFETIMES
 from launchbay.features.recurring.feature import FEATURE as RECURRING
 from launchbay.features.rollouts.feature import FEATURE as ROLLOUTS
+from launchbay.features.secret_providers.feature import FEATURE as SECRET_PROVIDERS
 from launchbay.features.sleep_windows.feature import FEATURE as SLEEP_WINDOWS
 from launchbay.features.webhooks.feature import FEATURE as WEBHOOKS
 from launchbay.pages.table import KERNEL_PAGES
@@ -36,6 +37,7 @@ FEATURES = Features(
         LIFETIMES,
         RECURRING,
         ROLLOUTS,
+        SECRET_PROVIDERS,
         SLEEP_WINDOWS,
         WEBHOOKS,
     )

@@ -44,7 +44,7 @@ class WorkflowParameter(msgspec.Struct, frozen=True, gc=False):
 
 
 class Control(msgspec.Struct, frozen=True, gc=False):
-    """When, how often and how long a step runs, and as whom.
+    """When, how often and how long a step runs, as whom, with which secrets.
 
     See the reference, "Conditions and loops" and "Identity of a job".
     """
@@ -56,6 +56,7 @@ class Control(msgspec.Struct, frozen=True, gc=False):
     delay: Template | None = None
     timeout: Template | None = None
     identity: Template | None = None
+    secrets: Template | None = None
 
     @property
     def templates(self) -> Mapping[str, Template]:
@@ -68,6 +69,7 @@ class Control(msgspec.Struct, frozen=True, gc=False):
             "delay": self.delay,
             "timeout": self.timeout,
             "identity": self.identity,
+            "secrets": self.secrets,
         }
         return {key: template for key, template in written.items() if template is not None}
 

@@ -64,7 +64,7 @@ _WORKFLOW_KEYS = (
     "description",
     "name",
 )
-_CONTROL_KEYS = ("when", "each", "parallel", "until", "delay", "timeout", "identity")
+_CONTROL_KEYS = ("when", "each", "parallel", "until", "delay", "timeout", "identity", "secrets")
 _CONTROL = frozenset(_CONTROL_KEYS)
 _STEP_KEYS = ("action", "phase", "precedingPhases", *_CONTROL_KEYS, "parameters", "output", "description", "name")
 _PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")

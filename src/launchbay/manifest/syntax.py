@@ -144,7 +144,7 @@ class StepSyntax(msgspec.Struct, frozen=True, gc=False):
     """One step. `phase` is None if the author set none; `parameters` excludes `phase`, `retryCount`, `ignoreFail`.
 
     `parameter_places` has the places of the parameters' names. `control` has the values of `when`, `each`, `parallel`,
-    `until`, `delay`, `timeout` and `identity`, and `control_places` the places of these keys.
+    `until`, `delay`, `timeout`, `identity` and `secrets`, and `control_places` the places of these keys.
     """
 
     name: str

@@ -27,6 +27,7 @@ from launchbay.model.cron import parse as parse_cron
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.findings import Findings, Place
 from launchbay.model.identity import identity_problem
+from launchbay.model.secret_reference import secrets_problem
 from launchbay.model.types import UNREADABLE_PIN, ListType, PinKind, parse_type
 from launchbay.model.values import CoercionError, coerce
 
@@ -320,15 +321,16 @@ class WorkflowRules:
             if key in step.control and needed not in step.control:
                 message = f"'{key}' has no effect without '{needed}'. Add '{needed}', or remove '{key}'."
                 findings.warning("IgnoredValue", message, step.control_places[key])
-        if IDENTITY in step.control and action is not None and self._is_known_action(action.text):
-            self._check_borrower(action, step.control_places[IDENTITY], findings)
+        for key in (IDENTITY, SECRETS):
+            if key in step.control and action is not None and self._is_known_action(action.text):
+                self._check_borrower(key, action, step.control_places[key], findings)
 
-    def _check_borrower(self, action: Named, place: Place, findings: Findings) -> None:
+    def _check_borrower(self, key: str, action: Named, place: Place, findings: Findings) -> None:
         """Report an identity of what sends nothing itself: calls store their arguments."""
         known = self._known_actions.get(action.text) if isinstance(self._known_actions, Mapping) else None
         calls = action.text in self._syntax.workflows or action.text in self._commands
         if calls or (known is not None and getattr(known, "pure", False)):
-            what = f"'{IDENTITY}' has no effect on '{action.text}', which sends and starts nothing itself."
+            what = f"'{key}' has no effect on '{action.text}', which sends and starts nothing itself."
             findings.error("MalformedControl", f"{what} Write it at the step that does.", place)
 
     def _is_known_action(self, name: str) -> bool:
@@ -541,6 +543,8 @@ def check_literal(key: str, node: Node | None, findings: Findings) -> None:
             problem = "expected a list, a map or an expression, such as $.hosts"
     elif key == IDENTITY:
         problem = identity_problem(value)
+    elif key == SECRETS:
+        problem = secrets_problem(value)
     elif not isinstance(value, bool | str):
         problem = f"expected true, false or an expression, such as $.size > 3, not {kind_of(node)}"
     if problem is not None:
@@ -553,7 +557,7 @@ def _is_expression(node: Node) -> bool:
 
 _SHELL_VARIABLE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")  # as shells have them by convention
 EACH, OUTPUT, ERROR = "each", "output", "error"  # variables of loops, of `until`, and after a failure
-IDENTITY = "identity"  # the variable of a step with this key
+IDENTITY, SECRETS = "identity", "secrets"  # variables of a step with these keys
 INNER = "~"  # `{$.step~variable}` is a variable inside the workflow that the step called
 
 
@@ -629,8 +633,7 @@ class ScopeRules:
                 own.add(EACH)
             if step.control.until is not None:
                 own.add(OUTPUT)
-            if step.control.identity is not None:
-                own.add(IDENTITY)
+            own.update(key for key in (IDENTITY, SECRETS) if key in step.control.templates)
         if workflow.on_failure or workflow.finally_:
             own.add(ERROR)
         return own

@@ -28,6 +28,7 @@ from launchbay.manifest.paths import Scope
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import Link
 from launchbay.model.job import Plan, Question, StepStatus, StepWait, Verdict, outer_paths
+from launchbay.model.secret_reference import SecretReference
 from launchbay.processes.run import Programs
 from launchbay.runtime.evaluation import Evaluated, Evaluator, InPlace
 from launchbay.runtime.secrets import Secrets
@@ -350,6 +351,16 @@ class Identities(Protocol):
         """Return a token of minutes for the step at `path`. Raises ActionFailed."""
 
 
+class SecretSource(Protocol):
+    """Reads secrets of providers for steps."""
+
+    async def read(self, job: "JobRun", path: str, references: Mapping[str, SecretReference]) -> Mapping[str, Any]:
+        """Return the values by name for the step at `path`. Raises ActionFailed.
+
+        What has a lease keeps it until the job has ended.
+        """
+
+
 class DocumentKey(NamedTuple):
     """Identifies a document by component, action, and a name from the manifest."""
 
@@ -405,6 +416,13 @@ class NullIdentities:
         raise ActionFailed("This server issues no tokens.", retryable=False)
 
 
+class NullSecretSource:
+    """Has no provider; for servers without the feature, and for tests of manifests."""
+
+    async def read(self, job: "JobRun", path: str, references: Mapping[str, SecretReference]) -> Mapping[str, Any]:  # noqa: ARG002 - the contract's
+        raise ActionFailed("This server reads no secrets of providers.", retryable=False)
+
+
 class NullApprovals:
     """Refuses every approval; for tests of manifests."""
 
@@ -425,6 +443,7 @@ class RuntimeDeps:
     approvals: Approvals = field(default_factory=NullApprovals)
     notifier: Notifier = field(default_factory=NullNotifier)
     identities: Identities = field(default_factory=NullIdentities)
+    secret_source: SecretSource = field(default_factory=NullSecretSource)
     mail: MailServer | None = None
     documents: StepDocuments = field(default_factory=NullDocuments)
     programs: Programs = field(default_factory=Programs)

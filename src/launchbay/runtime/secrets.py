@@ -32,16 +32,24 @@ class Secrets:
         self._tokens: dict[str, str] = {}
         self._passing = SecretEncodings()
 
-    def register_passing(self, value: str) -> None:
-        """Register a secret of one step, which isn't stored, not even sealed."""
-        self._passing.add(value)
-        self._redactor.register_secret(value)
+    def register_passing(self, value: Any) -> None:
+        """Register strings of a JSON value, which aren't stored, not even sealed."""
+        for text in _strings(value):
+            self._passing.add(text)
+            self._redactor.register_secret(text)
 
     def without_passing(self, value: Any) -> Any:
         """Return a JSON value in which secrets of single steps are masked."""
         if not self._passing:
             return value
-        return redaction.map_strings(value, lambda text: self._passing.replace(text, lambda _: redaction.REDACTED))
+        return redaction.map_strings(value, self._masked_text, self._masked_number)
+
+    def _masked_text(self, text: str) -> str:
+        return self._passing.replace(text, lambda _: redaction.REDACTED)
+
+    def _masked_number(self, number: Any) -> Any:
+        text = str(number)
+        return redaction.REDACTED if self._passing.spans(text) == [(0, len(text))] else number
 
     def register_secret(self, value: Any) -> None:
         """Register every string in a JSON value, and every number with at least SHORTEST_CHARS."""

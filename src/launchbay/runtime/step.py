@@ -20,11 +20,12 @@ from launchbay.machines.dry_run import about_made_up_answers
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.formulas import kind
 from launchbay.manifest.graph import Step
-from launchbay.manifest.workflow_rules import EACH, IDENTITY, OUTPUT
+from launchbay.manifest.workflow_rules import EACH, IDENTITY, OUTPUT, SECRETS
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.identity import AUDIENCE, identity_problem
 from launchbay.model.job import StepStatus, StepWait, attempt_path, decision_path, item_path, owner_of, step_path
 from launchbay.model.redaction import REDACTED
+from launchbay.model.secret_reference import parse_secret_reference, secrets_problem
 from launchbay.model.types import BOOL, INT
 from launchbay.model.values import CoercionError, coerce, size_of
 from launchbay.runtime.commands import cancel_abandoned
@@ -135,7 +136,7 @@ class _Execution:
             ignored = ignored or _ignore_fail(setting)
             if ignored:
                 failure_level.set("warning")  # in the task of this step, and of those inside it
-            if self.control.identity is None:
+            if not self._borrows:
                 parameters = await self._parameters(policies)
             async with uninterruptible() if self.has_effect else nullcontext():
                 outputs = await self._in_time(parameters, retries, policies)
@@ -192,25 +193,47 @@ class _Execution:
         if not is_over and not self.workflow.is_replay:
             self.job.journal.note_inputs(self.path, inputs)
 
-    async def _identify(self, written: Template) -> Mapping[str, Any]:
-        """Give this attempt a token, and return its variable. Raises ActionFailed."""
+    @property
+    def _borrows(self) -> bool:
+        """Whether attempts have variables of their own, which nothing keeps."""
+        return self.control.identity is not None or self.control.secrets is not None
+
+    async def _borrowed(self) -> Mapping[str, Any]:
+        """Return the variables of this attempt alone. Raises ActionFailed."""
         if not self.has_effect:
             raise ActionFailed(
-                f"{IDENTITY} has no effect on {self.step.action!r}, which sends and starts nothing itself.",
+                f"{IDENTITY} and {SECRETS} have no effect on {self.step.action!r}, which sends and starts nothing.",
                 "Write it at the step that does.",
                 retryable=False,
             )
-        value = await self._value(written)
+        found: dict[str, Any] = {}
+        if self.control.identity is not None:
+            self.step_run.identity = await self._token(await self._value(self.control.identity))
+            found[IDENTITY] = {"token": self.step_run.identity}
+        if self.control.secrets is not None:
+            found[SECRETS] = await self._secrets(await self._value(self.control.secrets))
+        return found
+
+    async def _token(self, value: Any) -> str:
         problem = identity_problem(value)
         if problem is not None:
             raise ActionFailed(f"{IDENTITY}: {problem}.", retryable=False)
         if is_dry_run(self.job):
-            token = "dry-run"  # noqa: S105 - nobody accepts it
-        else:
-            token = await self.job.deps.identities.token(self.job, self.path, value[AUDIENCE])
-            self.job.secrets.register_passing(token)
-        self.step_run.identity = token
-        return {IDENTITY: {"token": token}}
+            return "dry-run"  # nobody accepts it
+        token = await self.job.deps.identities.token(self.job, self.path, value[AUDIENCE])
+        self.job.secrets.register_passing(token)
+        return token
+
+    async def _secrets(self, value: Any) -> Mapping[str, Any]:
+        problem = secrets_problem(value)
+        if problem is not None:
+            raise ActionFailed(f"{SECRETS}: {problem}.", retryable=False)
+        if is_dry_run(self.job):
+            return dict.fromkeys(value, "dry-run")
+        references = {name: parse_secret_reference(text) for name, text in value.items()}
+        found = await self.job.deps.secret_source.read(self.job, self.path, references)
+        self.job.secrets.register_passing(found)
+        return found
 
     async def _in_time(
         self, parameters: dict[str, Any], retries: int, policies: Mapping[str, Any]
@@ -367,8 +390,8 @@ class _Execution:
             await self._begin(attempt)
             try:
                 with self._span(attempt):
-                    if self.control.identity is not None:  # each attempt has a token of its own, which is of minutes
-                        parameters = await self._parameters(policies, await self._identify(self.control.identity))
+                    if self._borrows:  # each attempt anew: they are of minutes
+                        parameters = await self._parameters(policies, await self._borrowed())
                     outputs = await self._run_attempt(self.workflow, self.step_run, parameters)
             except (ActionFailed, WorkflowFailed) as error:
                 failures += 1

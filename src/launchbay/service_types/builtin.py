@@ -94,12 +94,13 @@ class CloudAccount:
         problems |= {
             name: ["This must not be empty."] for name in (_IDENTITY, _CREDENTIAL) if not parameters[name].strip()
         }
-        if parameters.get(_ENDPOINT) and not _is_url(parameters[_ENDPOINT]):
+        if parameters.get(_ENDPOINT) and not is_url(parameters[_ENDPOINT]):
             problems[_ENDPOINT] = ["This must be a URL such as https://cloud.example:5000/v3."]
         return problems
 
 
-def _is_url(text: str) -> bool:
+def is_url(text: str) -> bool:
+    """Tell whether it is an address of HTTP without credentials."""
     if any(character <= " " for character in text):
         return False
     try:

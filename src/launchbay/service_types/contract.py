@@ -18,11 +18,12 @@ One object serves all services of the type at the same time. Manifests access a 
 that publishes signals also has a method `signals` (`PublishesSignals`).
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from launchbay.egress.http import EgressClient
 from launchbay.errors import Conflict, FieldErrors
 from launchbay.model.job import StepWait
 from launchbay.model.scalars import with_fields_as_texts
@@ -154,6 +155,58 @@ class ServiceType(Protocol):
 
         Raises FieldErrors for invalid arguments, and Conflict if the service can't do it now.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretCall:
+    """A sign-in at a provider of secrets.
+
+    `token` returns a token of the job for an audience, or raises ActionFailed.
+    """
+
+    name: str  # of the service
+    parameters: Mapping[str, Any]  # decrypted
+    egress: EgressClient
+    token: Callable[[str], Awaitable[str]]
+
+
+class SignedIn(NamedTuple):
+    """A session of a provider.
+
+    `session` is all that its other methods need. It is stored, sealed, until it is revoked.
+    """
+
+    session: str
+    secret: str  # the credential in it, to be masked
+    lease_s: int  # 0: it doesn't end
+
+
+class ProvidedSecret(NamedTuple):
+    """The values of a secret by key, and the lease that ends them."""
+
+    values: Mapping[str, Any]
+    lease: str = ""
+    lease_s: int = 0
+
+
+@runtime_checkable
+class SecretProvider(Protocol):
+    """A type whose services give secrets to steps. All methods raise ActionFailed.
+
+    What they raise names provider and path, never a value; `retryable` says whether another attempt can help.
+    """
+
+    async def sign_in(self, call: SecretCall) -> SignedIn:
+        """Begin a session for a step."""
+
+    async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
+        """Read the secret at a path."""
+
+    async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> int:
+        """Renew the session and its leases. Return how many seconds all of them last."""
+
+    async def revoke(self, egress: EgressClient, session: str) -> None:
+        """End the session and all of its leases. One that has ended is fine."""
 
 
 @runtime_checkable

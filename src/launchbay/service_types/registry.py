@@ -8,6 +8,7 @@ from launchbay.plugins import BUILT_IN as BUILT_IN_PACKAGE
 from launchbay.plugins import by_name, packaged
 from launchbay.service_types.builtin import CloudAccount, SecureStore, SharedInstances, WorkflowService
 from launchbay.service_types.contract import ENTRY_POINT_GROUP, ServiceCommand, ServiceParameter, ServiceType
+from launchbay.service_types.openbao import OpenBao
 from launchbay.service_types.resource_pool import ResourcePool
 
 BUILT_IN: tuple[ServiceType, ...] = (
@@ -16,6 +17,7 @@ BUILT_IN: tuple[ServiceType, ...] = (
     SharedInstances(),
     ResourcePool(),
     CloudAccount(),
+    OpenBao(),
 )
 
 

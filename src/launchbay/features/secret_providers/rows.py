@@ -1,0 +1,48 @@
+"""Providers of an environment, and sessions of steps at them until they are revoked."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.keys import sealed_column
+from launchbay.store.statements import load
+
+_sql = load("features.secret_providers")
+
+
+class ProviderRow(NamedTuple):
+    """A service; `parameters` is JSON without the secret ones."""
+
+    id: str
+    type_id: str
+    parameters: str
+
+
+class SessionRow(NamedTuple):
+    """A claimed session. `leases` is JSON."""
+
+    organization_id: str
+    environment_id: str
+    job_id: str
+    provider: str
+    type_id: str
+    sealed: bytes
+    leases: str
+    expires_at: datetime
+    failures: int
+    is_running: bool
+
+
+def session_purpose(session_id: str) -> str:
+    """Return what a session is sealed for."""
+    return f"secret session {session_id}"
+
+
+list_providers = _sql.rows("list_providers", ProviderRow)
+insert = _sql.change("insert")
+add_lease = _sql.change("add_lease")
+list_due = _sql.column("list_due", str)
+claim = _sql.row("claim", SessionRow)
+renewed = _sql.change("renewed")
+failed = _sql.change("failed")
+remove = _sql.change("remove")
+sealed_sessions = sealed_column(_sql, "secret_sessions", "list_sealed", "put_sealed")

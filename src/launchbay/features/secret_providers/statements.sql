@@ -1,0 +1,46 @@
+-- name: list_providers
+-- The services of an environment with this name.
+SELECT services.id, services.type_id, services.parameters
+FROM environment_services JOIN services ON services.id = environment_services.service_id
+WHERE environment_services.environment_id = %(environment_id)s AND services.name = %(name)s;
+
+-- name: insert
+INSERT INTO secret_sessions (id, organization_id, environment_id, job_id, provider, type_id, sealed, lease_s, renew_at, expires_at, next_at)
+VALUES (%(id)s, %(organization_id)s, %(environment_id)s, %(job_id)s, %(provider)s, %(type_id)s, %(sealed)s, %(lease_s)s, %(renew_at)s,
+        %(expires_at)s, %(now)s);
+
+-- name: add_lease
+UPDATE secret_sessions
+SET leases = (leases::jsonb || to_jsonb(%(lease)s::text))::text, renew_at = least(renew_at, %(renew_at)s)
+WHERE id = %(id)s AND organization_id = %(organization_id)s;
+
+-- name: list_due
+-- Sessions to renew, and those whose job has ended.
+SELECT id FROM secret_sessions
+WHERE next_at <= %(now)s AND id <> ALL (%(but)s::text[])
+  AND (renew_at <= %(now)s OR NOT EXISTS (SELECT FROM jobs WHERE jobs.id = secret_sessions.job_id AND jobs.status = 'Executing'))
+ORDER BY next_at LIMIT %(count)s;
+
+-- name: claim
+-- Takes a session for a while. No row: another process has it, or it is gone.
+UPDATE secret_sessions SET next_at = %(until)s WHERE id = %(id)s AND next_at <= %(now)s
+RETURNING organization_id, environment_id, job_id, provider, type_id, sealed, leases, expires_at, failures,
+    EXISTS (SELECT FROM jobs WHERE jobs.id = secret_sessions.job_id AND jobs.status = 'Executing') AS is_running;
+
+-- name: renewed
+UPDATE secret_sessions
+SET renew_at = %(renew_at)s, expires_at = %(expires_at)s, next_at = %(now)s, failures = 0, message = NULL
+WHERE id = %(id)s;
+
+-- name: failed
+UPDATE secret_sessions SET next_at = %(next_at)s, failures = failures + 1, message = %(message)s WHERE id = %(id)s;
+
+-- name: remove
+DELETE FROM secret_sessions WHERE id = %(id)s;
+
+-- name: list_sealed
+SELECT id, '' AS part, sealed FROM secret_sessions
+WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed
+UPDATE secret_sessions SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;

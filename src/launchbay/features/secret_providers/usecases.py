@@ -1,0 +1,198 @@
+"""Secrets that steps read from providers, never stored (decision 0196).
+
+A step signs in, and its session is stored, sealed, before anything is read with it. So whatever happens to this
+process, another one knows what to revoke.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import structlog
+
+from launchbay.auth.secret_key import UnsealFailed
+from launchbay.clock import Backoff
+from launchbay.concurrency import gather_bounded
+from launchbay.engine.journal import retry_while_unavailable, run_until_available
+from launchbay.errors import ActionFailed, Conflict
+from launchbay.features.secret_providers import rows as store
+from launchbay.features.secret_providers.rows import SessionRow, session_purpose
+from launchbay.ids import new_id
+from launchbay.model.secret_reference import SecretReference
+from launchbay.runtime.contract import Identities, JobRun
+from launchbay.service_types.contract import SecretCall, SecretProvider
+from launchbay.service_types.secrets import open_secrets
+from launchbay.usecases.context import AppContext
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_ROUND = 100
+_AT_ONCE = 10
+_CLAIMED = timedelta(seconds=30)
+_NEVER = timedelta(days=3650)
+_BACKOFF = Backoff(1.0, 60.0)
+
+
+class ProvidedSecrets:
+    """Implements `runtime.contract.SecretSource`; one object serves all jobs of the process."""
+
+    def __init__(self, app: AppContext, identities: Identities) -> None:
+        self._app = app
+        self._identities = identities
+
+    async def read(self, job: JobRun, path: str, references: Mapping[str, SecretReference]) -> Mapping[str, Any]:
+        """Return the values by name, with one sign-in for each provider. Raises ActionFailed."""
+        found: dict[str, Any] = {}
+        ordered = sorted(references.items(), key=lambda each: each[1].provider)
+        for name, group in groupby(ordered, key=lambda each: each[1].provider):
+            found |= await self._read_from(job, path, name, dict(group))
+        return found
+
+    async def _read_from(
+        self, job: JobRun, path: str, name: str, references: Mapping[str, SecretReference]
+    ) -> Mapping[str, Any]:
+        provider, type_id, parameters = await self._provider(job, name)
+        egress = self._app.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
+
+        async def token(audience: str) -> str:
+            issued = await self._identities.token(job, path, audience)
+            job.secrets.register_passing(issued)
+            return issued
+
+        opened = await self._open(job.environment_id, name)
+        job.secrets.register_secret(opened)
+        call = SecretCall(name=name, parameters={**parameters, **opened}, egress=egress, token=token)
+        signed_in = await provider.sign_in(call)
+        job.secrets.register_passing(signed_in.secret)
+        session_id, now = new_id(), self._app.clock.now()
+        lasts = timedelta(seconds=signed_in.lease_s) if signed_in.lease_s else _NEVER
+        await run_until_available(
+            self._app.database,
+            store.insert,
+            id=session_id,
+            organization_id=job.organization_id,
+            environment_id=job.environment_id,
+            job_id=job.job_id,
+            provider=name,
+            type_id=type_id,
+            sealed=self._app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
+            lease_s=signed_in.lease_s,
+            renew_at=now + lasts / 2,
+            expires_at=now + lasts,
+            now=now,
+        )
+        values: dict[str, Any] = {}
+        for variable, reference in references.items():
+            secret = await provider.read(egress, signed_in.session, reference.path)
+            job.secrets.register_passing(secret.values)
+            if secret.lease:
+                await run_until_available(
+                    self._app.database,
+                    store.add_lease,
+                    id=session_id,
+                    organization_id=job.organization_id,
+                    lease=secret.lease,
+                    renew_at=now + timedelta(seconds=secret.lease_s) / 2,
+                )
+            values[variable] = _value(reference, secret.values)
+        job.journal.log(path, "info", f"The step read {', '.join(map(str, references.values()))}.")
+        return values
+
+    async def _provider(self, job: JobRun, name: str) -> tuple[SecretProvider, str, Mapping[str, Any]]:
+        rows = await self._rows(job.environment_id, name)
+        found: list[tuple[SecretProvider, store.ProviderRow]] = []
+        for row in rows:
+            kind = self._app.service_types.find(row.type_id)
+            if isinstance(kind, SecretProvider):
+                found.append((kind, row))
+        if len(found) != 1:
+            many = "several secret providers" if found else "no secret provider"
+            raise ActionFailed(
+                f"The environment has {many} with the name {name!r}.",
+                "Add one service of a type such as builtin:openbao to the environment, and name it in the reference.",
+                retryable=False,
+            )
+        [(provider, row)] = found
+        return provider, row.type_id, msgspec.json.decode(row.parameters)
+
+    async def _rows(self, environment_id: str, name: str) -> list[store.ProviderRow]:
+        return await run_until_available(
+            self._app.database, store.list_providers, environment_id=environment_id, name=name
+        )
+
+    async def _open(self, environment_id: str, name: str) -> Mapping[str, Any]:
+        """Return the secret parameters of the provider. Raises ActionFailed."""
+
+        async def work() -> Mapping[str, Any]:
+            async with self._app.database.connection() as connection:
+                [row, *_] = await store.list_providers(connection, environment_id=environment_id, name=name)
+                return await open_secrets(self._app.secret_key, connection, row.id)
+
+        try:
+            return await retry_while_unavailable(work)
+        except (Conflict, UnsealFailed) as error:
+            raise ActionFailed(f"Can't open the parameters of the secret provider {name!r}: {error}") from error
+
+
+def _value(reference: SecretReference, values: Mapping[str, Any]) -> Any:
+    if not reference.key:
+        return dict(values)
+    if reference.key not in values:
+        raise ActionFailed(
+            f"The secret provider {reference.provider!r} has no key {reference.key!r} in {reference.path!r}.",
+            "Write it there, or correct the reference.",
+            retryable=False,
+        )
+    return values[reference.key]
+
+
+class SessionKeeper:
+    """Renews sessions of running jobs, and revokes others; `advance` is one round."""
+
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+
+    async def advance(self) -> bool:
+        """Take each due session. Return True if there may be more."""
+        async with self._app.database.connection() as connection:
+            due = await store.list_due(connection, now=self._app.clock.now(), but=[], count=_ROUND)
+        await gather_bounded(map(self._take, due), _AT_ONCE)
+        return len(due) == _ROUND
+
+    async def _take(self, session_id: str) -> None:
+        now = self._app.clock.now()
+        async with self._app.database.transaction() as connection:
+            row = await store.claim(connection, id=session_id, now=now, until=now + _CLAIMED)
+        if row is None:
+            return
+        try:
+            write = await self._kept(session_id, row)
+        except ActionFailed as error:
+            write = self._after_failure(session_id, row, str(error))
+        async with self._app.database.transaction() as connection:
+            await write(connection)
+
+    async def _kept(self, session_id: str, row: SessionRow) -> Any:
+        """Renew or revoke the session; return what notes it. Raises ActionFailed."""
+        provider = self._app.service_types.find(row.type_id)
+        if not isinstance(provider, SecretProvider):
+            raise ActionFailed(f"The type {row.type_id} isn't installed.")
+        session = self._app.secret_key.open(bytes(row.sealed), session_purpose(session_id)).decode()
+        egress = self._app.egress.for_environment(row.organization_id, row.environment_id)
+        if not row.is_running:
+            await provider.revoke(egress, session)
+            return partial(store.remove, id=session_id)
+        lasts = timedelta(seconds=await provider.renew(egress, session, msgspec.json.decode(row.leases)))
+        now = self._app.clock.now()
+        return partial(store.renewed, id=session_id, renew_at=now + lasts / 2, expires_at=now + lasts, now=now)
+
+    def _after_failure(self, session_id: str, row: SessionRow, message: str) -> Any:
+        now = self._app.clock.now()
+        log.warning("secret_session.failed", provider=row.provider, job=row.job_id, reason=message)
+        if row.expires_at <= now:  # the provider has ended it by itself
+            return partial(store.remove, id=session_id)
+        next_at = now + timedelta(seconds=_BACKOFF.delay_s(row.failures + 1))
+        return partial(store.failed, id=session_id, next_at=next_at, message=message[:500])

@@ -1,0 +1,214 @@
+"""OpenBao and Vault as a provider of secrets: KV 2, and what has leases.
+
+A session is a client token of the server. Revoking it also revokes every lease that it got, such as accounts of
+databases (decision 0196).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from launchbay.egress.http import EgressClient
+from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.limits import SECRET_RESPONSE_BYTES, SECRET_TIMEOUT_S
+from launchbay.model.types import STRING, ListType
+from launchbay.service_types.builtin import is_url
+from launchbay.service_types.contract import (
+    FieldMessages,
+    ParameterScope,
+    PassiveServiceType,
+    ProvidedSecret,
+    SecretCall,
+    ServiceParameter,
+    SignedIn,
+)
+
+_ADDRESS = "configuration.address"
+_NAMESPACE = "configuration.namespace"
+_METHOD = "configuration.sign-in"
+_MOUNT = "configuration.sign-in-mount"
+_ROLE = "configuration.role"
+_AUDIENCE = "configuration.audience"
+_ROLE_ID = "configuration.role-id"
+_SECRET_ID = "configuration.secret-id"  # noqa: S105 - the name of a parameter
+_KV = "configuration.kv-mounts"
+_NEEDED: Mapping[str, tuple[str, ...]] = {"jwt": (_ROLE,), "approle": (_ROLE_ID, _SECRET_ID)}
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[^\x00-\x20\x7f/]+")
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """What reaches the server after the sign-in, also when the service has been deleted."""
+
+    name: str
+    address: str
+    namespace: str
+    token: str
+    kv: list[str] = []
+
+
+class OpenBao(PassiveServiceType):
+    """Signs in, reads, renews and revokes; implements `SecretProvider`."""
+
+    id = "builtin:openbao"
+    name = "OpenBao or Vault"
+    parameters: Mapping[str, ServiceParameter] = {
+        _ADDRESS: ServiceParameter(STRING, "The URL, such as https://vault.example.org:8200.", required=True),
+        _METHOD: ServiceParameter(STRING, "jwt, with the identity of the job, or approle. Default: jwt."),
+        _ROLE: ServiceParameter(STRING, "The role for jwt."),
+        _AUDIENCE: ServiceParameter(STRING, "The audience for jwt, one of the environment's. Default: vault."),
+        _ROLE_ID: ServiceParameter(STRING, "The role ID for approle."),
+        _SECRET_ID: ServiceParameter(STRING, "The secret ID for approle.", secret=True),
+        _MOUNT: ServiceParameter(STRING, "Where the sign-in is mounted. Default: jwt or approle."),
+        _NAMESPACE: ServiceParameter(STRING, "The namespace."),
+        _KV: ServiceParameter(ListType(STRING), "The mounts of KV version 2. Default: secret."),
+    }
+
+    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
+        """Check the URL, and what the sign-in needs."""
+        problems: dict[str, list[str]] = {}
+        if not is_url(parameters[_ADDRESS]):
+            problems[_ADDRESS] = ["This must be a URL such as https://vault.example.org:8200."]
+        method = parameters.get(_METHOD) or "jwt"
+        if method not in _NEEDED:
+            problems[_METHOD] = ["This must be jwt or approle."]
+        for name in _NEEDED.get(method, ()):
+            if not parameters.get(name):
+                problems[name] = [f"Sign-in by {method} requires this."]
+        for name in (_MOUNT, _KV):
+            given = parameters.get(name) or []
+            if not all(map(_is_path, [given] if isinstance(given, str) else given)):
+                problems[name] = ["A mount is a path without spaces, such as secret or teams/shop."]
+        return problems
+
+    async def sign_in(self, call: SecretCall) -> SignedIn:
+        """Sign in for a job. Raises ActionFailed."""
+        given = call.parameters
+        method = given.get(_METHOD) or "jwt"
+        session = _Session(
+            call.name, given[_ADDRESS].rstrip("/"), given.get(_NAMESPACE) or "", "", given.get(_KV) or ["secret"]
+        )
+        if method == "jwt":
+            body = {"role": given[_ROLE], "jwt": await call.token(given.get(_AUDIENCE) or "vault")}
+        else:
+            body = {"role_id": given[_ROLE_ID], "secret_id": given[_SECRET_ID]}
+        path = f"auth/{given.get(_MOUNT) or method}/login"
+        answer = await _ask(call.egress, session, "POST", path, body, signs_in=True)
+        auth = answer.get("auth") or {}
+        token, lease_s = auth.get("client_token"), auth.get("lease_duration")
+        if not isinstance(token, str) or not token or not isinstance(lease_s, int):
+            raise ActionFailed(f"{_server(session)} gave no token at {path}. Check its address.", retryable=False)
+        signed_in = msgspec.structs.replace(session, token=token)
+        return SignedIn(msgspec.json.encode(signed_in).decode(), token, lease_s)
+
+    async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
+        """Read a secret of KV 2, or whatever the path gives. Raises ActionFailed."""
+        opened = _decode(session)
+        if not _is_path(path):
+            raise ActionFailed(f"{path[:80]!r} can't be a path of {opened.name!r}.", retryable=False)
+        mount = next((each for each in opened.kv if path.startswith(f"{each.strip('/')}/")), None)
+        asked = path if mount is None else f"{mount}/data/{path[len(mount) + 1 :]}"
+        answer = await _ask(egress, opened, "GET", asked, shown=path)
+        data = answer.get("data")
+        values = data.get("data") if mount is not None and isinstance(data, dict) else data
+        if not isinstance(values, dict):
+            raise _nothing(opened, path)
+        return ProvidedSecret(values, str(answer.get("lease_id") or ""), int(answer.get("lease_duration") or 0))
+
+    async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> int:
+        """Renew the token and its leases, and return how long they last, in seconds."""
+        opened = _decode(session)
+        answer = await _ask(egress, opened, "POST", "auth/token/renew-self", {})
+        lasting = [int((answer.get("auth") or {}).get("lease_duration") or 0)]
+        for lease in leases:
+            renewed = await _ask(egress, opened, "POST", "sys/leases/renew", {"lease_id": lease})
+            lasting.append(int(renewed.get("lease_duration") or 0))
+        return min(lasting)
+
+    async def revoke(self, egress: EgressClient, session: str) -> None:
+        """Revoke the token, and with it all of its leases. Raises ActionFailed."""
+        await _ask(egress, _decode(session), "POST", "auth/token/revoke-self", {}, is_gone_fine=True)
+
+
+_decode = msgspec.json.Decoder(_Session).decode
+
+
+def _is_path(path: str) -> bool:
+    return 0 < len(path) <= 500 and all(map(_SEGMENT.fullmatch, path.strip("/").split("/")))
+
+
+def _server(session: _Session) -> str:
+    return f"The secret provider {session.name!r} ({session.address})"
+
+
+def _nothing(session: _Session, path: str) -> ActionFailed:
+    return ActionFailed(
+        f"{_server(session)} has no secret at {path!r}.",
+        "Write it there, or correct the path. For KV version 1, take the mount out of configuration.kv-mounts.",
+        retryable=False,
+    )
+
+
+async def _ask(
+    egress: EgressClient,
+    session: _Session,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    shown: str = "",
+    signs_in: bool = False,
+    is_gone_fine: bool = False,
+) -> dict[str, Any]:
+    """Ask the server. Raises ActionFailed with provider, path and what to do."""
+    headers = {"content-type": "application/json", "x-vault-request": "true"}
+    if session.token:
+        headers["x-vault-token"] = session.token
+    if session.namespace:
+        headers["x-vault-namespace"] = session.namespace
+    content = b"" if body is None else msgspec.json.encode(body)
+    url = f"{session.address}/v1/{quote(path, safe='/')}"
+    try:
+        response = await egress.request(
+            method, url, headers=headers, body=content, timeout_s=SECRET_TIMEOUT_S, max_bytes=SECRET_RESPONSE_BYTES
+        )
+    except EgressFailed as error:
+        raise ActionFailed(
+            f"{_server(session)} can't be reached:", *error.messages, retryable=error.retryable
+        ) from error
+    answer = _answer(response.body)
+    if response.status in (200, 204):
+        return answer
+    said = "; ".join(map(_sentence, answer.get("errors") or ()))[:300].rstrip(".")
+    place = shown or path
+    if response.status == 403 and is_gone_fine:
+        return {}  # it has ended already
+    if response.status == 403 and not signs_in:
+        raise ActionFailed(
+            f"{_server(session)} refuses {place!r} ({said}).",
+            "Its policies must allow the job's role to read this path.",
+            retryable=False,
+        )
+    if response.status == 404 and not signs_in:
+        raise _nothing(session, place)
+    if response.status in (429, 500, 502, 503, 504):
+        fix = "Its operator must unseal it." if "sealed" in said else "The step can be repeated with retryCount."
+        raise ActionFailed(f"{_server(session)} can't answer {place!r} now: {said or response.status}.", fix)
+    what = "refused the sign-in of the job" if signs_in else f"refused {place!r}"
+    fix = "Compare its role with the claims of the job." if signs_in else "Correct the path or the role."
+    raise ActionFailed(f"{_server(session)} {what}: {said or response.status}.", fix, retryable=False)
+
+
+def _sentence(error: object) -> str:
+    """Return an error in one line: the server writes lists with bullets."""
+    return " ".join(str(error).split()).removeprefix("1 error occurred: * ")
+
+
+def _answer(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body) if body else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
