@@ -124,6 +124,8 @@ async def test_a_page_of_users_reads_these_alone(sizes: tuple[Grown, Grown]) -> 
     path = f"{OF_ORGANIZATION}/users"
     small, large = await read_in_both(sizes, "an administrator", path, {"limit": "40"})
     assert large <= 2 * small
+    for who in ("nobody", "an application", "an environment", "a pattern"):  # they may read no user
+        assert (await read_in_both(sizes, who, path, {"limit": "40"}))[1] <= FEW_BUFFERS // 2
     api = sizes[1].api
     whole = accepted(await api.get(f"organizations/{api.organization}/users"))
     assert len(whole) > LARGE.people

@@ -216,6 +216,12 @@ def test_lists_have_the_instances_that_the_gate_allows(grants: Grants, app: str,
     assert listed == decide(grants, Permission.READ, touched).allowed
 
 
+@given(_grants, st.sampled_from(_WORLD))
+def test_a_permission_for_an_object_concerns_its_kind(grants: Grants, touched: Resource) -> None:
+    if decide(grants, Permission.READ, (touched,)).allowed:
+        assert gate.may_concern(grants, Permission.READ, touched.kind)
+
+
 def test_characters_with_a_meaning_for_the_database_stand_for_themselves_in_a_list() -> None:
     found = gate.instance_patterns([entry(Permission.READ, "/applications/a_%*/*")], Permission.READ)
     assert found is not None

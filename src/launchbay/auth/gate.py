@@ -184,6 +184,11 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
 _UNDIVIDED = frozenset({Permission.VIEW_AUDIT})
 
 
+def may_concern(grants: Grants, permission: Permission, kind: str) -> bool:
+    """Tell whether the permission is held for any object of a kind, such as `users`, as far as the roles say."""
+    return any(entry.mentions(kind) for _, entry in grants.entries_for(permission))
+
+
 def is_of_no_use(entry: RoleEntry) -> bool:
     """Tell whether an entry allows nothing, since its permission is for everything or not at all."""
     return entry.permission in _UNDIVIDED and not _implies(RoleEntry(entry.permission, _EVERYWHERE), entry)

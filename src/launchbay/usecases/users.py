@@ -82,6 +82,8 @@ async def list_users_after(
     size = count
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
+        if not gate.may_concern(work.lookup.grants(organization_id), Permission.READ, "users"):
+            return []
         while len(found) < count:
             rows = await users.list_page(work.connection, organization_id=organization_id, after=after, count=size)
             found += await _readable(work, organization_id, rows)
