@@ -280,9 +280,9 @@ def _of_people(found: _Waits) -> list[Wait]:
         who = approver_message(permission=permission, role=role)
         sentence = waiting_message(question, who=who, needed=needed, given=given)
         end = f"The approval of {who}, or its expiry."
-        first = _ends_of(found).first
-        if first is not None and first < _time(until):
-            end += f" The instance expires before that, at {_moment(first)}, and is destroyed after it."
+        first = _first_ms(found)
+        if first is not None and first < until:
+            end += f" The instance expires before that, at {_moment(_time(first))}, and is destroyed after it."
         waits.append(Wait("approval", sentence, since, end, until))
     more = found.approvals_in_all - len(waits)
     return [*waits, *_more("approval", more, "approval", "The approvals, or their expiry.", found)]
@@ -353,20 +353,16 @@ def _ends_of(found: _Waits) -> Ends:
     return Ends(lifetime, scheduled, undoable, is_idle, found.is_submodule)
 
 
+def _first_ms(found: _Waits) -> int | None:
+    """Return the end of the instance, in ms as it is stored."""
+    ends = (found.destroy_at, found.scheduled and found.scheduled[1], found.destroying and found.destroying[1])
+    return min((at for at in ends if at is not None), default=None)
+
+
 def _of_destroys(found: _Waits) -> Iterator[Wait]:
-    ends = _ends_of(found)
-    asked = found.destroying or found.scheduled
-    if asked is not None and ends.message is not None and ends.first is not None:
-        until = min(
-            at
-            for at in (
-                found.destroying and found.destroying[1],
-                found.scheduled and found.scheduled[1],
-                found.destroy_at,
-            )
-            if at is not None
-        )
-        yield Wait("destroy", ends.message, asked[0], TIME_IS_OVER, until)
+    message, asked = _ends_of(found).message, found.destroying or found.scheduled
+    if asked is not None and message is not None:
+        yield Wait("destroy", message, asked[0], TIME_IS_OVER, _first_ms(found))
 
 
 def _time(ms: int) -> datetime:
