@@ -65,6 +65,7 @@ async def _buffers_of(api: Api, statement: Statement) -> int:
         is_prepared=False,
     )
     async with api.database.connection() as connection:
+        await connection.run(explained)  # a new session reads catalogs, too
         result = await connection.run(explained)
         plan = msgspec.json.decode(result.get_value(0, 0) or b"")[0]["Plan"]
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
