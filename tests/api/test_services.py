@@ -87,7 +87,7 @@ async def test_a_new_organization_has_two_services_in_its_default_environment(ap
 
 async def test_service_types_tell_what_they_take_and_do(api: Api) -> None:
     types = {kind["id"]: kind for kind in accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))}
-    assert len([type_id for type_id in types if type_id.startswith("builtin:")]) == 5
+    assert len([type_id for type_id in types if type_id.startswith("builtin:")]) == 6
     oracle = types["test:oracle"]
     assert set(oracle) == {"id", "name", "interfaces", "parameters", "commands"}
     assert oracle["interfaces"] == ["oracle"]
