@@ -18,6 +18,17 @@ from tests.support.manifests import DEMANDING, TYPED, WORKFLOWS
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
 HOUR_MS = 3_600_000
+EVENTS = b"""
+SELECT concat_ws(' ', kind, CASE WHEN kind = 'status' THEN subject END) FROM instance_events
+WHERE instance_id = %s ORDER BY id
+"""
+# Rows have the number of the transaction that wrote them: the acceptance, the beginning, the end.
+COMMITS = b"""
+SELECT count(DISTINCT wrote::text) FROM jobs, LATERAL (
+    SELECT audit_entries.xmin AS wrote FROM audit_entries WHERE strpos(after, jobs.id) > 0
+    UNION ALL SELECT instance_events.xmin FROM instance_events WHERE instance_events.instance_id = jobs.instance_id
+) AS written WHERE jobs.instance_id = %s
+"""
 
 
 async def test_a_launch_answers_the_id_of_the_instance_and_nothing_else(api: Api) -> None:
@@ -27,6 +38,16 @@ async def test_a_launch_answers_the_id_of_the_instance_and_nothing_else(api: Api
     assert is_id(answer["id"])
     document = await api.document(answer["id"])
     assert (document["applicationId"], document["environmentId"]) == (application, api.environment)
+
+
+async def test_a_launch_takes_three_commits(api: Api) -> None:
+    instance = await api.launch(await api.application("launch:\n  steps: []\n"))
+    assert (await api.settled(instance))["status"] == "Running"
+    async with api.database.connection() as connection:
+        events = await (await connection.execute(EVENTS, [instance])).fetchall()
+        [(count,)] = await (await connection.execute(COMMITS, [instance])).fetchall()
+    assert [event for (event,) in events] == ["status Executing", "ended", "status Running"]
+    assert count == 3
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"null", b" \r\n "])

@@ -189,7 +189,10 @@ class Admission:
         return end
 
     def has_enough(self, organization_id: str) -> bool:
-        """Return whether enough jobs of an organization wait for their start to claim no more."""
+        """Return whether enough jobs of an organization wait for their start.
+
+        No more are claimed then.
+        """
         return self._starts.count(self._tenants.of(organization_id)) >= STARTING
 
     def ready_is_empty(self) -> None:
