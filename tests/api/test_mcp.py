@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from starlette.types import Receive, Scope, Send
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.client import Operations
 from launchbay.client.core import Call, Core
 from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, rendered
@@ -27,7 +28,6 @@ from tests.support.applications import Ledger, until_step
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
 from tests.support.responsiveness import Watchdog
-from tests.support.served import ENDPOINTS
 from tests.support.service import (
     EMAIL,
     PASSWORD,
