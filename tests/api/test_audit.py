@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from launchbay.app.features import ENDPOINTS
 from launchbay.auth.audit import Audit
 from launchbay.auth.secret_key import SecretKey
 from launchbay.ids import new_id
@@ -26,7 +27,6 @@ from tests.support.changes import (
 )
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
-from tests.support.served import ENDPOINTS
 from tests.support.service import (
     EMAIL,
     PERSON_PASSWORD,

@@ -89,6 +89,7 @@ WORST: dict[str, Worst] = {
 }
 
 
+@pytest.mark.features("documentation", "git_sources")
 def test_everything_that_answers_without_authentication_has_an_entry_on_the_page() -> None:
     endpoints = {f"{each.method} {each.path}" for each in ENDPOINTS if each.public}
     pages = {f"{each.method} {each.path}" for each in PAGES if each.public}
