@@ -70,6 +70,8 @@ WORST: dict[str, Worst] = {
     "GET /health/live": Worst("/health/live"),
     "GET /health/ready": Worst("/health/ready"),
     "GET /metrics": Worst("/metrics"),
+    "GET /.well-known/openid-configuration": Worst("/.well-known/openid-configuration"),
+    "GET /.well-known/jwks.json": Worst("/.well-known/jwks.json"),
     "GET /api/1/openapi.json": Worst("/api/1/openapi.json"),
     "GET /docs": Worst("/docs"),
     "GET /docs/api/{operation}": Worst("/docs/api/launch_application"),

@@ -379,6 +379,7 @@ NOT_HERE = {
     "warnings": "tests/features/lifetimes: the statement that warns notes it; mails have one ID",
     "Git previews": "tests/features/git_sources: as Git sources, with the same lease",
     "Git statuses": "tests/features/git_sources: a status that is set twice is the same status",
+    "secret sessions": "tests/api/test_secret_providers.py: whoever comes next revokes what a killed process has left",
 }
 
 
