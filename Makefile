@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -53,6 +53,11 @@ test: $(DEV) debian moto axe ## run the quick tests
 
 test-slow: $(DEV) debian moto chart terraform tofu cel bao axe ## run the tests that start real programs or try every endpoint
 	$(TWICE) --durations=25 -m "slow and not packages and not faults and not load" $(ARGS)
+
+# Those that start the application in the test's process; the other folders know nothing of features.
+KERNEL := $(addprefix tests/,actions api app auth concurrency console engine machines runtime service_types telemetry usecases web)
+test-kernel: $(DEV) debian moto axe ## run the quick tests of the kernel on servers without features
+	LAUNCHBAY_TEST_FEATURES=none $(TWICE) -m "not slow and not packages and not faults and not load" $(KERNEL) $(ARGS)
 
 test-packages: $(DEV) debian terraform tofu ## run the tests that install packages, and use other programs for long
 	$(PYTEST) --durations=25 -m packages $(ARGS)

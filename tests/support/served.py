@@ -1,4 +1,4 @@
-"""The features of the servers that tests start: all of them, and none in the run of `tests/app/test_kernel.py`."""
+"""The features of the servers that tests start: all of them, and none in `make test-kernel`."""
 
 import os
 
