@@ -12,3 +12,4 @@ CREATE TABLE identity_audiences (
     audiences       text NOT NULL
 );
 CREATE INDEX identity_audiences_organization ON identity_audiences (organization_id);
+CREATE TRIGGER identity_keys_sealed_key BEFORE INSERT OR UPDATE OF sealed ON identity_keys FOR EACH ROW EXECUTE FUNCTION launchbay_check_key('sealed');

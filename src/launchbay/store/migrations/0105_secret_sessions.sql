@@ -17,3 +17,4 @@ CREATE TABLE secret_sessions (
     message         text
 );
 CREATE INDEX secret_sessions_job ON secret_sessions (job_id);
+CREATE TRIGGER secret_sessions_sealed_key BEFORE INSERT OR UPDATE OF sealed ON secret_sessions FOR EACH ROW EXECUTE FUNCTION launchbay_check_key('sealed');
