@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from launchbay.fairness.other_servers import OtherServers
-from launchbay.fairness.turns import ACTIVE_S, ALONE, CHUNKS_ALONE, TOGETHER, TURN_S, RequestTurns
+from launchbay.fairness.turns import ACTIVE_S, ALONE, CHUNKS_ALONE, COMPUTE_TURN_S, TOGETHER, TURN_S, RequestTurns
 from launchbay.ids import new_id
 from launchbay.store.database import Database
 from tests.support.databases import Databases
@@ -100,6 +100,17 @@ async def test_organizations_that_are_idle_do_not_count() -> None:
     await asyncio.sleep(2 * ACTIVE_S)
     for _ in range(ALONE):
         await asyncio.wait_for(turns.begin("a"), TURN_S / 2)
+
+
+async def test_who_waited_for_an_organization_begins_when_that_sends_nothing_anymore() -> None:
+    requests = RequestTurns()
+    turns = RequestTurns(CHUNKS_ALONE, requests)
+    requests.notice("neighbor")
+    await turns.begin("a", COMPUTE_TURN_S)  # and goes on
+    waiting = asyncio.create_task(turns.begin("a", COMPUTE_TURN_S))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await asyncio.wait_for(waiting, 10 * ACTIVE_S)
 
 
 async def test_few_chunks_of_lists_are_read_at_once_even_by_who_is_alone() -> None:

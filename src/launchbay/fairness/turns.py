@@ -32,6 +32,7 @@ class _Caller:
     seen_at_s: float = 0.0
     under_way: int = 0
     waiting: TurnQueue[asyncio.Future[None]] = field(default_factory=TurnQueue)
+    is_looked_at: bool = False  # again and again, while some wait
 
 
 class RequestTurns:
@@ -85,6 +86,7 @@ class RequestTurns:
     async def _wait(self, caller: _Caller, tenant: str, until_s: float | None) -> bool:
         admitted = asyncio.get_running_loop().create_future()
         caller.waiting.put(tenant, admitted)
+        self._look_later(caller)
         try:
             async with asyncio.timeout_at(until_s):
                 await admitted
@@ -101,8 +103,23 @@ class RequestTurns:
             raise
         return True
 
+    def _look_later(self, caller: _Caller) -> None:
+        """Admit some soon, if other organizations send no requests by then: nothing tells that."""
+        if not caller.is_looked_at:
+            caller.is_looked_at = True
+            asyncio.get_running_loop().call_later(ACTIVE_S, self._look_again, caller)
+
+    def _look_again(self, caller: _Caller) -> None:
+        caller.is_looked_at = False
+        self._admit(caller)
+        if caller.waiting:
+            self._look_later(caller)
+
     def _end(self, caller: _Caller) -> None:
         caller.under_way -= 1
+        self._admit(caller)
+
+    def _admit(self, caller: _Caller) -> None:
         while caller.waiting and caller.under_way < self._most(caller):
             admitted = caller.waiting.take()
             if not admitted.done():
