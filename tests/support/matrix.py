@@ -527,6 +527,7 @@ REST = "rest"
 # Nobody can reach these without an OpenID Connect provider; tests/api/test_openid.py has one.
 NEED_A_PROVIDER = {"begin_sign_in", "finish_sign_in", "end_provider_sessions"}
 NEED_A_TOKEN_OF_THEIR_OWN = frozenset({"read_metrics"})  # no account lets anybody in
+NEED_AN_ADDRESS = frozenset({"read_issuer"})  # of the server, which has none here
 
 
 def title(row: Endpoint) -> str:
@@ -599,7 +600,10 @@ def columns_of(row: Endpoint, world: World) -> dict[str, Column]:
     if count == 0 and row.operation_id != "explain_permission":
         return {
             "-": Column(
-                home, None if row.operation_id in NEED_A_PROVIDER | NEED_A_TOKEN_OF_THEIR_OWN else ADMINISTRATOR
+                home,
+                None
+                if row.operation_id in NEED_A_PROVIDER | NEED_A_TOKEN_OF_THEIR_OWN | NEED_AN_ADDRESS
+                else ADMINISTRATOR,
             )
         }
     columns = {"home": Column(home, ADMINISTRATOR), "away": Column(away, FOREIGN_ADMINISTRATOR, "away")}
