@@ -144,6 +144,7 @@ async def test_the_owner_of_an_unfinished_change_set_or_rollout_gets_the_pseudon
     within = f"organizations/{api.organization}"
     wanted = {"applicationId": application, "version": version, "ids": instances, "waves": [1], "pause": None}
     rollout = accepted(await kim.post(f"{within}/rollouts", wanted))["id"]
+    accepted(await kim.post(f"rollouts/{rollout}/stop"))  # else it goes on, and takes messages away
     changes = accepted(await kim.post(f"{within}/change-sets", {"act": "destroy", "ids": instances}))["id"]
     async with api.database.transaction() as connection:
         for table in WITH_MESSAGES:
