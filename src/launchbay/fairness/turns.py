@@ -104,7 +104,7 @@ class RequestTurns:
         return True
 
     def _look_later(self, caller: _Caller) -> None:
-        """Admit some soon, if other organizations send no requests by then: nothing tells that."""
+        """Admit some soon: nobody reports that another organization sends no more requests."""
         if not caller.is_looked_at:
             caller.is_looked_at = True
             asyncio.get_running_loop().call_later(ACTIVE_S, self._look_again, caller)
