@@ -252,10 +252,11 @@ class World:
         await self._wait_for_place(third, waiting)
         document = accepted(await api.get(f"instances/{third}"))
         assert "waitingFor" in document
+        last_at = accepted(await api.get(f"instances/{fourth}"))["createdAt"]
         for each in (first, second, third, fourth):
             self.keep("read_instance", await api.get(f"instances/{each}"))
             if not IS_KERNEL:  # the past is kept by the history
-                self.keep_asked("read_instance", await api.get(f"instances/{each}?at={document['createdAt'] + 500}"))
+                self.keep_asked("read_instance", await api.get(f"instances/{each}?at={last_at}"))
         for kind, owner in (("environment", self.environment), ("application", application), ("revision", revision)):
             listed = await api.get(f"{kind}s/{owner}/instances")
             assert len(self.keep(f"list_{kind}_instances", listed)) == 4

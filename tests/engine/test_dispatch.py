@@ -1096,16 +1096,18 @@ async def test_no_job_is_claimed_while_enough_of_its_organization_wait_for_their
 ) -> None:
     monkeypatch.setattr("launchbay.engine.admission.STARTING", 2)
     monkeypatch.setattr("launchbay.engine.admission.STARTING_S", 60.0)
-    runs, held = Permits(database), []
-    async with working(database, runs, concurrency=PLACES) as (_, stop):
+    runs, held = Permits(database), HELD.format("acme")
+    async with working(database, runs, concurrency=PLACES) as (dispatcher, stop):
         await put(database, "acme", 30)
-        await until(database, f"SELECT ({HELD.format('acme')}) = 8")
+        await until(database, f"SELECT ({held}) = 8")
         await runs.started.get()
-        for _ in range(24):
+        await runs.started.get()
+        for left in (7, 6, 5, 4):
             await runs.next()
-            held += await ask(database, HELD.format("acme"))
-        low = next((number for number, count in enumerate(held) if count <= 4), len(held))
-        assert max(held[low:], default=0) > 4, held
+            assert not dispatcher._wake.is_set(), "two wait for their start"
+            await until(database, f"SELECT ({held}) = {left}")
+        await runs.next()
+        await until(database, f"SELECT ({held}) > 4")
         stop.set()
 
 
