@@ -63,13 +63,7 @@ async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_
                 answer = await client.post(f"organizations/{organization}/change-sets", json=body)
                 answer.raise_for_status()
                 change_set = answer.json()["id"]
-                applying = asyncio.create_task(client.post(f"change-sets/{change_set}/apply"))
-                await asyncio.sleep(delay_s)
-                server.kill()
-                try:
-                    acknowledged = (await applying).status_code == 200
-                except httpx.HTTPError:
-                    acknowledged = False
+                acknowledged = await _killed_while_applying(server, client, change_set, delay_s)
             server.start()
             async with administrator_of(server) as client:
                 document = (await client.get(f"change-sets/{change_set}")).json()
@@ -109,13 +103,7 @@ async def test_a_directory_is_applied_whole_or_not_at_all_though_its_server_is_k
                 answer = await client.post(f"{at}/change-sets", json={"act": "apply", "files": files})
                 answer.raise_for_status()
                 change_set = answer.json()["id"]
-                applying = asyncio.create_task(client.post(f"change-sets/{change_set}/apply"))
-                await asyncio.sleep(delay_s)
-                server.kill()
-                try:
-                    acknowledged = (await applying).status_code == 200
-                except httpx.HTTPError:
-                    acknowledged = False
+                acknowledged = await _killed_while_applying(server, client, change_set, delay_s)
             server.start()
             async with administrator_of(server) as client:
                 document = (await client.get(f"change-sets/{change_set}")).json()
@@ -131,3 +119,14 @@ async def test_a_directory_is_applied_whole_or_not_at_all_though_its_server_is_k
                 assert (document["status"], document["directory"]["differences"]) == ("Succeeded", [])
     finally:
         server.end()
+
+
+async def _killed_while_applying(server: Process, client: httpx.AsyncClient, change_set: str, delay_s: float) -> bool:
+    """Kill the server some time after a change set began to be applied; return whether it had answered."""
+    applying = asyncio.create_task(client.post(f"change-sets/{change_set}/apply"))
+    await asyncio.sleep(delay_s)
+    server.kill()
+    try:
+        return (await applying).status_code == 200
+    except httpx.HTTPError:
+        return False
