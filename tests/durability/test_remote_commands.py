@@ -14,7 +14,11 @@ from tests.support.servers import EMAIL, PASSWORD, Process, remove_postgres
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300), needs_sshd]
 PATIENCE_S = 90.0
-SETTINGS = {"LAUNCHBAY_MACHINES": "static", "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.0/8"}
+SETTINGS = {
+    "LAUNCHBAY_MACHINES": "static",
+    "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.0/8",
+    "LAUNCHBAY_BASE_URL": "https://launchbay.example.org",
+}
 
 ONE = """
 launch:
@@ -69,6 +73,7 @@ class Bay:
         self.call("PUT", f"environments/{environment['id']}/services", {"services": [vault]})
         key = {"arguments": {"name": "deploy", "privateKey": hosts.private_key}}
         self.call("POST", f"services/{vault}/import-keypair", key)
+        self.call("PUT", f"environments/{environment['id']}/audiences", {"audiences": ["vault"]})
         policies = f"policies:\n  machines.login: {LOGIN}\n  machines.ssh-port: {hosts[0].port}\n"
         self.call("PUT", f"environments/{environment['id']}", content=policies)
 
@@ -153,6 +158,51 @@ def test_a_server_that_comes_back_finds_the_command_that_it_began(
     assert document["status"] == "Running", document["errorMessage"]
     assert lines(ledger) == ["begin", "end"]
     assert document["returnValues"]["out"] == {hosts[0].address: "done"}
+
+
+SAYING = """
+launch:
+  steps:
+    - hosts: {action: provisionVms, parameters: {roleName: web, staticIps: [HOSTS]}}
+    - run:
+        action: execrun
+        identity: {audience: vault}
+        precedingPhases: [hosts]
+        parameters:
+          roles: [web]
+          command:
+            - 'printf %s "$LAUNCHBAY_IDENTITY_TOKEN" > LEDGER.new; mv LEDGER.new LEDGER;
+              until [ -e LEDGER.go ]; do sleep 0.1; done; echo "said $LAUNCHBAY_IDENTITY_TOKEN"'
+        output: {out: stdout}
+    - again:
+        action: execrun
+        precedingPhases: [run]
+        parameters: {roles: [web], command: ["echo later $(cat LEDGER)"]}
+  return: {out: {value: "{$.out}"}}
+"""
+
+
+def test_what_a_command_was_given_is_masked_though_another_process_reads_it(
+    bays: Callable[..., Bay], hosts: Hosts
+) -> None:
+    bay = bays()
+    ledger = hosts[0].work / "ledger-saying"
+    instance = bay.launch(SAYING.replace("LEDGER", str(ledger)).replace("HOSTS", f'"{hosts[0].address}"'))
+    until(ledger.exists)
+    bay.server.kill()
+    bay.server.start()
+    # The step has a new token by then, and waits for the command that has the old one.
+    until(lambda: any("started before" in line for line in bay.log(instance)))
+    ledger.with_name(f"{ledger.name}.go").touch()
+    document = bay.settled(instance)
+    assert document["status"] == "Running", document["errorMessage"]
+    token = ledger.read_text()
+    assert token.count(".") == 2, "a real one"
+    assert document["returnValues"]["out"] == {hosts[0].address: "said ********"}
+    said = bay.log(instance)
+    assert f"[{hosts[0].address}] said ********" in said
+    assert f"[{hosts[0].address}] later ********" in said
+    assert not any(token in line for line in said)
 
 
 LINES = 1_500

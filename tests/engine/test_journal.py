@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from launchbay.auth.secret_key import SecretKey, new_key
 from launchbay.engine import journal as journals
 from launchbay.engine.journal import CLOSE_S, PostgresJournal
 from launchbay.errors import Fenced, Unavailable
@@ -320,3 +321,22 @@ async def test_positions_of_all_sources_are_read_at_once_and_own_ones_are_rememb
     await later.flush()
     assert await later.log_position("p/a", 1, "machine 0") == "100"
     assert reads == 1
+
+
+async def test_what_a_step_got_for_itself_is_masked_by_the_next_claim_and_goes_with_the_job(bay: Bay) -> None:
+    job = await held_job(bay)
+    key = SecretKey(new_key())
+    await journal(bay, job, secret_key=key).keep_passing(
+        {"secrets": {"db": {"password": "canary-5512", "port": 54321}}}
+    )
+    stored = await bay.one("SELECT passing_values::text FROM passing_values WHERE job_id = %s", job)
+    assert "canary" not in stored
+    await bay.change("UPDATE jobs SET fence = 4 WHERE id = %s", job)
+    next_one = journal(bay, job, fence=4, secret_key=key)
+    await next_one.open_passing()
+    assert next_one.redact("said canary-5512 at 54321", 100) == "said ******** at ********"
+    with pytest.raises(Fenced):
+        await journal(bay, job, secret_key=key).keep_passing({"secrets": {"db": "another"}})
+    assert await bay.one("SELECT count(*) FROM passing_values WHERE job_id = %s", job) == 1
+    await bay.change("UPDATE jobs SET status = 'Failed' WHERE id = %s", job)
+    assert await bay.one("SELECT count(*) FROM passing_values WHERE job_id = %s", job) == 0

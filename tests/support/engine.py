@@ -18,6 +18,7 @@ from psycopg import AsyncConnection
 
 from launchbay.actions.registry import BUILT_IN, Registry
 from launchbay.app.build import lifespan
+from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine.dispatch import Dispatcher, WakeUps
 from launchbay.engine.journal import PostgresJournal, retry_while_unavailable
@@ -437,8 +438,10 @@ def journal(
     fence: int = 3,
     records: dict[str, StepRecord] | None = None,
     on_fenced: Callable[[], None] = lambda: None,
+    secret_key: SecretKey | None = None,
 ) -> PostgresJournal:
-    return PostgresJournal(bay.database, SystemClock(), job, fence, records or {}, on_fenced=on_fenced)
+    known = records or {}
+    return PostgresJournal(bay.database, SystemClock(), job, fence, known, on_fenced=on_fenced, secret_key=secret_key)
 
 
 COMMANDS = """

@@ -40,6 +40,7 @@ from launchbay.store import instances as store
 from launchbay.store import jobs
 from launchbay.store.database import Connection, Database
 from launchbay.store.instances import document_purpose
+from launchbay.store.jobs import passing_purpose
 from launchbay.telemetry import metrics
 
 FULL = "The {what} has reached its log limit ({lines} lines or {size} characters). Launchbay drops further lines."
@@ -232,6 +233,7 @@ class PostgresJournal:
         secrets: Secrets | None = None,
         organization_id: str = "",
         stored: StoredBytes | None = None,
+        secret_key: SecretKey | None = None,
         *,
         is_cancelled: bool = False,
     ) -> None:
@@ -241,6 +243,7 @@ class PostgresJournal:
         self._clock = clock
         self._organization_id = organization_id
         self._stored = stored
+        self._secret_key = secret_key
         self._key = {"job_id": job_id, "fence": fence}
         self._records = dict(records)
         self._attempts = {path: record.attempt for path, record in records.items()}  # as they are written
@@ -419,6 +422,24 @@ class PostgresJournal:
                     if self._positions is None:
                         self._positions = await self._earlier_positions()
         return self._noted.get(key) or (self._positions or {}).get(key, "")
+
+    async def keep_passing(self, values: Mapping[str, Any]) -> None:
+        """Keep what a step gets for itself, sealed until the job ends. Raises Fenced."""
+        if self._secret_key is None:
+            return
+        row_id = new_id()
+        sealed = self._secret_key.seal(msgspec.json.encode(values), passing_purpose(row_id))
+        if not await run_until_available(self._database, jobs.keep_passing, id=row_id, sealed=sealed, **self._key):
+            self._on_fenced()
+            raise Fenced(REFUSED)
+
+    async def open_passing(self) -> None:
+        """Mask from now on what steps got for themselves in earlier claims. Raises UnsealFailed."""
+        if self._secret_key is None:
+            return
+        for row in await run_until_available(self._database, jobs.list_passing, job_id=self._key["job_id"]):
+            values = self._secret_key.open(bytes(row.sealed), passing_purpose(row.id))
+            self.secrets.register_passing(msgspec.json.decode(values))
 
     async def _earlier_positions(self) -> dict[tuple[str, int, str], str]:
         """Return the positions that earlier claims of the job have noted."""

@@ -165,6 +165,7 @@ class Runner:
             secrets=secrets,
             organization_id=claim.organization_id,
             stored=self._stored,
+            secret_key=self._secret_key,
             is_cancelled=claim.cancel_requested,
         )
         self._held[job_id, claim.fence] = _HeldClaim(lost, claim.cancel_requested)
@@ -328,6 +329,8 @@ class Runner:
     ) -> JobRun:
         """Build the job from its claim. Raises LaunchbayError if its manifest or parameters no longer compile."""
         secrets = journal.secrets
+        if claim.fence > 1:  # before a step adopts a command that has them
+            await journal.open_passing()
         manifest = await self._manifest(claim.application_id, claim.version)
         configuration = await computed(
             len(claim.parameters), lambda: configure(manifest, msgspec.json.decode(claim.parameters))

@@ -123,6 +123,12 @@ class Journal(Protocol):
     async def log_position(self, path: str, attempt: int, source: str) -> str:
         """Return what was noted last, in any claim, or an empty text."""
 
+    async def keep_passing(self, values: Mapping[str, Any]) -> None:
+        """Keep what a step gets for itself, so that later claims mask it too.
+
+        Durable when it returns.
+        """
+
     async def flush(self) -> None:
         """Return when everything so far is durable."""
 
@@ -171,6 +177,9 @@ class NullJournal:
 
     async def log_position(self, path: str, attempt: int, source: str) -> str:  # noqa: ARG002 - the contract's
         return ""
+
+    async def keep_passing(self, values: Mapping[str, Any]) -> None:
+        """Do nothing."""
 
     async def flush(self) -> None:
         """Do nothing."""

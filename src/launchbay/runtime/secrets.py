@@ -33,7 +33,7 @@ class Secrets:
         self._passing = SecretEncodings()
 
     def register_passing(self, value: Any) -> None:
-        """Register strings of a JSON value, which aren't stored, not even sealed."""
+        """Register strings of a JSON value, which no document has, not even sealed."""
         for text in _strings(value):
             self._passing.add(text)
             self._redactor.register_secret(text)

@@ -212,6 +212,8 @@ class _Execution:
             found[IDENTITY] = {"token": self.step_run.identity}
         if self.control.secrets is not None:
             found[SECRETS] = await self._secrets(await self._value(self.control.secrets))
+        if not is_dry_run(self.job):
+            await self.job.journal.keep_passing(found)
         return found
 
     async def _token(self, value: Any) -> str:

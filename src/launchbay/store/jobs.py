@@ -57,6 +57,18 @@ class LogPosition(NamedTuple):
     position: str
 
 
+class PassingRow(NamedTuple):
+    """Values of a step, sealed for `passing_purpose` of the ID."""
+
+    id: str
+    sealed: bytes
+
+
+def passing_purpose(row_id: str) -> str:
+    """Return what values of a step are sealed for."""
+    return f"passing values {row_id}"
+
+
 class RecordRow(NamedTuple):
     """The record of a step."""
 
@@ -115,6 +127,8 @@ get_status = _sql.row("get_status", JobStatusRow)
 set_waits = _sql.change("set_waits")
 set_log_positions = _sql.change("set_log_positions")
 list_log_positions = _sql.rows("list_log_positions", LogPosition)
+keep_passing = _sql.change("keep_passing")
+list_passing = _sql.rows("list_passing", PassingRow)
 get_busy_job = _sql.row("get_busy_job", BusyRow)
 get_names = _sql.row("get_names", NamesRow)
 get_owner = _sql.value("get_owner", str)

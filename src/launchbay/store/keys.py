@@ -106,6 +106,7 @@ answers = _sealed("answers", "put_answer")
 second_factors = _sealed("second_factors", "put_second_factor")
 sign_ins = _sealed("sign_ins", "put_sign_in")
 step_documents = _sealed("step_documents", "put_step_document")
+passing_values = _sealed("passing_values", "put_passing_value")
 bindings = _text("bindings", "put_binding")
 documents = (
     _text("outputs", "put_output"),

@@ -30,6 +30,7 @@ from launchbay.store import applications, keys
 from launchbay.store import keys as store
 from launchbay.store.database import Connection, Database, DatabaseError
 from launchbay.store.instances import document_purpose
+from launchbay.store.jobs import passing_purpose
 from launchbay.store.keys import EncryptedColumn, SealedRow, TextRow
 from launchbay.usecases.idempotency import answer_purpose
 from launchbay.usecases.second_factors import second_factor_purpose
@@ -169,6 +170,7 @@ SEALED: Sealed = {
     store.answers: answer_purpose,
     store.second_factors: lambda factor_id, _: second_factor_purpose(factor_id),
     store.step_documents: lambda document_id, _: document_purpose(document_id),
+    store.passing_values: lambda row_id, _: passing_purpose(row_id),
     store.sign_ins: lambda account_id, _: sign_in_purpose(account_id),
 }
 

@@ -1,4 +1,4 @@
-"""Secrets that steps read from providers, never stored (decision 0196).
+"""Secrets that steps read from providers, kept no longer than the job (decision 0196).
 
 A step signs in, and its session is stored, sealed, before anything is read with it. So whatever happens to this
 process, another one knows what to revoke.

@@ -475,6 +475,18 @@ SELECT path, log_positions.attempt, source, position FROM log_positions
 WHERE job_id = %(job_id)s AND NOT EXISTS (
     SELECT FROM steps WHERE steps.job_id = log_positions.job_id AND steps.path = log_positions.path AND status = 'Succeeded');
 
+-- name: keep_passing
+-- Values of a step for the claims after this one. No row: this claim no longer holds the job. As with the journal, the share lock makes
+-- a raise of the fence wait, so the next claim finds the values or nothing has got them.
+WITH held AS (
+    SELECT id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' FOR SHARE
+)
+INSERT INTO passing_values (id, job_id, sealed) SELECT %(id)s, held.id, %(sealed)s FROM held
+ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed;
+
+-- name: list_passing
+SELECT id, sealed FROM passing_values WHERE job_id = %(job_id)s ORDER BY id;
+
 -- name: get_busy_job
 -- The job that keeps an instance busy.
 SELECT jobs.id, coalesce(jobs.number, 0) AS number, jobs.name AS workflow, instances.name AS instance

@@ -119,6 +119,13 @@ WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIM
 -- name: put_step_document
 UPDATE kept_documents SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
 
+-- name: passing_values
+SELECT id, '' AS part, sealed FROM passing_values
+WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_passing_value
+UPDATE passing_values SET sealed = %(sealed)s WHERE id = %(id)s AND sealed = %(before)s;
+
 -- name: sign_ins
 SELECT id, '' AS part, sealed FROM cloud_sign_ins
 WHERE id > %(id)s AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
