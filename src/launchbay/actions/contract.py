@@ -261,6 +261,8 @@ class ActionCall:
     parameters: Mapping[str, Any]  # evaluated; without retryCount, ignoreFail and phase, which are for the runtime
     context: StepContext
     expressions: Mapping[str, str] = field(default_factory=dict)  # the parameters that are one expression, as written
+    # The artifact of the plan that somebody approved (`actions/plan.py`). `run` does that, or fails without an effect.
+    approved: bytes | None = None
 
 
 class Action(Protocol):

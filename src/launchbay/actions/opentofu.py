@@ -1,6 +1,8 @@
 """`opentofu`: infrastructure as modules describe it (docs/decisions/0061-state-of-opentofu.md)."""
 
 import asyncio
+import gzip
+import hashlib
 import io
 import os
 import re
@@ -21,6 +23,14 @@ from launchbay.actions.contract import (
     identity_environment,
     proxy_environment,
 )
+from launchbay.actions.opentofu_plan import (
+    Operation,
+    SavedPlan,
+    ShownPlan,
+    read_saved_plan,
+    read_shown_plan,
+    state_head,
+)
 from launchbay.actions.output import LiveLog, ProgressReporter, parse_event, parse_json_output
 from launchbay.actions.parameters import (
     choice,
@@ -34,6 +44,7 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
+from launchbay.actions.plan import ActionPlan
 from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -46,6 +57,7 @@ _EVENT_CHARS = 1_000
 _ERRORS_REPORTED = 10
 _CHANGES = ("add", "change", "remove", "import", "forget")
 _INIT = ("-input=false", "-no-color")
+_LOCKED = ("-lockfile=readonly",)
 _HAS_CHANGES = 2  # the exit code of `plan -detailed-exitcode`
 _INIT_ERROR = re.compile(r"^[\s│|╷]*(?=Error: )", re.MULTILINE)
 
@@ -140,6 +152,7 @@ def _place(diagnostic: Mapping[str, Any]) -> str:
 
 
 STATE = "terraform.tfstate"
+_PLAN, _LOCK = "launchbay.plan", ".terraform.lock.hcl"
 _MAIN = "main.tf"
 _VARIABLES = "launchbay.auto.tfvars.json"
 _BACKEND = "launchbay_override.tf.json"
@@ -160,13 +173,21 @@ class StoredModule(msgspec.Struct, frozen=True):
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
 
+    def digest(self) -> bytes:
+        """Return the digest of what a plan of it depends on, apart from its state."""
+        given = {name: value for name, value in self.environment.items() if name.startswith("TF_VAR_")}
+        digest = hashlib.sha256(gzip.decompress(self.archive))  # the packed form has a time
+        digest.update(msgspec.json.encode([self.variables, given], order="deterministic"))
+        return digest.digest()
+
     def write(self, directory: Path) -> None:
         """Write the module to a directory, ready for `init`."""
         top = unpack(self.archive, directory / "unpacked")
         top.rename(directory / "module")
         module = directory / "module"
         # The state belongs to the instance, regardless of the backend in the module.
-        backend = {"terraform": {"backend": {"local": {"path": str(directory / STATE)}}}}
+        # Its path is relative, because a plan keeps it and is applied in another directory.
+        backend = {"terraform": {"backend": {"local": {"path": f"../{STATE}"}}}}
         write_private(module / _BACKEND, msgspec.json.encode(backend).decode())
         write_private(module / _VARIABLES, msgspec.json.encode(self.variables).decode())
         if self.state:
@@ -359,6 +380,24 @@ class OpenTofu(ActionDefaults):
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        async with self._prepared(call) as prepared:
+            if prepared is None:
+                return {"outputs": {}, "secrets": {}, "changes": {}}
+            operation, module, saver, work = prepared
+            plan = None if call.approved is None else _as_approved(call.approved, operation, module)
+            return await work.run(operation, module, saver, plan)
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return what the program plans. The plan file is the artifact."""
+        async with self._prepared(call) as prepared:
+            if prepared is None or prepared[0] == "plan":
+                return ActionPlan()
+            operation, module, _, work = prepared
+            return await work.plan("destroy" if operation == "destroy" else "apply", module)
+
+    @asynccontextmanager
+    async def _prepared(self, call: ActionCall) -> "AsyncIterator[tuple[str, StoredModule, StateSaver, _Work] | None]":
+        """Lend what the parameters ask for; None if there is nothing to destroy."""
         binary = call.context.programs.require("opentofu", *_BINARIES, remedy=_REMEDY)
         operation = choice(call.parameters, "operation", _OPERATIONS)
         name = document_name(call.parameters)
@@ -369,12 +408,13 @@ class OpenTofu(ActionDefaults):
             if operation == "destroy" and not {"module", "url"} & set(call.parameters):
                 if before is None:
                     call.context.log("info", f"Nothing to destroy: no state is stored as {name!r}.")
-                    return {"outputs": {}, "secrets": {}, "changes": {}}
+                    yield None
+                    return
                 module = before
             else:
                 module = await module_from_parameters(call, directory, "" if before is None else before.state)
             saver = StateSaver(call.context.documents, name, module, 0 if stored is None else stored.version)
-            return await _Work(call, binary, directory, timeout_s).run(operation, module, saver)
+            yield operation, module, saver, _Work(call, binary, directory, timeout_s)
 
     async def teardown(self, call: ActionCall, name: str) -> None:
         stored = await call.context.documents.read(name)
@@ -398,28 +438,82 @@ class _Work:
         self._directory = directory
         self._timeout_s = timeout_s
 
-    async def run(self, operation: str, module: StoredModule, saver: StateSaver) -> Mapping[str, Any]:
+    async def run(
+        self, operation: str, module: StoredModule, saver: StateSaver, approved: SavedPlan | None = None
+    ) -> Mapping[str, Any]:
+        """Run an operation, or exactly the plan that somebody approved."""
+        environment = await self._written(module, approved)
+        async with ProgressReporter(self._call.context) as reporter:
+            with LiveLog(self._call.context.log, self._call.context.clock) as live:
+                events = TofuEvents(live.write, reporter.progress, self._call.context.redact)
+                await self._command(events, environment, "init", *_INIT, *(_LOCKED if approved else ()))
+                if operation == "plan":
+                    options = ("-input=false", "-json", "-lock=false", "-detailed-exitcode")
+                    code = await self._command(events, environment, "plan", *options)
+                    return {"outputs": {}, "secrets": {}, "changes": events.changes, "hasChanges": code == _HAS_CHANGES}
+                # A saved plan knows itself whether it destroys.
+                command = (operation,) if approved is None else ("apply",)
+                file = () if approved is None else (f"../{_PLAN}",)
+                async with saver.saving_changes(self._directory / STATE):
+                    await self._command(events, environment, *command, "-input=false", "-json", "-auto-approve", *file)
+        if operation == "destroy":
+            await saver.delete()
+            return {"outputs": {}, "secrets": {}, "changes": events.changes}
+        return {**await self._outputs(environment), "changes": events.changes}
+
+    async def plan(self, operation: Operation, module: StoredModule) -> ActionPlan:
+        """Return the effects of an operation, with the plan file as their artifact."""
+        environment = await self._written(module, None)
+        destroys = ("-destroy",) if operation == "destroy" else ()
+        with LiveLog(self._call.context.log, self._call.context.clock) as live:
+            events = TofuEvents(live.write, lambda _: None, self._call.context.redact)
+            await self._command(events, environment, "init", *_INIT)
+            # Its own messages could show a sensitive value before it is known as one.
+            events = TofuEvents(lambda _: None, lambda _: None, self._call.context.redact)
+            await self._command(
+                events, environment, "plan", "-input=false", "-json", "-lock=false", f"-out=../{_PLAN}", *destroys
+            )
+        shown = await self._shown(environment)
+        self._call.context.register_secret(shown.secrets())
+        plan = await asyncio.to_thread((self._directory / _PLAN).read_bytes)
+        lock = self._directory / "module" / _LOCK
+        serial, lineage = state_head(module.state)
+        saved = SavedPlan(
+            operation=operation,
+            plan=plan,
+            lock=await asyncio.to_thread(lock.read_bytes) if lock.exists() else b"",
+            module=module.digest(),
+            state=hashlib.sha256(module.state.encode()).digest(),
+            serial=serial,
+            lineage=lineage,
+        )
+        return ActionPlan(effects=shown.effects(), artifact=saved.encoded(), warnings=shown.warnings())
+
+    async def _shown(self, environment: Mapping[str, str]) -> ShownPlan:
+        # Nothing is logged, because the plan has sensitive values.
+        result = await self._start(environment, lambda _stream, _line: None, "show", "-json", f"../{_PLAN}")
+        try:
+            if result.exit_code == 0:
+                return read_shown_plan(result.stdout.encode())
+        except (ValueError, msgspec.ValidationError):
+            pass
+        raise ActionFailed(
+            "Can't read the plan. It may be too large.", "Split the module into smaller ones.", retryable=False
+        )
+
+    async def _written(self, module: StoredModule, approved: SavedPlan | None) -> Mapping[str, str]:
+        """Write the module and an approved plan, and return the variables of the program."""
         await asyncio.to_thread(module.write, self._directory)
-        environment = {
+        if approved is not None:
+            write_private(self._directory / _PLAN, approved.plan)
+            if approved.lock:
+                write_private(self._directory / "module" / _LOCK, approved.lock)
+        return {
             **_process_environment(),
             **proxy_environment(self._call.context),
             **identity_environment(self._call.context, self._directory),
             **module.environment,
         }
-        async with ProgressReporter(self._call.context) as reporter:
-            with LiveLog(self._call.context.log, self._call.context.clock) as live:
-                events = TofuEvents(live.write, reporter.progress, self._call.context.redact)
-                await self._command(events, environment, "init", *_INIT)
-                if operation == "plan":
-                    options = ("-input=false", "-json", "-lock=false", "-detailed-exitcode")
-                    code = await self._command(events, environment, "plan", *options)
-                    return {"outputs": {}, "secrets": {}, "changes": events.changes, "hasChanges": code == _HAS_CHANGES}
-                async with saver.saving_changes(self._directory / STATE):
-                    await self._command(events, environment, operation, "-input=false", "-json", "-auto-approve")
-        if operation == "destroy":
-            await saver.delete()
-            return {"outputs": {}, "secrets": {}, "changes": events.changes}
-        return {**await self._outputs(environment), "changes": events.changes}
 
     async def _outputs(self, environment: Mapping[str, str]) -> dict[str, Any]:
         # Nothing is logged, because outputs may be secret.
@@ -462,6 +556,29 @@ class _Work:
             grace_s=limits.TOFU_GRACE_S,
         )
         return await run_program(command, on_line)
+
+
+def _as_approved(artifact: bytes, operation: str, module: StoredModule) -> SavedPlan:
+    """Return an approved plan. Raises ActionFailed that says what differs."""
+    saved = read_saved_plan(artifact)
+    differs: list[str] = []
+    if saved.operation != operation:
+        differs.append(f"the operation is {operation} instead of {saved.operation}")
+    if saved.module != module.digest():
+        differs.append("the module or its variables changed")
+    if saved.state != hashlib.sha256(module.state.encode()).digest():
+        serial, lineage = state_head(module.state)
+        if lineage != saved.lineage:
+            differs.append(f"the state is another one ({lineage or 'none'} instead of {saved.lineage or 'none'})")
+        else:
+            differs.append(f"the state changed (serial {serial} instead of {saved.serial})")
+    if differs:
+        raise ActionFailed(
+            f"This isn't what was approved: {' and '.join(differs)}. Nothing was done.",
+            "Plan and approve the change again.",
+            retryable=False,
+        )
+    return saved
 
 
 def _first_error(result: ProcessResult, redact: Callable[[str], str]) -> str:

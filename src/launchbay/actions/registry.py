@@ -106,5 +106,7 @@ def _checked(action: Any) -> Action:
             raise TypeError(f"its '{attribute}' is not a map from names to {kind.__name__}")
     if not inspect.iscoroutinefunction(getattr(action, "run", None)):
         raise TypeError("its 'run' is not an async function")
+    if hasattr(action, "plan") and not inspect.iscoroutinefunction(action.plan):
+        raise TypeError("its 'plan' is not an async function")
     accepted: Action = action
     return accepted

@@ -198,8 +198,8 @@ async def private_directory() -> AsyncIterator[Path]:
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True))
 
 
-def write_private(file: Path, text: str) -> None:
+def write_private(file: Path, content: str | bytes) -> None:
     """Write a file that only the server's account can read, making the directories around it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(mode=0o600)
-    file.write_text(text, "utf-8")
+    file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)

@@ -1,0 +1,263 @@
+"""What OpenTofu's `show -json` of a saved plan says, as effects. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from launchbay.actions.plan import Certainty, Effect, EffectKind
+from launchbay.model.redaction import REDACTED
+
+AFTER_APPLY = "(known after apply)"
+_DELETE_FIRST, _CREATE_FIRST = ("delete", "create"), ("create", "delete")
+_WARNINGS_EACH = 3  # of one check
+_REASONS: Mapping[str, str] = {
+    "replace_because_cannot_update": "it can't be changed in place",
+    "replace_because_tainted": "its creation had failed",
+    "replace_by_request": "the plan asks for it",
+    "replace_by_triggers": "what it depends on changes",
+    "delete_because_no_resource_config": "the module no longer has it",
+    "delete_because_no_module": "the module no longer has its module",
+    "delete_because_wrong_repetition": "its repetition changed",
+    "delete_because_count_index": "its count is smaller",
+    "delete_because_each_key": "its key is gone",
+    "delete_because_no_move_target": "where it moved no longer exists",
+    "read_because_config_unknown": "its parameters are known only then",
+    "read_because_dependency_pending": "what it depends on changes first",
+}
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The values on both sides.
+
+    Marks of unknown and sensitive ones have the same shape.
+    """
+
+    actions: list[str] = []
+    before: Any = None
+    after: Any = None
+    after_unknown: Any = False
+    before_sensitive: Any = False
+    after_sensitive: Any = False
+    replace_paths: list[list[Any]] = []
+    importing: dict[str, Any] | None = None
+
+
+class ResourceChange(msgspec.Struct, frozen=True):
+    """What happens to a resource, or what somebody did to it."""
+
+    address: str
+    change: Change
+    mode: str = "managed"
+    previous_address: str | None = None
+    action_reason: str | None = None
+    deposed: str | None = None
+
+
+class _Display(msgspec.Struct, frozen=True):
+    to_display: str = ""
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _CheckInstance(msgspec.Struct, frozen=True):
+    problems: list[_Problem] = []
+
+
+class _Check(msgspec.Struct, frozen=True):
+    address: _Display = _Display()
+    status: str = ""
+    instances: list[_CheckInstance] = []
+
+
+class ShownPlan(msgspec.Struct, frozen=True):
+    """What is read of a plan. Programs add fields in every release."""
+
+    resource_changes: list[ResourceChange] = []
+    resource_drift: list[ResourceChange] = []
+    output_changes: dict[str, Change] = {}
+    checks: list[_Check] = []
+    complete: bool = True
+    deferred_changes: Sequence[Any] = ()
+
+    def effects(self) -> tuple[Effect, ...]:
+        """Return what happens to resources and outputs; deletions first."""
+        found = [effect for each in self.resource_changes for effect in _of_resource(each)]
+        found += [effect for name, change in self.output_changes.items() for effect in _of_output(name, change)]
+        if self.deferred_changes or not self.complete:
+            note = "OpenTofu defers a part, which another plan shows after this one."
+            found.append(Effect(kind="unknown", address="(deferred)", certainty="unknown", note=note))
+        return tuple(sorted(found, key=lambda each: each.kind != "delete"))
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return which checks fail, and what somebody changed outside."""
+        found = [f"{each.address} was changed outside of its state." for each in self.resource_drift]
+        for check in self.checks:
+            if check.status in {"fail", "error"}:
+                problems = [problem.message for each in check.instances for problem in each.problems]
+                found.append(f"{check.address.to_display}: {'; '.join(problems[:_WARNINGS_EACH]) or check.status}")
+        return tuple(found)
+
+    def secrets(self) -> list[Any]:
+        """Return the sensitive values, of which no text may have any."""
+        found: list[Any] = []
+        changes = [*(each.change for each in (*self.resource_changes, *self.resource_drift))]
+        for change in (*changes, *self.output_changes.values()):
+            found += _marked(change.before, change.before_sensitive)
+            found += _marked(change.after, change.after_sensitive)
+        return found
+
+
+def _of_resource(found: ResourceChange) -> Iterator[Effect]:
+    change, actions = found.change, tuple(found.change.actions)
+    before = masked(change.before, change.before_sensitive, None)
+    after = masked(change.after, change.after_sensitive, change.after_unknown)
+    certainty: Certainty = "estimated" if _is_marked(change.after_unknown) else "exact"
+    address = found.address if found.deposed is None else f"{found.address} (deposed {found.deposed})"
+    notes = _notes(found)
+
+    def effect(kind: EffectKind, *, old: Any = None, new: Any = None, sure: Certainty = "exact") -> Effect:
+        return Effect(kind=kind, address=address, before=old, after=new, certainty=sure, note="; ".join(notes))
+
+    if actions in {_DELETE_FIRST, _CREATE_FIRST}:
+        notes.insert(0, "replaced")
+        yield effect("delete", old=before)
+        yield effect("create", new=after, sure=certainty)
+    elif actions == ("create",):
+        yield effect("create", new=after, sure=certainty)
+    elif actions == ("delete",):
+        yield effect("delete", old=before)
+    elif actions == ("update",):
+        old, new = differing(change, before, after)
+        yield effect("change", old=old, new=new, sure=certainty)
+    elif "forget" in actions or "remove" in actions:
+        notes.insert(0, "forgotten: it stays, but isn't managed any more")
+        yield effect("change", old=before)
+        if "create" in actions:
+            yield effect("create", new=after, sure=certainty)
+    elif actions == ("read",):
+        notes.insert(0, "is read")
+        yield effect("run")
+    elif actions in {("no-op",), ()}:
+        if notes:  # moved or imported, and nothing else
+            yield effect("change")
+    else:
+        notes.insert(0, f"OpenTofu plans {', '.join(actions)}")
+        yield effect("unknown", old=before, new=after, sure="unknown")
+
+
+def _notes(found: ResourceChange) -> list[str]:
+    notes: list[str] = []
+    if found.previous_address and found.previous_address != found.address:
+        notes.append(f"moved from {found.previous_address}")
+    if found.change.importing is not None:
+        notes.append(f"imported from {found.change.importing.get('id') or AFTER_APPLY}")
+    if found.action_reason:
+        notes.append(_REASONS.get(found.action_reason, found.action_reason.replace("_", " ")))
+    if found.change.replace_paths:
+        paths = (".".join(map(str, path)) for path in found.change.replace_paths)
+        notes.append(f"because of {', '.join(paths)}")
+    return notes
+
+
+def _of_output(name: str, change: Change) -> Iterator[Effect]:
+    if tuple(change.actions) in {("no-op",), ()}:
+        return
+    is_unknown = _is_marked(change.after_unknown)
+    yield Effect(
+        kind="change",  # no more than a value: one that goes deletes nothing
+        address=f"output.{name}",
+        before=masked(change.before, change.before_sensitive, None),
+        after=masked(change.after, change.after_sensitive, change.after_unknown),
+        certainty="estimated" if is_unknown else "exact",
+    )
+
+
+def differing(change: Change, before: Any, after: Any) -> tuple[Any, Any]:
+    """Return of two masked objects what differs, also where both show the mask."""
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return before, after
+    raw_before, raw_after = change.before or {}, change.after or {}
+    names = [
+        name
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name) or raw_before.get(name) != raw_after.get(name)
+    ]
+    return {name: before.get(name) for name in names}, {name: after.get(name) for name in names}
+
+
+def masked(value: Any, sensitive: Any, unknown: Any) -> Any:
+    """Return a value with a text in each place that is marked."""
+    if sensitive is True:
+        return None if value is None and not _is_marked(unknown) else REDACTED
+    if unknown is True:
+        return AFTER_APPLY
+    if isinstance(value, Mapping) or (value is None and isinstance(unknown, Mapping) and _is_marked(unknown)):
+        inside: Mapping[str, Any] = value or {}
+        unknowns = unknown if isinstance(unknown, Mapping) else {}
+        marks = sensitive if isinstance(sensitive, Mapping) else {}
+        names = [*inside, *(name for name in unknowns if name not in inside and _is_marked(unknowns[name]))]
+        return {name: masked(inside.get(name), marks.get(name, False), unknowns.get(name, False)) for name in names}
+    if isinstance(value, list):
+        return [masked(item, _at(sensitive, number), _at(unknown, number)) for number, item in enumerate(value)]
+    return value
+
+
+def _at(marks: Any, number: int) -> Any:
+    return marks[number] if isinstance(marks, list) and number < len(marks) else False
+
+
+def _is_marked(marks: Any) -> bool:
+    if isinstance(marks, Mapping):
+        return any(map(_is_marked, marks.values()))
+    if isinstance(marks, list):
+        return any(map(_is_marked, marks))
+    return marks is True
+
+
+def _marked(value: Any, marks: Any) -> list[Any]:
+    if marks is True:
+        return [] if value is None else [value]
+    if isinstance(value, Mapping) and isinstance(marks, Mapping):
+        return [found for name, item in value.items() for found in _marked(item, marks.get(name, False))]
+    if isinstance(value, list):
+        return [found for number, item in enumerate(value) for found in _marked(item, _at(marks, number))]
+    return []
+
+
+Operation = Literal["apply", "destroy"]
+
+
+class SavedPlan(msgspec.Struct, frozen=True):
+    """The artifact: a plan file, and what it was made of.
+
+    OpenTofu itself ignores variables that changed since, and applies two plans of an empty state.
+    """
+
+    operation: Operation
+    plan: bytes
+    lock: bytes  # the versions of providers, as chosen for the plan
+    module: bytes  # digest
+    state: bytes  # digest
+    serial: int
+    lineage: str
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+read_saved_plan = msgspec.msgpack.Decoder(SavedPlan).decode
+read_shown_plan = msgspec.json.Decoder(ShownPlan).decode
+
+
+class _StateHead(msgspec.Struct, frozen=True):
+    serial: int = 0
+    lineage: str = ""
+
+
+def state_head(state: str) -> tuple[int, str]:
+    """Return serial and lineage of a state; those of none are 0 and empty."""
+    head = msgspec.json.decode(state, type=_StateHead) if state else _StateHead()
+    return head.serial, head.lineage

@@ -1,0 +1,133 @@
+"""What an action would do, without doing it.
+
+It has effects to read, and an artifact with which exactly that runs later. An action that can say so has `plan` (`SupportsPlan`). For each other one the plan is one effect that nobody knows.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from launchbay import limits
+from launchbay.actions.contract import Action, ActionCall
+from launchbay.errors import ActionFailed
+from launchbay.model.redaction import REDACTED, is_secret_name
+
+EffectKind = Literal["create", "change", "delete", "run", "unknown"]
+Certainty = Literal["exact", "estimated", "unknown"]
+CANNOT_PLAN = "This action can't say what it would do."
+NOT_SHOWN = "(too large to be shown)"
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happens to what `address` names.
+
+    A replacement is a `delete` and a `create` of one address. `before` and `after` are JSON values without secrets.
+    `note` says why, or what is special.
+    """
+
+    kind: EffectKind
+    address: str
+    before: Any = None
+    after: Any = None
+    certainty: Certainty = "exact"
+    note: str = ""
+
+
+class ActionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The effects of one step; none means that it would do nothing.
+
+    `run` gets the artifact as `ActionCall.approved`, and then does this or fails. An empty one promises nothing.
+    `warnings` are for the reader.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    artifact: bytes = b""
+    warnings: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class SupportsPlan(Protocol):
+    """An action that says what it would do."""
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return what `run` with these parameters would do. It changes nothing, inside or outside.
+
+        Raises `ActionFailed` as `run` does, also if the time is too short to find out.
+        """
+
+
+def unknown(address: str, note: str = CANNOT_PLAN) -> ActionPlan:
+    """Return the plan of a step that may do anything."""
+    return ActionPlan(effects=(Effect(kind="unknown", address=address, certainty="unknown", note=note),))
+
+
+async def plan_action(action: Action, call: ActionCall, address: str) -> ActionPlan:
+    """Return the plan of a step, within its limits and without secrets.
+
+    `address` is that of an unknown effect. Raises ActionFailed beyond a limit: what is left out of a plan must not be approved with it.
+    """
+    if action.pure:
+        return ActionPlan()
+    if not isinstance(action, SupportsPlan):
+        return unknown(address)
+    return bounded(await action.plan(call), call.context.redact)
+
+
+def bounded(plan: ActionPlan, redact: Callable[[str], str]) -> ActionPlan:
+    """Return the plan without secrets and large values. Raises ActionFailed."""
+    if len(plan.effects) > limits.PLAN_EFFECTS:
+        raise ActionFailed(
+            f"The plan has {len(plan.effects)} effects (limit: {limits.PLAN_EFFECTS}).",
+            "Split the step into smaller ones.",
+            retryable=False,
+        )
+    if len(plan.artifact) > limits.PLAN_ARTIFACT_BYTES:
+        raise ActionFailed(
+            f"The artifact of the plan has {len(plan.artifact)} bytes (limit: {limits.PLAN_ARTIFACT_BYTES}).",
+            "Split the step into smaller ones.",
+            retryable=False,
+        )
+    effects = tuple(
+        msgspec.structs.replace(
+            each,
+            address=redact(each.address),
+            before=_shown(each.before, redact),
+            after=_shown(each.after, redact),
+            note=redact(each.note),
+        )
+        for each in plan.effects
+    )
+    size = len(msgspec.json.encode(effects))
+    if size > limits.PLAN_BYTES:
+        raise ActionFailed(
+            f"The effects of the plan have {size} bytes (limit: {limits.PLAN_BYTES}).",
+            "Split the step into smaller ones.",
+            retryable=False,
+        )
+    warnings = tuple(redact(text)[: limits.LOG_LINE_CHARS] for text in plan.warnings[: limits.PLAN_WARNINGS])
+    return ActionPlan(effects=effects, artifact=plan.artifact, warnings=warnings)
+
+
+def _shown(value: Any, redact: Callable[[str], str]) -> Any:
+    masked = mask(value, redact)
+    return masked if len(msgspec.json.encode(masked)) <= limits.PLAN_VALUE_BYTES else NOT_SHOWN
+
+
+def mask(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a JSON value without secrets.
+
+    Those are known ones, and values under names such as `password`.
+    """
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {
+            redact(str(name)): REDACTED if is_secret_name(str(name)) and item is not None else mask(item, redact)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [mask(item, redact) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value if redact(str(value)) == str(value) else REDACTED
+    return value
