@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -128,6 +128,9 @@ sbom-image: $(PACKAGE) ## list what the image has, as CycloneDX in ./dist
 
 audit: $(PACKAGE) ## look for known vulnerabilities in the locked packages
 	@$(BIN)/python requirements/audit
+
+findings: ## run the scripts of findings/ one after the other, or one: make findings NAME=yaql-import
+	@findings/run $(NAME)
 
 bench: $(DEV) ## measure the guaranteed speeds
 	$(BIN)/python -m benchmarks $(ARGS)

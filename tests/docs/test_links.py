@@ -91,3 +91,15 @@ def test_an_empty_state_leads_to_the_documentation() -> None:
             is_of_filter = call.startswith('"filter"') or "matches" in call.partition(",")[2][:20]
             has_guide = "topic=" in call or (mark == "%" and "macros.guide(" in rest)
             assert is_of_filter or has_guide, (name, call)
+
+
+def test_each_finding_has_one_row_in_the_order_of_tools_with_versions_of_its_script() -> None:
+    lines = (ROOT / "findings" / "README.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if "](" in line]
+    names = {re.findall(r"\((.+)\.sh\)", row[2])[0]: row[1] for row in rows}
+    assert len(rows) == len(names)
+    assert set(names) == {path.stem for path in (ROOT / "findings").glob("*.sh")}
+    assert [row[0].lower() for row in rows] == sorted(row[0].lower() for row in rows)
+    for name, versions in names.items():
+        script = (ROOT / "findings" / f"{name}.sh").read_text("utf-8")
+        assert [each for each in re.findall(r"\d[\d.p]*", versions) if each not in script] == [], name
