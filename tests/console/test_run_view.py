@@ -10,11 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from launchbay.console.assets import Glyph
-from launchbay.console.run_view import LANE_STEPS, RunView, Segment, step_pairs
+from launchbay.console.run_view import LANE_STEPS, RunView, Segment, StepPair, step_pairs
+from launchbay.model.component_state import Outcome
 from launchbay.model.job import Plan
+from launchbay.model.masked_comparison import ValueComparison, ValueDifference
 from launchbay.model.redaction import Redactor
 from launchbay.store.jobs import JobView, StepView
-from launchbay.usecases.job_comparisons import compare_details
+from launchbay.usecases.job_comparisons import ComparedStep, StepComparison, compare_details
 from launchbay.usecases.jobs import JobDetails
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -242,3 +244,17 @@ def test_runs_are_compared_step_by_step() -> None:
         "a#x/2": (True, "only in the first run", 0),
     }
     assert [step.differs for step in compare_details(one.job, one.job).steps] == [False, False]
+
+
+def test_a_step_with_other_values_is_not_called_equal() -> None:
+    took = ComparedStep(Outcome.SUCCEEDED, 2)
+    same, other = ValueComparison([], []), ValueComparison([ValueDifference("size", 1, 2)], [])
+
+    def words(inputs: ValueComparison, outputs: ValueComparison) -> str:
+        step = StepComparison(path="a#x/1", one=took, other=took, inputs=inputs, outputs=outputs)
+        return StepPair(step=step, share=100).words
+
+    assert words(same, same) == "no difference"
+    assert words(other, same) == "inputs differ"
+    assert words(same, other) == "outputs differ"
+    assert words(other, other) == "inputs and outputs differ"

@@ -502,6 +502,11 @@ class StepPair:
             parts.append(("+" if difference_ms > 0 else "−") + format_duration(difference_ms))
         if one.status is not other.status:
             parts.append(other.status.value.lower())
+        values = [
+            name for name, found in (("inputs", self.step.inputs), ("outputs", self.step.outputs)) if found.differences
+        ]
+        if values:
+            parts.append(" and ".join(values) + " differ")
         return ", ".join(parts) or "no difference"
 
 
