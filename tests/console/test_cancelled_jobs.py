@@ -1,5 +1,6 @@
 """A cancelled job hasn't failed: lists, counts, groups of failures and pages say the same of it (decision 0176)."""
 
+import re
 from typing import Any
 
 import httpx
@@ -115,7 +116,9 @@ async def test_an_instance_whose_launch_was_cancelled_is_not_well(api: Api, visi
 async def test_what_made_an_instance_failed_is_named_although_a_command_has_failed_since(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
-    instance = await api.launch(await api.application(MANIFEST), parameters={"pause": 600})
+    made = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("quay")}))
+    alone = {"environmentId": made["id"], "parameters": {"pause": 600}}
+    instance = await api.launch(await api.application(MANIFEST), **alone)
     launch = await cancelled(api, instance)
     for _ in range(2):
         accepted(await api.post(f"instances/{instance}/break", {}))
@@ -127,3 +130,7 @@ async def test_what_made_an_instance_failed_is_named_although_a_command_has_fail
         assert f"/jobs/{launch}/log/failure" in why
         [group] = await failures_with(api, instance)
         assert (group["place"], group["message"]) == ("launch", f"Cancelled by {EMAIL}.")
+    home = f"/console/organizations/{api.organization}?environment={made['id']}"
+    overview = (await get(visitor, home)).answer.text
+    [row] = [each for each in re.findall(r"<li class=\"r-broken\">.*?</li>", overview, re.DOTALL) if instance in each]
+    assert f"launch: Cancelled by {EMAIL}. Then break #3 failed." in " ".join(words_of(row).split())

@@ -288,7 +288,7 @@ async def _schedule(
         await check_required(work, record, manifest, workflow, parameters)
         await _check_users(work, record, workflow, parameters)
         work.warn(ignored_parameters(manifest, workflow, parameters))
-        await _warn_of_end(work, record, interval_ms)
+        await _warn_of_end(work, record, work.app.clock.now() + timedelta(milliseconds=interval_ms))
         await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
         schedule_id = new_id()
         await store.insert(
@@ -306,10 +306,10 @@ async def _schedule(
     return schedule_id
 
 
-async def _warn_of_end(work: Work, record: InstanceRecord, interval_ms: int) -> None:
+async def _warn_of_end(work: Work, record: InstanceRecord, due_at: datetime) -> None:
     """Warn of a schedule that comes after the end of its instance."""
     end = await store.get_end(work.connection, instance_id=record.id)
-    if end is not None and end < work.app.clock.now() + timedelta(milliseconds=interval_ms):
+    if end is not None and end < due_at:
         work.warn([never_message(end)])
 
 
@@ -348,7 +348,6 @@ async def reschedule_workflow(
             plan_run(manifest, found.workflow, parameters, InstanceStatus.RUNNING)
             await check_required(work, record, manifest, found.workflow, parameters)
             work.warn(ignored_parameters(manifest, found.workflow, parameters))
-        await _warn_of_end(work, record, interval_ms)
         moved = await store.reschedule(
             work.connection,
             schedule_id=found.id,
@@ -358,6 +357,7 @@ async def reschedule_workflow(
         )
         if moved is None:
             raise _just_fired(found)
+        await _warn_of_end(work, record, moved)  # of the end as it is now: a destroy may have been moved
         after = {"schedule": found.id, **_given(work, parameters, interval_ms)}
         await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow))
     return found.id

@@ -10,7 +10,7 @@ import pytest
 
 from launchbay.clock import from_ms, iso_time
 from tests.support.pages import browser, get
-from tests.support.service import EMAIL, PASSWORD, Api, accepted, refused
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, refused
 
 HOUR_MS = 3_600_000
 STOPPABLE = """
@@ -253,6 +253,45 @@ async def test_a_scheduled_destroy_is_the_end_of_the_instance_everywhere(api: Ap
     assert (await listed(api, instance))["destroyAt"] == lasts
     assert await count_expiring(api) == expiring
     assert "waitingFor" not in await api.document(instance)
+
+
+async def test_a_destroy_that_is_moved_is_not_called_too_late_for_itself(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, destroyInterval=30 * HOUR_MS)
+    number = await scheduled(api, instance, 2)
+    path = f"instances/{instance}/{number}/reschedule"
+    for hours in (4, 1, 3):
+        moved = await api.post(path, {"interval": hours * HOUR_MS})
+        assert "launchbay-warnings" not in moved.headers, "it is the end, wherever it goes"
+    lasts = (await lifetime(api, instance))["destroyAt"]
+    moved = await api.post(path, {"interval": 40 * HOUR_MS})
+    assert f"is destroyed at {iso_time(from_ms(lasts))}, before this runs" in moved.headers["launchbay-warnings"]
+    later = await scheduled(api, instance, 2)
+    moved = await api.post(f"instances/{instance}/{later}/reschedule", {"interval": 41 * HOUR_MS})
+    assert f"is destroyed at {iso_time(from_ms(lasts))}, before this runs" in moved.headers["launchbay-warnings"]
+
+
+async def test_lists_of_pages_say_what_ends_an_instance_and_offer_what_moves_that(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = str(
+        accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("pier")}))["id"]
+    )
+    instance = await instance_with_grace(api, PLAIN, destroyInterval=3 * HOUR_MS, environmentId=environment)
+    home = f"/console/organizations/{api.organization}"
+    overview, instances = f"{home}?environment={environment}", f"{home}/instances?q={instance}"
+    more = 'name="lifetime" value="+1d"'
+
+    async def page(path: str) -> str:
+        return " ".join((await get(visitor, path)).answer.text.split())
+
+    assert more in await page(overview)
+    number = await scheduled(api, instance, 2)
+    for path in (overview, instances):
+        [said] = re.findall(r'title="The instance is destroyed at ([^"]*)"', await page(path))
+        assert re.fullmatch(r"[\w: ]+\. It is scheduled; to keep .* its lifetime still ends at [\w: ]+\.", said)
+    assert more not in await page(overview), "a longer life leaves the destroy where it is"
+    await move(api, instance, number, 0)
+    assert more in await page(overview)
 
 
 async def test_an_undo_says_that_a_scheduled_destroy_stays(api: Api) -> None:

@@ -127,7 +127,7 @@ SET due_at = now() + %(interval_ms)s * interval '1 millisecond', parameters = co
     owner_id = CASE WHEN kind = 'workflow' THEN %(user_id)s ELSE owner_id END,
     blocked = false, was_due_at = NULL, cancelled_at = NULL, cancelled_by = NULL
 WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
-RETURNING id;
+RETURNING due_at;
 
 -- name: cancel
 DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id, undo_workflow;
