@@ -163,7 +163,10 @@ _ENVIRONMENT = "a map from names such as AWS_ACCESS_KEY_ID to strings"
 
 
 class StoredModule(msgspec.Struct, frozen=True):
-    """`archive` is the module as tar.gz; `state` is the text of OpenTofu's state, empty at first."""
+    """A module with its state.
+
+    `archive` is a tar.gz; `state` is the text of OpenTofu's state, empty at first.
+    """
 
     archive: bytes
     variables: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """What an action would do, without doing it.
 
-It has effects to read, and an artifact with which exactly that runs later. An action that can say so has `plan` (`SupportsPlan`). For each other one the plan is one effect that nobody knows.
+It has effects to read, and an artifact with which exactly that runs later. An action that can say so has `plan`
+(`SupportsPlan`). For each other one the plan is one effect that nobody knows.
 """
 
 from collections.abc import Callable, Mapping
@@ -65,7 +66,8 @@ def unknown(address: str, note: str = CANNOT_PLAN) -> ActionPlan:
 async def plan_action(action: Action, call: ActionCall, address: str) -> ActionPlan:
     """Return the plan of a step, within its limits and without secrets.
 
-    `address` is that of an unknown effect. Raises ActionFailed beyond a limit: what is left out of a plan must not be approved with it.
+    `address` is that of an unknown effect. Raises ActionFailed beyond a limit: what is left out of a plan must not be
+    approved with it.
     """
     if action.pure:
         return ActionPlan()
