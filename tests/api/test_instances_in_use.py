@@ -158,3 +158,23 @@ async def test_a_forced_scheduled_destruction_is_carried_out(api: Api) -> None:
 async def test_force_is_only_0_or_1(api: Api) -> None:
     instance = await api.running(None)
     refused(await api.post(f"instances/{instance}/destroy?force=yes", {}), 400)
+
+
+DESTROYED_BY_TWO = """
+launch: {steps: []}
+destroy:
+  steps:
+    - ask: {action: approval, parameters: {text: Away with it?}}
+    - end: {action: wait, precedingPhases: [ask], parameters: {delay: 0}}
+"""
+
+
+async def test_a_preview_counts_the_steps_that_a_destroy_runs_at_every_level(api: Api) -> None:
+    child = await api.application(DESTROYED_BY_TWO)
+    component = f"{{type: reference.Submodule, configuration: {{__locator.application-id: '{child}'}}}}"
+    shown = await preview(api, await api.running(f"application: {{components: {{hull: {component}}}}}"))
+    [workflow] = shown["workflows"]
+    assert workflow.endswith("#destroy")
+    assert (shown["steps"], shown["approvals"]) == (2, 1)
+    plain = await api.running("launch: {steps: []}")
+    assert (await preview(api, plain))["steps"] == 0

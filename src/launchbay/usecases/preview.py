@@ -1,6 +1,6 @@
 """Previews of launches and reconfigurations (conformance.md, "Beyond the reference")."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -193,8 +193,10 @@ async def preview_end(work: Work, record: InstanceRecord, *, force: bool) -> Pre
     messages = [in_use(record.name, users)] if users else []
     if messages and not force:
         return Preview(errors=messages)
-    components, workflows = await _below(work, Link(record.id, LinkKind.OWN), ())
-    return Preview(components=components, workflows=workflows, warnings=messages)
+    components, workflows, steps = await _below(work, Link(record.id, LinkKind.OWN), ())
+    return Preview(
+        components=components, workflows=workflows, warnings=messages, steps=len(steps), approvals=_approvals(steps)
+    )
 
 
 async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | None = None) -> Preview:
@@ -225,9 +227,10 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
             steps += manifest.components[component].workflows[workflow].steps
         for change in changes:
             if change.change is Change.STOPS:
-                below, runs = await _below(work, before.links.get(change.path), (*node.path, change.path))
+                below, runs, inside = await _below(work, before.links.get(change.path), (*node.path, change.path))
                 components += below
                 workflows += runs
+                steps += inside
         warnings += [_message_for(node, finding.message) for finding in node.manifest.warnings]
     warnings += root.ignored_parameters()
     return Preview(
@@ -235,8 +238,12 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
         workflows=workflows,
         warnings=list(dict.fromkeys(warnings)),
         steps=len(steps),
-        approvals=sum(step.action == APPROVAL for step in steps),
+        approvals=_approvals(steps),
     )
+
+
+def _approvals(steps: Iterable[Step]) -> int:
+    return sum(step.action == APPROVAL for step in steps)
 
 
 async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale], int]:
@@ -263,15 +270,16 @@ async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], M
 
 async def _below(
     work: Work, link: Link | None, module_path: tuple[str, ...]
-) -> tuple[list[PreviewedComponent], list[str]]:
-    """Return the components, and the workflows, that go with a component: those of its own child, at every level."""
+) -> tuple[list[PreviewedComponent], list[str], list[Step]]:
+    """Return components, workflows and steps that go with a component: those of its own child, at every level."""
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
+    steps: list[Step] = []
     if link is None or link.kind is not LinkKind.OWN:
-        return components, workflows
+        return components, workflows, steps
     standing = await instances.get_status(work.connection, instance_id=link.instance_id)
     if standing is None or standing.status == InstanceStatus.DESTROYED:
-        return components, workflows
+        return components, workflows, steps
     compiled = await work.manifest(standing.application_id, standing.version)
     rows = await instances.list_linked(work.connection, instance_id=link.instance_id)
     links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
@@ -289,10 +297,12 @@ async def _below(
         )
         if DESTROY in manifest.components[path].workflows:
             workflows.append(".".join((*module_path, workflow_path(path, DESTROY))))
-        inside, runs = await _below(work, links.get(path), (*module_path, path))
+            steps += manifest.components[path].workflows[DESTROY].steps
+        inside, runs, their_steps = await _below(work, links.get(path), (*module_path, path))
         components += inside
         workflows += runs
-    return components, workflows
+        steps += their_steps
+    return components, workflows, steps
 
 
 def _configured(

@@ -358,7 +358,7 @@ async def reschedule_workflow(
         if moved is None:
             raise _just_fired(found)
         await _warn_of_end(work, record, moved)  # of the end as it is now: a destroy may have been moved
-        after = {"schedule": found.id, **_given(work, parameters, interval_ms)}
+        after = {"schedule": found.id, "dueAt": to_ms(moved), **_given(work, parameters, interval_ms)}
         await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow))
     return found.id
 

@@ -262,6 +262,9 @@ async def test_a_destroy_that_is_moved_is_not_called_too_late_for_itself(api: Ap
     for hours in (4, 1, 3):
         moved = await api.post(path, {"interval": hours * HOUR_MS})
         assert "launchbay-warnings" not in moved.headers, "it is the end, wherever it goes"
+    entries = accepted(await api.get(f"organizations/{api.organization}/audit", object=instance))
+    last = max((each for each in entries if each["operation"] == "reschedule_workflow"), key=lambda each: each["id"])
+    assert last["after"]["dueAt"] == (await due(api, instance))[number], "the new time, in the audit log too"
     lasts = (await lifetime(api, instance))["destroyAt"]
     moved = await api.post(path, {"interval": 40 * HOUR_MS})
     assert f"is destroyed at {iso_time(from_ms(lasts))}, before this runs" in moved.headers["launchbay-warnings"]
