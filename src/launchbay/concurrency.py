@@ -44,6 +44,16 @@ async def computed(size: int, work: Callable[[], T]) -> T:
     return work() if size <= limits.INLINE_BYTES else await asyncio.to_thread(work)
 
 
+async def uncancelled(work: Coroutine[Any, Any, T]) -> T:
+    """Do work to its end, also if the caller is canceled meanwhile."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
 class Shared(Generic[T]):
     """Work whose result goes to all who ask for it while it runs."""
 

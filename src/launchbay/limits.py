@@ -396,6 +396,7 @@ AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its 
 # Secrets that steps read from providers.
 SECRET_TIMEOUT_S = 10.0  # for one request to the provider
 SECRET_RESPONSE_BYTES = MIB
+SECRET_LEASE_S = 10 * 365 * 86_400  # what lasts longer counts as so long
 STEP_SECRETS = 20  # of one step
 
 # Tokens that say which job asks. Who checks one may keep the keys for as long as a new key waits.

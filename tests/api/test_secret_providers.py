@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.databases import Databases
-from tests.support.network import LoopbackServer, answer, loopback_server
+from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.servers import Process, administrator_of
 from tests.support.service import Api, Caller, accepted, running_api, served
 
@@ -44,6 +44,15 @@ account:
         parameters:
           {command: "{$.url}", headers: {X-User: "{$.secrets.db.username}", X-Password: "{$.secrets.db.password}"}}
     - rest: {action: wait, precedingPhases: [use], parameters: {delay: "{$.rest}"}}
+accounts:
+  parameters: [url: {default: ""}]
+  steps:
+    - use:
+        action: restcall
+        secrets: {one: bao/database/creds/shop, two: bao/database/creds/shop}
+        parameters:
+          {command: "{$.url}", headers: {X-One: "{$.secrets.one.username}", X-Two: "{$.secrets.two.username}"}}
+    - rest: {action: wait, precedingPhases: [use], parameters: {delay: 600}}
 """
 
 
@@ -97,9 +106,9 @@ def _configure(bao: Bao, api: Api, port: int, url: str) -> None:
     bao.ask("POST", "auth/approle/role/shop", {"token_policies": ["shop"], "token_ttl": "60s"})
 
 
-async def provider(api: Api, name: str, parameters: dict[str, Any]) -> str:
+async def provider(api: Api, name: str, parameters: dict[str, Any], kind: str = "builtin:openbao") -> str:
     """Make a service and add it to the environment."""
-    body = {"name": name, "typeId": "builtin:openbao", "parameters": parameters}
+    body = {"name": name, "typeId": kind, "parameters": parameters}
     service: str = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
     path = f"environments/{api.environment}/services"
     before = [each["id"] for each in accepted(await api.get(path))["services"]]
@@ -218,6 +227,99 @@ async def test_sessions_are_renewed_while_the_job_runs(api: Api, receiver: Loopb
     await until_revoked(api)
 
 
+async def renewed_session(api: Api) -> tuple[list[str], str | None]:
+    """Wait for the next renewal of the only session; return its leases and what went wrong."""
+    await rows_of(api, "UPDATE secret_sessions SET renew_at = now() - interval '1 second' RETURNING id")
+    async with asyncio.timeout(30):
+        while True:
+            found = await rows_of(api, "SELECT renew_at > now(), leases, message FROM secret_sessions")
+            [(is_renewed, leases, message)] = found
+            if is_renewed:
+                return json.loads(leases), message
+            await asyncio.sleep(0.05)
+
+
+async def rows_of(api: Api, statement: LiteralString, *parameters: str) -> list[tuple[Any, ...]]:
+    async with api.database.connection() as connection:
+        return await (await connection.execute(statement, parameters)).fetchall()
+
+
+async def test_a_lease_that_is_gone_ends_neither_other_leases_nor_the_session(
+    api: Api, receiver: LoopbackServer, bao: Bao
+) -> None:
+    instance = await api.running(READ)
+    accepted(await api.post(f"instances/{instance}/accounts", {"url": receiver.url()}))
+    headers = await received(receiver)
+    [[first, second]] = [json.loads(leases) for (leases,) in await rows_of(api, "SELECT leases FROM secret_sessions")]
+    await asyncio.to_thread(bao.ask, "POST", "sys/leases/revoke", {"lease_id": first, "sync": True})
+    leases, message = await renewed_session(api)
+    assert leases == [second]
+    assert message is not None
+    assert "lease not found" in message
+    assert await renewed_session(api) == ([second], None)
+    left = [name for name in (headers["x-one"], headers["x-two"]) if await account_exists(api, name)]
+    assert len(left) == 1
+    await cancel(api, instance)
+    await until_revoked(api)
+    await until_gone(api, left[0])
+
+
+async def test_a_session_that_its_policies_keep_from_ending_is_not_taken_for_gone(
+    api: Api, receiver: LoopbackServer, bao: Bao
+) -> None:
+    role: dict[str, Any] = {"role_type": "jwt", "user_claim": "sub", "bound_audiences": ["vault"]}
+    role |= {"token_policies": ["shop"], "token_ttl": "60s"}
+    role |= {"token_no_default_policy": True, "bound_claims": {"environment_id": api.environment}}
+    await asyncio.to_thread(bao.ask, "POST", "auth/jwt/role/bare", role)
+    await provider(api, "bare", {"configuration.address": bao.url, "configuration.role": "bare"})
+    await api.ran(await api.running(READ), "read", url=receiver.url(), secret="bare/secret/shop#password")
+    async with asyncio.timeout(30):
+        while not (found := await rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0")):
+            await asyncio.sleep(0.05)
+    assert "The role needs the policy default" in found[0][0]
+    await rows_of(api, "DELETE FROM secret_sessions RETURNING id")
+
+
+async def test_a_session_that_cannot_be_opened_holds_up_no_other(api: Api, receiver: LoopbackServer) -> None:
+    instance = await api.running(READ)
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    user = (await received(receiver))["x-user"]
+    copied: LiteralString = "id, organization_id, environment_id, job_id, provider, type_id, sealed, lease_s, renew_at"
+    copied += ", expires_at, next_at"
+    values = copied.replace("id,", "'broken',", 1).replace("job_id", "'ended'")
+    await rows_of(api, f"INSERT INTO secret_sessions ({copied}) SELECT {values} FROM secret_sessions RETURNING id")
+    async with asyncio.timeout(30):
+        while not (found := await rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0")):
+            await asyncio.sleep(0.05)
+    assert "cannot be opened with this server's secret key" in found[0][0]
+    await cancel(api, instance)
+    await until_gone(api, user)
+    assert await rows_of(api, "SELECT id FROM secret_sessions") == [("broken",)]
+    await rows_of(api, "DELETE FROM secret_sessions RETURNING id")
+
+
+async def test_a_cancellation_during_the_sign_in_leaves_no_session_behind(api: Api, receiver: LoopbackServer) -> None:
+    may_answer = asyncio.Event()
+    token = {"auth": {"client_token": "s.of-the-slow", "lease_duration": 60, "renewable": True}}
+
+    async def slow(request: Received, writer: asyncio.StreamWriter) -> None:
+        await may_answer.wait()
+        await answer(200, json.dumps(token).encode())(request, writer)
+
+    receiver.routes |= {"/v1/auth/jwt/login": slow, "/v1/auth/token/revoke-self": answer(204)}
+    await provider(api, "slow", {"configuration.address": receiver.url().rstrip("/"), "configuration.role": "x"})
+    instance = await api.running(READ)
+    accepted(await api.post(f"instances/{instance}/read", {"url": receiver.url(), "secret": "slow/secret/shop"}))
+    await received(receiver)
+    await cancel(api, instance)
+    may_answer.set()
+    async with asyncio.timeout(30):
+        while "/v1/auth/token/revoke-self" not in [each.target for each in receiver.received]:
+            await asyncio.sleep(0.05)
+    assert receiver.received[-1].headers["x-vault-token"] == "s.of-the-slow"
+    await until_revoked(api)
+
+
 @pytest.mark.parametrize(
     ("secret", "said"),
     [
@@ -257,6 +359,7 @@ async def test_approle_signs_in_with_a_sealed_secret(api: Api, receiver: Loopbac
         "configuration.role-id": role["data"]["role_id"],
         "configuration.secret-id": secret["data"]["secret_id"],
     }
+    await provider(api, "by-role", {}, "builtin:cobalt_secure_store")  # another one of the same name, first
     service = await provider(api, "by-role", given)
     await api.ran(await api.running(READ), "read", url=receiver.url(), secret="by-role/secret/shop#port")
     assert (await received(receiver))["x-password"] == "5432"
@@ -302,6 +405,12 @@ async def test_a_sealed_server_fails_the_step_and_revocation_waits_for_it(
                 await asyncio.sleep(0.05)
         assert "sealed" in message
         assert await account_exists(api, user)
+        # The session may last longer than what is known of it: only the server's word ends it.
+        await rows_of(api, "UPDATE secret_sessions SET expires_at = now(), next_at = now() RETURNING id")
+        async with asyncio.timeout(30):
+            while await rows_of(api, "SELECT id FROM secret_sessions WHERE failures = %s", str(failures)):
+                await asyncio.sleep(0.05)
+        assert await sessions(api) == 1
     finally:
         await asyncio.to_thread(bao.ask, "PUT", "sys/unseal", {"key": bao.unseal_key})
     await until_revoked(api)

@@ -182,11 +182,25 @@ class SignedIn(NamedTuple):
 
 
 class ProvidedSecret(NamedTuple):
-    """The values of a secret by key, and the lease that ends them."""
+    """The values of a secret by key, and their lease if renewable."""
 
     values: Mapping[str, Any]
     lease: str = ""
     lease_s: int = 0
+
+
+class Renewed(NamedTuple):
+    """What a renewal came to.
+
+    Durations are in seconds; with 0, it doesn't end. `session_s` is None if the session can't be renewed. `lease_s` is
+    that of the lease that ends first. `lost` are leases that can't be renewed anymore, with the reason, and `failed`
+    those for which another attempt can help.
+    """
+
+    session_s: int | None
+    lease_s: int = 0
+    lost: Mapping[str, str] = {}
+    failed: Mapping[str, str] = {}
 
 
 @runtime_checkable
@@ -202,8 +216,8 @@ class SecretProvider(Protocol):
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
         """Read the secret at a path."""
 
-    async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> int:
-        """Renew the session and its leases. Return how many seconds all of them last."""
+    async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> Renewed:
+        """Renew the session and each of its leases, also after one that fails."""
 
     async def revoke(self, egress: EgressClient, session: str) -> None:
         """End the session and all of its leases. One that has ended is fine."""

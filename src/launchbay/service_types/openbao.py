@@ -13,7 +13,7 @@ import msgspec
 
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, EgressFailed
-from launchbay.limits import SECRET_RESPONSE_BYTES, SECRET_TIMEOUT_S
+from launchbay.limits import SECRET_LEASE_S, SECRET_RESPONSE_BYTES, SECRET_TIMEOUT_S
 from launchbay.model.types import STRING, ListType
 from launchbay.service_types.builtin import is_url
 from launchbay.service_types.contract import (
@@ -21,6 +21,7 @@ from launchbay.service_types.contract import (
     ParameterScope,
     PassiveServiceType,
     ProvidedSecret,
+    Renewed,
     SecretCall,
     ServiceParameter,
     SignedIn,
@@ -47,6 +48,7 @@ class _Session(msgspec.Struct, frozen=True):
     namespace: str
     token: str
     kv: list[str] = []
+    renewable: bool = True
 
 
 class OpenBao(PassiveServiceType):
@@ -88,44 +90,63 @@ class OpenBao(PassiveServiceType):
         given = call.parameters
         method = given.get(_METHOD) or "jwt"
         session = _Session(
-            call.name, given[_ADDRESS].rstrip("/"), given.get(_NAMESPACE) or "", "", given.get(_KV) or ["secret"]
+            call.name,
+            given[_ADDRESS].rstrip("/"),
+            given.get(_NAMESPACE) or "",
+            "",
+            [mount.strip("/") for mount in given.get(_KV) or ["secret"]],
         )
         if method == "jwt":
             body = {"role": given[_ROLE], "jwt": await call.token(given.get(_AUDIENCE) or "vault")}
         else:
             body = {"role_id": given[_ROLE_ID], "secret_id": given[_SECRET_ID]}
-        path = f"auth/{given.get(_MOUNT) or method}/login"
-        answer = await _ask(call.egress, session, "POST", path, body, signs_in=True)
-        auth = answer.get("auth") or {}
-        token, lease_s = auth.get("client_token"), auth.get("lease_duration")
-        if not isinstance(token, str) or not token or not isinstance(lease_s, int):
+        path = f"auth/{(given.get(_MOUNT) or method).strip('/')}/login"
+        auth = _map((await _ask(call.egress, session, "POST", path, body, signs_in=True)).get("auth"))
+        token = auth.get("client_token")
+        if not isinstance(token, str) or not token:
             raise ActionFailed(f"{_server(session)} gave no token at {path}. Check its address.", retryable=False)
-        signed_in = msgspec.structs.replace(session, token=token)
-        return SignedIn(msgspec.json.encode(signed_in).decode(), token, lease_s)
+        if auth.get("token_type") == "batch":
+            raise ActionFailed(
+                f"{_server(session)} gave a batch token, which can't be revoked when the job ends.",
+                "Set token_type of the role to service.",
+                retryable=False,
+            )
+        signed_in = msgspec.structs.replace(session, token=token, renewable=auth.get("renewable") is True)
+        return SignedIn(msgspec.json.encode(signed_in).decode(), token, _seconds(auth))
 
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
         """Read a secret of KV 2, or whatever the path gives. Raises ActionFailed."""
         opened = _decode(session)
         if not _is_path(path):
             raise ActionFailed(f"{path[:80]!r} can't be a path of {opened.name!r}.", retryable=False)
-        mount = next((each for each in opened.kv if path.startswith(f"{each.strip('/')}/")), None)
-        asked = path if mount is None else f"{mount}/data/{path[len(mount) + 1 :]}"
+        within = path.strip("/")
+        mount = max((each for each in opened.kv if within.startswith(f"{each}/")), key=len, default=None)
+        asked = within if mount is None else f"{mount}/data/{within[len(mount) + 1 :]}"
         answer = await _ask(egress, opened, "GET", asked, shown=path)
         data = answer.get("data")
         values = data.get("data") if mount is not None and isinstance(data, dict) else data
         if not isinstance(values, dict):
             raise _nothing(opened, path)
-        return ProvidedSecret(values, str(answer.get("lease_id") or ""), int(answer.get("lease_duration") or 0))
+        lease = answer.get("lease_id")
+        if not isinstance(lease, str) or answer.get("renewable") is not True:
+            lease = ""  # it ends by itself, or with the token
+        return ProvidedSecret(values, lease, _seconds(answer))
 
-    async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> int:
-        """Renew the token and its leases, and return how long they last, in seconds."""
+    async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> Renewed:
+        """Renew the token and its leases."""
         opened = _decode(session)
-        answer = await _ask(egress, opened, "POST", "auth/token/renew-self", {})
-        lasting = [int((answer.get("auth") or {}).get("lease_duration") or 0)]
+        session_s = None
+        if opened.renewable:
+            session_s = _seconds(_map((await _ask(egress, opened, "POST", "auth/token/renew-self", {})).get("auth")))
+        lasting: list[int] = []
+        lost: dict[str, str] = {}
+        failed: dict[str, str] = {}
         for lease in leases:
-            renewed = await _ask(egress, opened, "POST", "sys/leases/renew", {"lease_id": lease})
-            lasting.append(int(renewed.get("lease_duration") or 0))
-        return min(lasting)
+            try:
+                lasting.append(_seconds(await _ask(egress, opened, "POST", "sys/leases/renew", {"lease_id": lease})))
+            except ActionFailed as error:
+                (failed if error.retryable else lost)[lease] = str(error)
+        return Renewed(session_s, min(filter(None, lasting), default=0), lost, failed)
 
     async def revoke(self, egress: EgressClient, session: str) -> None:
         """Revoke the token, and with it all of its leases. Raises ActionFailed."""
@@ -137,6 +158,16 @@ _decode = msgspec.json.Decoder(_Session).decode
 
 def _is_path(path: str) -> bool:
     return 0 < len(path) <= 500 and all(map(_SEGMENT.fullmatch, path.strip("/").split("/")))
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _seconds(answer: Mapping[str, Any]) -> int:
+    """Return how long a lease lasts, 0 for one that doesn't end."""
+    found = answer.get("lease_duration")
+    return min(found, SECRET_LEASE_S) if isinstance(found, int) and found > 0 else 0
 
 
 def _server(session: _Session) -> str:
@@ -171,6 +202,7 @@ async def _ask(
     content = b"" if body is None else msgspec.json.encode(body)
     url = f"{session.address}/v1/{quote(path, safe='/')}"
     try:
+        egress.require_private(session.address, "What is secret")
         response = await egress.request(
             method, url, headers=headers, body=content, timeout_s=SECRET_TIMEOUT_S, max_bytes=SECRET_RESPONSE_BYTES
         )
@@ -181,13 +213,20 @@ async def _ask(
     answer = _answer(response.body)
     if response.status in (200, 204):
         return answer
-    said = "; ".join(map(_sentence, answer.get("errors") or ()))[:300].rstrip(".")
+    errors = answer.get("errors")
+    said = "; ".join(map(_sentence, errors if isinstance(errors, list) else ()))[:300].rstrip(".")
     place = shown or path
-    if response.status == 403 and is_gone_fine:
-        return {}  # it has ended already
+    if response.status == 403 and is_gone_fine and _is_gone(errors):
+        return {}
+    if response.status == 403 and path.startswith("auth/token/"):
+        raise ActionFailed(
+            f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",
+            "The role needs the policy default, with which a token renews and revokes itself.",
+            retryable=False,
+        )
     if response.status == 403 and not signs_in:
         raise ActionFailed(
-            f"{_server(session)} refuses {place!r} ({said}).",
+            f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",
             "Its policies must allow the job's role to read this path.",
             retryable=False,
         )
@@ -201,6 +240,14 @@ async def _ask(
     raise ActionFailed(f"{_server(session)} {what}: {said or response.status}.", fix, retryable=False)
 
 
+def _is_gone(errors: object) -> bool:
+    """Return whether a refusal says that the token is unknown.
+
+    The other reason is a policy. OpenBao writes the first without "1 error occurred", and Vault adds "invalid token".
+    """
+    return errors == ["permission denied"] or "invalid token" in str(errors)
+
+
 def _sentence(error: object) -> str:
     """Return an error in one line: the server writes lists with bullets."""
     return " ".join(str(error).split()).removeprefix("1 error occurred: * ")
@@ -209,6 +256,6 @@ def _sentence(error: object) -> str:
 def _answer(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body) if body else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -27,6 +27,7 @@ class SessionRow(NamedTuple):
     type_id: str
     sealed: bytes
     leases: str
+    lease_s: int
     expires_at: datetime
     failures: int
     is_running: bool

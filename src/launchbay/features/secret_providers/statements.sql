@@ -7,7 +7,8 @@ WHERE environment_services.environment_id = %(environment_id)s AND services.name
 -- name: insert
 INSERT INTO secret_sessions (id, organization_id, environment_id, job_id, provider, type_id, sealed, lease_s, renew_at, expires_at, next_at)
 VALUES (%(id)s, %(organization_id)s, %(environment_id)s, %(job_id)s, %(provider)s, %(type_id)s, %(sealed)s, %(lease_s)s, %(renew_at)s,
-        %(expires_at)s, %(now)s);
+        %(expires_at)s, %(now)s)
+ON CONFLICT (id) DO NOTHING; -- its answer was lost
 
 -- name: add_lease
 UPDATE secret_sessions
@@ -24,12 +25,14 @@ ORDER BY next_at LIMIT %(count)s;
 -- name: claim
 -- Takes a session for a while. No row: another process has it, or it is gone.
 UPDATE secret_sessions SET next_at = %(until)s WHERE id = %(id)s AND next_at <= %(now)s
-RETURNING organization_id, environment_id, job_id, provider, type_id, sealed, leases, expires_at, failures,
+RETURNING organization_id, environment_id, job_id, provider, type_id, sealed, leases, lease_s, expires_at, failures,
     EXISTS (SELECT FROM jobs WHERE jobs.id = secret_sessions.job_id AND jobs.status = 'Executing') AS is_running;
 
 -- name: renewed
+-- If a lease was added meanwhile, nobody knows yet when that one ends.
 UPDATE secret_sessions
-SET renew_at = %(renew_at)s, expires_at = %(expires_at)s, next_at = %(now)s, failures = 0, message = NULL
+SET renew_at = CASE WHEN leases = %(leases)s THEN %(renew_at)s::timestamptz ELSE %(now)s END, leases = (leases::jsonb - %(lost)s::text[])::text,
+    expires_at = %(expires_at)s, next_at = %(now)s, failures = %(failures)s, message = %(message)s
 WHERE id = %(id)s;
 
 -- name: failed

@@ -15,12 +15,13 @@ import structlog
 
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.clock import Backoff
-from launchbay.concurrency import gather_bounded
+from launchbay.concurrency import gather_bounded, uncancelled
 from launchbay.engine.journal import retry_while_unavailable, run_until_available
-from launchbay.errors import ActionFailed, Conflict
+from launchbay.errors import ActionFailed, Conflict, LaunchbayError, internal_error
 from launchbay.features.secret_providers import rows as store
 from launchbay.features.secret_providers.rows import SessionRow, session_purpose
 from launchbay.ids import new_id
+from launchbay.limits import SECRET_LEASE_S
 from launchbay.model.secret_reference import SecretReference
 from launchbay.runtime.contract import Identities, JobRun
 from launchbay.service_types.contract import SecretCall, SecretProvider
@@ -32,7 +33,8 @@ POLL_S = 0.5
 _ROUND = 100
 _AT_ONCE = 10
 _CLAIMED = timedelta(seconds=30)
-_NEVER = timedelta(days=3650)
+_NEVER = timedelta(seconds=SECRET_LEASE_S)
+_SHORTEST = timedelta(seconds=1)  # between two renewals of a session
 _BACKOFF = Backoff(1.0, 60.0)
 
 
@@ -54,7 +56,7 @@ class ProvidedSecrets:
     async def _read_from(
         self, job: JobRun, path: str, name: str, references: Mapping[str, SecretReference]
     ) -> Mapping[str, Any]:
-        provider, type_id, parameters = await self._provider(job, name)
+        provider, row = await self._provider(job, name)
         egress = self._app.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
 
         async def token(audience: str) -> str:
@@ -62,33 +64,17 @@ class ProvidedSecrets:
             job.secrets.register_passing(issued)
             return issued
 
-        opened = await self._open(job.environment_id, name)
+        opened = await self._open(row.id, name)
         job.secrets.register_secret(opened)
-        call = SecretCall(name=name, parameters={**parameters, **opened}, egress=egress, token=token)
-        signed_in = await provider.sign_in(call)
-        job.secrets.register_passing(signed_in.secret)
-        session_id, now = new_id(), self._app.clock.now()
-        lasts = timedelta(seconds=signed_in.lease_s) if signed_in.lease_s else _NEVER
-        await run_until_available(
-            self._app.database,
-            store.insert,
-            id=session_id,
-            organization_id=job.organization_id,
-            environment_id=job.environment_id,
-            job_id=job.job_id,
-            provider=name,
-            type_id=type_id,
-            sealed=self._app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
-            lease_s=signed_in.lease_s,
-            renew_at=now + lasts / 2,
-            expires_at=now + lasts,
-            now=now,
-        )
+        parameters = {**msgspec.json.decode(row.parameters), **opened}
+        call = SecretCall(name=name, parameters=parameters, egress=egress, token=token)
+        session_id, session = await uncancelled(self._begin(job, provider, row.type_id, call))
         values: dict[str, Any] = {}
         for variable, reference in references.items():
-            secret = await provider.read(egress, signed_in.session, reference.path)
+            secret = await provider.read(egress, session, reference.path)
             job.secrets.register_passing(secret.values)
-            if secret.lease:
+            if secret.lease and secret.lease_s:
+                now = self._app.clock.now()
                 await run_until_available(
                     self._app.database,
                     store.add_lease,
@@ -101,8 +87,36 @@ class ProvidedSecrets:
         job.journal.log(path, "info", f"The step read {', '.join(map(str, references.values()))}.")
         return values
 
-    async def _provider(self, job: JobRun, name: str) -> tuple[SecretProvider, str, Mapping[str, Any]]:
-        rows = await self._rows(job.environment_id, name)
+    async def _begin(self, job: JobRun, provider: SecretProvider, type_id: str, call: SecretCall) -> tuple[str, str]:
+        """Sign in and store the session, before anything is read with it.
+
+        Returns its ID and the session.
+        """
+        signed_in = await provider.sign_in(call)
+        job.secrets.register_passing(signed_in.secret)
+        session_id, now = new_id(), self._app.clock.now()
+        lasts = _lasting(signed_in.lease_s)
+        await run_until_available(
+            self._app.database,
+            store.insert,
+            id=session_id,
+            organization_id=job.organization_id,
+            environment_id=job.environment_id,
+            job_id=job.job_id,
+            provider=call.name,
+            type_id=type_id,
+            sealed=self._app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
+            lease_s=signed_in.lease_s,
+            renew_at=now + lasts / 2,
+            expires_at=now + lasts,
+            now=now,
+        )
+        return session_id, signed_in.session
+
+    async def _provider(self, job: JobRun, name: str) -> tuple[SecretProvider, store.ProviderRow]:
+        rows = await run_until_available(
+            self._app.database, store.list_providers, environment_id=job.environment_id, name=name
+        )
         found: list[tuple[SecretProvider, store.ProviderRow]] = []
         for row in rows:
             kind = self._app.service_types.find(row.type_id)
@@ -115,21 +129,14 @@ class ProvidedSecrets:
                 "Add one service of a type such as builtin:openbao to the environment, and name it in the reference.",
                 retryable=False,
             )
-        [(provider, row)] = found
-        return provider, row.type_id, msgspec.json.decode(row.parameters)
+        return found[0]
 
-    async def _rows(self, environment_id: str, name: str) -> list[store.ProviderRow]:
-        return await run_until_available(
-            self._app.database, store.list_providers, environment_id=environment_id, name=name
-        )
-
-    async def _open(self, environment_id: str, name: str) -> Mapping[str, Any]:
+    async def _open(self, service_id: str, name: str) -> Mapping[str, Any]:
         """Return the secret parameters of the provider. Raises ActionFailed."""
 
         async def work() -> Mapping[str, Any]:
             async with self._app.database.connection() as connection:
-                [row, *_] = await store.list_providers(connection, environment_id=environment_id, name=name)
-                return await open_secrets(self._app.secret_key, connection, row.id)
+                return await open_secrets(self._app.secret_key, connection, service_id)
 
         try:
             return await retry_while_unavailable(work)
@@ -170,13 +177,16 @@ class SessionKeeper:
             return
         try:
             write = await self._kept(session_id, row)
-        except ActionFailed as error:
+        except LaunchbayError as error:
             write = self._after_failure(session_id, row, str(error))
+        except Exception:  # types are foreign code, and other sessions go on
+            log.exception("secret_session.crashed", session=session_id)
+            write = self._after_failure(session_id, row, internal_error(f"secret session {session_id}"))
         async with self._app.database.transaction() as connection:
             await write(connection)
 
     async def _kept(self, session_id: str, row: SessionRow) -> Any:
-        """Renew or revoke the session; return what notes it. Raises ActionFailed."""
+        """Renew or revoke the session; return what notes it. Raises LaunchbayError."""
         provider = self._app.service_types.find(row.type_id)
         if not isinstance(provider, SecretProvider):
             raise ActionFailed(f"The type {row.type_id} isn't installed.")
@@ -185,14 +195,41 @@ class SessionKeeper:
         if not row.is_running:
             await provider.revoke(egress, session)
             return partial(store.remove, id=session_id)
-        lasts = timedelta(seconds=await provider.renew(egress, session, msgspec.json.decode(row.leases)))
+        renewed = await provider.renew(egress, session, msgspec.json.decode(row.leases))
         now = self._app.clock.now()
-        return partial(store.renewed, id=session_id, renew_at=now + lasts / 2, expires_at=now + lasts, now=now)
+        pause = min(_lasting(renewed.session_s or 0), _lasting(renewed.lease_s)) / 2
+        failures, message = 0, None
+        for reason in (*renewed.lost.values(), *renewed.failed.values()):
+            _warn(row, reason)
+            message = reason[:500]
+        if renewed.failed:
+            failures = row.failures + 1
+            pause = min(pause, timedelta(seconds=_BACKOFF.delay_s(failures)))
+        return partial(
+            store.renewed,
+            id=session_id,
+            renew_at=now + max(pause, _SHORTEST),
+            expires_at=row.expires_at if renewed.session_s is None else now + _lasting(renewed.session_s),
+            leases=row.leases,
+            lost=list(renewed.lost),
+            failures=failures,
+            message=message,
+            now=now,
+        )
 
     def _after_failure(self, session_id: str, row: SessionRow, message: str) -> Any:
         now = self._app.clock.now()
-        log.warning("secret_session.failed", provider=row.provider, job=row.job_id, reason=message)
-        if row.expires_at <= now:  # the provider has ended it by itself
+        _warn(row, message)
+        # The provider has ended it by itself. A renewal may have reached it without its answer's reaching us.
+        if row.expires_at + timedelta(seconds=row.lease_s) <= now:
             return partial(store.remove, id=session_id)
         next_at = now + timedelta(seconds=_BACKOFF.delay_s(row.failures + 1))
         return partial(store.failed, id=session_id, next_at=next_at, message=message[:500])
+
+
+def _lasting(lease_s: int) -> timedelta:
+    return timedelta(seconds=lease_s) if lease_s else _NEVER
+
+
+def _warn(row: SessionRow, reason: str) -> None:
+    log.warning("secret_session.failed", provider=row.provider, job=row.job_id, reason=reason)
