@@ -1,5 +1,6 @@
 """What is scheduled in an organization, in the API and on its page."""
 
+import asyncio
 import re
 from calendar import monthrange
 from datetime import UTC, datetime, timedelta
@@ -240,3 +241,23 @@ async def test_a_past_day_leads_to_the_runs_of_that_day(api: Api, visitor: httpx
     shown = await get(visitor, f"{home}/runs?q=started:{today.isoformat()}")
     assert "launch" in shown.text
     assert "No run matches" in (await get(visitor, f"{home}/runs?q=started:{today - timedelta(days=9)}")).text
+
+
+async def test_what_is_due_and_waits_for_another_job_stays_in_the_list_and_the_next_hours(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    name = fresh_name("skiff").replace(" ", "-")
+    rest = "rest: {steps: [{nap: {action: wait, parameters: {delay: 600}}}]}"
+    instance = await api.running(f"launch: {{steps: []}}\n{rest}\nreport: {{steps: []}}", instanceName=name)
+    accepted(await api.post(f"instances/{instance}/rest", {}))
+    accepted(await api.post(f"instances/{instance}/report/schedule", {"interval": 1}))
+    async with asyncio.timeout(20):
+        while "due since" not in (await api.document(instance)).get("waitingFor", ""):
+            await asyncio.sleep(0.05)
+    home = f"/console/organizations/{api.organization}/schedules"
+    listed = words_of((await get(visitor, f"{home}?view=list&q={name}")).answer.text)
+    assert re.search(rf"due (just now|\d+ s ago) report {name} Waits since \d\d:\d\d:\d\d", listed)
+    assert f"Cancel report of {name}" in listed
+    soon = words_of((await get(visitor, home)).answer.text.partition("Next 24 hours")[2])
+    assert re.search(rf"report {name} due (just now|\d+ s ago)", soon)
+    assert name not in words_of((await get(visitor, f"{home}?month=2999-01")).answer.text.partition("Next 24 hours")[0])

@@ -33,6 +33,7 @@ _DAY = timedelta(days=1)
 _EXPIRES = "expires"
 _UTC = ZoneInfo("UTC")
 _TICK = timedelta.resolution
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class CalendarEntry(NamedTuple):
@@ -51,6 +52,11 @@ class CalendarEntry(NamedTuple):
     @property
     def href(self) -> str:
         return self.recurring or f"{HOME}/instances/{self.instance_id}"
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it is a run that nobody has cancelled."""
+        return self.schedule is not None and self.schedule.cancelled_at is None
 
     @property
     def comes_too_late(self) -> bool:
@@ -111,8 +117,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     until = now + _LISTED if is_list else datetime.combine(days[-1], datetime.min.time(), UTC) + _DAY
     home = f"{HOME}/organizations/{organization_id}"
     # From now on, whatever the month: what repeats later has its next run before that.
+    # What is due already waits, for example for the end of another job.
     due = await _read_due(request, organization_id, now, max(until, now + _DAY))
-    entries = await _entries(due, home, since, until, is_daily=not is_list)
+    entries = await _entries(due, home, since, until, is_daily=not is_list, has_due=since == now)
     ran = await _past_days(request, organization_id, [each for each in days if each < now.date()])
     wanted = request.choice("kind", KINDS) or "all"
     begin = forms.parse_number(request.query("first"), 6) or 0
@@ -121,7 +128,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     counts = Counter(each.kind for each in matching)
     of_kind = [each for each in matching if wanted in ("all", each.kind)]
     end = begin + CONSOLE_PAGE_ROWS
-    soon = [] if is_list else _summed(await _entries(due, home, now, now + _DAY, is_daily=True))
+    soon = [] if is_list else _summed(await _entries(due, home, now, now + _DAY, is_daily=True, has_due=True))
     by_day: dict[date, list[CalendarEntry]] = {}
     for each in entries:
         by_day.setdefault(each.at.date(), []).append(each)
@@ -199,7 +206,7 @@ class Due(NamedTuple):
 
 async def _read_due(request: PageRequest, organization_id: str, since: datetime, until: datetime) -> Due:
     ctx = request.ctx
-    scheduled = await fleet.list_schedules(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
+    scheduled = await fleet.list_schedules(ctx, organization_id, since=_LONG_AGO, until=until, count=PAGE_ROWS_MAX)
     expiring = await fleet.list_expiries(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     recurring = await list_recurring_schedules(
         ctx, organization_id, instance_id=None, application_id=None, after=None, count=PAGE_ROWS_MAX
@@ -208,11 +215,13 @@ async def _read_due(request: PageRequest, organization_id: str, since: datetime,
     return Due(scheduled, expiring, rows, await fleet.read_crons(ctx, scheduled))
 
 
-async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_daily: bool) -> list[CalendarEntry]:
+async def _entries(
+    due: Due, home: str, since: datetime, until: datetime, *, is_daily: bool, has_due: bool
+) -> list[CalendarEntry]:
     """Return what is due in a time, in its order.
 
     What repeats is there once for each day, or with the next time alone. Days don't have what comes after the end of
-    its instance.
+    its instance. With `has_due`, what is due since an earlier time and hasn't begun comes first.
     """
     most = None if is_daily else 1
 
@@ -227,7 +236,9 @@ async def _entries(due: Due, home: str, since: datetime, until: datetime, *, is_
             (
                 each
                 for each in (*runs, *expiries, *fired)
-                if since <= each.at < until and not (is_daily and each.comes_too_late)
+                if (since <= each.at or (has_due and each.is_planned))
+                and each.at < until
+                and not (is_daily and each.comes_too_late)
             ),
             key=lambda each: each.at,
         )

@@ -1,5 +1,6 @@
 """What the pages show."""
 
+import json
 import re
 from calendar import monthrange
 from collections import Counter
@@ -182,7 +183,10 @@ def _broken(view: View, where: str, page: Node, rows: list[Row]) -> None:
         job = oracle.last_job(instance)
         if len(each.all("a", "name")) == 1 and job is not None and job["status"] == "Failed":
             view.same(f"{where}, broken {instance}", each.id_after("jobs"), job["id"])
-            reason = job["error_message"].rpartition(" failed: ")[2]
+            failure = json.loads(oracle.instances[instance]["last_failure"] or "{}")
+            is_failed = oracle.instances[instance]["status"] == "Failed"
+            cause = failure.get("cause") if is_failed else None  # an earlier job, which made it Failed
+            reason = (cause["message"] if cause else job["error_message"]).rpartition(" failed: ")[2]
             view.same(f"{where}, reason of {instance}", reason[:200] in each.text, True)
             view.same(f"{where}, time of {instance}", ago(job["finished_at"], oracle.now) in each.text, True)
 
@@ -579,9 +583,13 @@ async def schedules_of_the_console(view: View) -> None:
     oracle = view.oracle
     rows = await view.console.rows(f"{view.home}/schedules", "Schedules", {"view": "list", "kind": "once"})
     so = Counter(
-        (row["workflow"], oracle.instances[row["instance_id"]]["name"], ago(row["due_at"], oracle.now))
+        (
+            row["workflow"],
+            oracle.instances[row["instance_id"]]["name"],
+            ("due " if row["due_at"] < oracle.now else "") + ago(row["due_at"], oracle.now),
+        )
         for row in oracle.tables["schedules"]
-        if row["kind"] == "workflow" and row["instance_id"] in oracle.instances and row["due_at"] >= oracle.now
+        if row["kind"] == "workflow" and row["instance_id"] in oracle.instances
     )
     view.same("schedules", Counter((row["Workflow"].text, row["Instance"].text, row["Next"].text) for row in rows), so)
     # A month in which nothing else is due: each day has all runs of what repeats. Instances with an end are gone then.
