@@ -10,7 +10,7 @@ from launchbay.console.request import PageRoute
 from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
 from launchbay.processes.run import Programs
-from launchbay.runtime.contract import Identities, Notifier, SecretSource
+from launchbay.runtime.contract import ApprovedPlans, Identities, Notifier, RuntimeDeps, SecretSource
 from launchbay.store.database import Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
@@ -31,6 +31,7 @@ class TaskDeps:
     base_url: str  # as in the settings
     mail: MailServer | None
     programs: Programs
+    runtime: RuntimeDeps  # for what looks ahead at jobs
     on_close: Callable[[Callable[[], Awaitable[None]]], object]
 
 
@@ -55,6 +56,7 @@ class Feature:
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
     identities: Callable[[AppContext], Identities] | None = None  # who says which job asks
     secret_source: Callable[[AppContext, Identities], SecretSource] | None = None  # who reads secrets of providers
+    approved_plans: Callable[[AppContext], ApprovedPlans] | None = None  # who knows what was approved of a job
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Features:
         _once("notifier", ("of steps" for each in self.all if each.notifier is not None))
         _once("issuer", ("of tokens" for each in self.all if each.identities is not None))
         _once("source", ("of secrets" for each in self.all if each.secret_source is not None))
+        _once("keeper", ("of approved plans" for each in self.all if each.approved_plans is not None))
         _once("port", (name for name, _ in self._ports()))
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
@@ -141,6 +144,10 @@ class Features:
     def secret_source(self, app: AppContext, identities: Identities) -> SecretSource | None:
         found = [each.secret_source for each in self.all if each.secret_source is not None]
         return found[0](app, identities) if found else None
+
+    def approved_plans(self, app: AppContext) -> ApprovedPlans | None:
+        found = [each.approved_plans for each in self.all if each.approved_plans is not None]
+        return found[0](app) if found else None
 
     def identities(self, app: AppContext) -> Identities | None:
         found = [each.identities for each in self.all if each.identities is not None]

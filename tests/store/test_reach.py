@@ -22,7 +22,7 @@ OF_ORGANIZATION = {
     ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
-    *("bulk_id", "source_id", "change_set_id", "change_set_ids", "rollout_id", "environment_ids"),
+    *("bulk_id", "source_id", "change_set_id", "change_set_ids", "rollout_id", "environment_ids", "plan_id"),
 }
 # Files whose `id` names something in an organization, and those where it does where an object is found or locked.
 BY_ID = {"lookups", "services", "fleet"}
@@ -104,6 +104,10 @@ CELL_WIDE: dict[str, set[str]] = {
             "secret_providers.failed",
             "secret_providers.remove",
             "change_sets.list_applying",
+            "plans.list_due",
+            "plans.list_expired",
+            "plans.delete_expired",
+            "plans.take",
             "rollouts.list_open",
         ),
     },

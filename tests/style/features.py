@@ -56,6 +56,7 @@ FEATURES: dict[str, Feature] = {
         may_import=(
             "directories",
             "generations",
+            "plans",
         ),
         tables="change_sets change_set_instances change_set_answers",
     ),
@@ -80,6 +81,7 @@ FEATURES: dict[str, Feature] = {
     "identities": Feature(tables="identity_audiences"),
     "impact": Feature(),
     "lifetimes": Feature(tables="idle_ends expiry_warnings instance_extensions"),
+    "plans": Feature(tables="plans plan_artifacts"),
     "recurring": Feature(
         may_import=(
             "bulk",

@@ -115,6 +115,11 @@ class Stage:
         body = {"act": "label", "ids": [await self.launched()], "labels": {"team": "web"}}
         return await self.made(f"{self.organization}/bulk", body)
 
+    async def plan(self) -> str:
+        """Return a plan of the caller, of an instance's destruction."""
+        body = {"act": "destroy", "instanceId": await self.settled()}
+        return await self.made(f"{self.organization}/plans", body)
+
     async def change_set(self, *, approvals: int = 0) -> str:
         """Make a change set, which waits for approval by somebody who isn't its author."""
         instance = await self.settled()
@@ -602,6 +607,16 @@ async def apply_git_source(stage: Stage) -> Call:
     return partial(stage.api.post, f"git-sources/{await stage.git_source()}/apply", {"commit": COMMIT})
 
 
+async def create_plan(stage: Stage) -> Call:
+    return partial(
+        stage.api.post, f"{stage.organization}/plans", {"act": "destroy", "instanceId": await stage.settled()}
+    )
+
+
+async def delete_plan(stage: Stage) -> Call:
+    return partial(stage.api.delete, f"plans/{await stage.plan()}")
+
+
 async def create_change_set(stage: Stage) -> Call:
     body = {"act": "destroy", "ids": [await stage.settled()]}
     return partial(stage.api.post, f"{stage.organization}/change-sets", body)
@@ -847,7 +862,7 @@ SCENARIOS: dict[str, Scenario] = {
         delete_recurring_schedule,
         create_git_source, update_git_source, delete_git_source, sync_git_source, apply_git_source,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
-        set_change_policy,
+        set_change_policy, create_plan, delete_plan,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,
         create_webhook, update_webhook, test_webhook, retry_deliveries, delete_webhook, forget_host_key,

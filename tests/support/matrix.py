@@ -277,6 +277,7 @@ OBJECTS: dict[str, Callable[[Stage], Awaitable[str]]] = {
     "recurring-schedules": Stage.recurring_schedule,
     "git-sources": Stage.git_source,
     "change-sets": Stage.change_set,
+    "plans": Stage.plan,
     "rollouts": Stage.rollout,
     "approvals": Stage.approval,
     "hostKeys": Stage.host_key,

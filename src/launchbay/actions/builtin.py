@@ -58,6 +58,7 @@ class GetInstanceContext(ActionDefaults):
     """Returns the instance's ID."""
 
     name = "getInstanceContext"
+    computes = True
     pure = True
     parameters: Mapping[str, ActionParameter] = {}
     outputs: Mapping[str, str] = {"instanceId": "The ID of the instance whose workflow runs."}
@@ -131,6 +132,7 @@ class Serialize(ActionDefaults):
     """Writes `input` as JSON, YAML or CSV."""
 
     name = "serialize"
+    computes = True
     pure = True
     parameters: Mapping[str, ActionParameter] = {
         "input": ActionParameter("The data to write.", required=True, numbers="written"),
@@ -216,6 +218,7 @@ class GetEnvironmentProperties(ActionDefaults):
     """Returns the environment's markers, properties and services."""
 
     name = "getEnvironmentProperties"
+    computes = True
     pure = True
     parameters: Mapping[str, ActionParameter] = {}
     outputs: Mapping[str, str] = {"result": "The properties by interface and name, as `getSignals` returns them."}

@@ -306,6 +306,7 @@ class ActionDefaults:
 
     aliases: tuple[str, ...] = ()
     pure = False
+    computes = False  # its outputs depend on its parameters and the environment alone, so plans run it
     starts_unnoticed = False  # nothing outside of the job can notice its start, so the journal needn't wait for that
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from launchbay.actions.plan import Certainty, Effect, EffectKind
+from launchbay.model.effect import Certainty, Effect, EffectKind
 from launchbay.model.redaction import REDACTED
 
 AFTER_APPLY = "(known after apply)"

@@ -5,34 +5,18 @@ It has effects to read, and an artifact with which exactly that runs later. An a
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import Action, ActionCall
 from launchbay.errors import ActionFailed
+from launchbay.model.effect import Effect
 from launchbay.model.redaction import REDACTED, is_secret_name
 
-EffectKind = Literal["create", "change", "delete", "run", "unknown"]
-Certainty = Literal["exact", "estimated", "unknown"]
 CANNOT_PLAN = "This action can't say what it would do."
 NOT_SHOWN = "(too large to be shown)"
-
-
-class Effect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happens to what `address` names.
-
-    A replacement is a `delete` and a `create` of one address. `before` and `after` are JSON values without secrets.
-    `note` says why, or what is special.
-    """
-
-    kind: EffectKind
-    address: str
-    before: Any = None
-    after: Any = None
-    certainty: Certainty = "exact"
-    note: str = ""
 
 
 class ActionPlan(msgspec.Struct, frozen=True, kw_only=True):

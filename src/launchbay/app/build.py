@@ -60,7 +60,13 @@ from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
 from launchbay.quotas.stored_bytes import MEASURE_S, SAVE_S, StoredBytes
 from launchbay.runtime.components.registry import ComponentTypes
-from launchbay.runtime.contract import NullIdentities, NullNotifier, NullSecretSource, RuntimeDeps
+from launchbay.runtime.contract import (
+    NullApprovedPlans,
+    NullIdentities,
+    NullNotifier,
+    NullSecretSource,
+    RuntimeDeps,
+)
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
@@ -456,6 +462,7 @@ def _assemble(
         notifier=features.notifier(database) or NullNotifier(),
         identities=identities,
         secret_source=features.secret_source(context, identities) or NullSecretSource(),
+        approved_plans=features.approved_plans(context) or NullApprovedPlans(),
         mail=mail_server(settings),
         documents=PostgresDocuments(database, secret),
         programs=Programs(settings.programs()),
@@ -468,6 +475,7 @@ def _assemble(
             base_url=settings.base_url,
             mail=deps.mail,
             programs=deps.programs,
+            runtime=deps,
             on_close=stack.push_async_callback,
         )
     )

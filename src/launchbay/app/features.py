@@ -13,6 +13,7 @@ from launchbay.features.history.feature import FEATURE as HISTORY
 from launchbay.features.identities.feature import FEATURE as IDENTITIES
 from launchbay.features.impact.feature import FEATURE as IMPACT
 from launchbay.features.lifetimes.feature import FEATURE as LIFETIMES
+from launchbay.features.plans.feature import FEATURE as PLANS
 from launchbay.features.recurring.feature import FEATURE as RECURRING
 from launchbay.features.rollouts.feature import FEATURE as ROLLOUTS
 from launchbay.features.secret_providers.feature import FEATURE as SECRET_PROVIDERS
@@ -35,6 +36,7 @@ FEATURES = Features(
         IDENTITIES,
         IMPACT,
         LIFETIMES,
+        PLANS,
         RECURRING,
         ROLLOUTS,
         SECRET_PROVIDERS,

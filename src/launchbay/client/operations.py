@@ -2112,6 +2112,31 @@ class Operations:
         changes need for a directory.
         """
 
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/plans", media_type=JSON, keyed=True))
+    def create_plan(
+        self,
+        organization_id: str,
+        *,
+        act: Literal["destroy", "launch", "reconfigure"],
+        application_id: str | None = None,
+        launch: Mapping[str, Any] | None = None,
+        if_exists: Literal["allow", "fail", "return"] | None = None,
+        instance_id: str | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        force: bool | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.PlanDocument]:
+        """Plan what a change would do to the world. Permission: CreateInstance for a launch; EditInstance otherwise."""
+
+    @operation(OperationSpec("GET", "/api/1/plans/{planId}"))
+    def read_plan(self, plan_id: str) -> Call[types.PlanDocument]:
+        """Show a plan of yours. Permission: None beyond having asked for it."""
+
+    @operation(OperationSpec("DELETE", "/api/1/plans/{planId}"))
+    def delete_plan(self, plan_id: str, *, if_match: str | None = None) -> Call[None]:
+        """Delete a plan of yours, and stop making it. Permission: None beyond having asked for it."""
+
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/rollouts", media_type=JSON, keyed=True))
     def create_rollout(
         self,

@@ -1849,6 +1849,48 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     role_id: str | None = None
 
 
+class Effect(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that happens to what `address` names. A replacement is a `delete` and a `create` of one address.
+    `before` and `after` are JSON values without secrets. `note` says why, or what is special.
+    """
+
+    kind: Any
+    address: str
+    before: Any = None
+    after: Any = None
+    certainty: Any = "exact"
+    note: str = ""
+
+
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one step would do. `instance` leads through the submodules, and is empty for the instance itself. With
+    `held`, the step does exactly this once it is approved, or stops; `digest` is that of what it needs for that.
+    """
+
+    path: str
+    component: str
+    action: str
+    effects: list[Effect]
+    instance: str = ""
+    warnings: list[str] = []
+    digest: str = ""
+    held: bool = False
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plan. Without steps, it isn't made yet or failed. Secrets are masked."""
+
+    id: str
+    status: str
+    counts: dict[str, Any]
+    deletes: list[str]
+    steps: list[PlannedStep]
+    problem: str | None
+    digest: str | None
+    created_at: int
+    expires_at: int
+
+
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The value of a pin before and after; null if unset."""
 

@@ -16,6 +16,7 @@ from launchbay.actions.contract import (
     SignalsView,
 )
 from launchbay.actions.parameters import refuse_lost
+from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.clock import to_ms
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
@@ -190,7 +191,7 @@ class StepRun:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
         self._is_pure = action.pure
         try:
-            call = ActionCall(parameters, self, expressions)
+            call = ActionCall(parameters, self, expressions, await self._approved(action))
             refuse_lost(call, action.parameters)
             simulated = self._simulate(action, parameters)
             if simulated is not None:
@@ -206,6 +207,28 @@ class StepRun:
             raise ActionFailed(f"The action {action.name!r} cancelled its own task.") from error
         # An action is foreign code: any exception of its own, even SystemExit, fails the step, not the worker.
         except BaseException as error:
+            raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
+
+    async def _approved(self, action: Action) -> bytes | None:
+        """Return the artifact of the step's approved plan, if any."""
+        if not hasattr(action, "plan"):  # isinstance of a protocol takes ten times as long
+            return None
+        return await self._job.deps.approved_plans.artifact(self._job, self.step_path)
+
+    async def plan_action(
+        self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]
+    ) -> ActionPlan:
+        """Return what the action would do.
+
+        Raises ActionFailed, also for a defect of a third-party action.
+        """
+        try:
+            call = ActionCall(parameters, self, expressions)
+            refuse_lost(call, action.parameters)
+            return await plan_action(action, call, self.step_path)
+        except ActionFailed:
+            raise
+        except Exception as error:
             raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
 
     def apply_outputs(self, action: Action | None, outputs: Mapping[str, Any]) -> None:

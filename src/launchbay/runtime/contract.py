@@ -370,6 +370,17 @@ class SecretSource(Protocol):
         """
 
 
+class ApprovedPlans(Protocol):
+    """The plans with which somebody approved a job."""
+
+    async def artifact(self, job: "JobRun", path: str) -> bytes | None:
+        """Return with what the step at `path` does exactly what was approved.
+
+        None if nobody approved a plan of the job, or if it left the step open. Raises ActionFailed for a step that the
+        plan doesn't have.
+        """
+
+
 class DocumentKey(NamedTuple):
     """Identifies a document by component, action, and a name from the manifest."""
 
@@ -432,6 +443,13 @@ class NullSecretSource:
         raise ActionFailed("This server reads no secrets of providers.", retryable=False)
 
 
+class NullApprovedPlans:
+    """Knows no plan; for servers without the feature, and for tests of manifests."""
+
+    async def artifact(self, job: "JobRun", path: str) -> bytes | None:  # noqa: ARG002 - the contract's
+        return None
+
+
 class NullApprovals:
     """Refuses every approval; for tests of manifests."""
 
@@ -453,6 +471,7 @@ class RuntimeDeps:
     notifier: Notifier = field(default_factory=NullNotifier)
     identities: Identities = field(default_factory=NullIdentities)
     secret_source: SecretSource = field(default_factory=NullSecretSource)
+    approved_plans: ApprovedPlans = field(default_factory=NullApprovedPlans)
     mail: MailServer | None = None
     documents: StepDocuments = field(default_factory=NullDocuments)
     programs: Programs = field(default_factory=Programs)

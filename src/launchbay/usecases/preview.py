@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -244,6 +244,30 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
 
 def _approvals(steps: Iterable[Step]) -> int:
     return sum(step.action == APPROVAL for step in steps)
+
+
+class Runs(NamedTuple):
+    """The workflows that a planned launch or reconfiguration of one instance runs.
+
+    `stops` are those of components that go, in `before`; `others` are in `after`. Both are pairs of component and name.
+    """
+
+    before: Configured
+    after: Configured
+    removed: tuple[str, ...]
+    stops: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...]
+
+
+async def runs_of(work: Work, node: LaunchNode) -> Runs:
+    """Return what would run on the instance of a node."""
+    before, launched, scales, _ = await _before(work, node)
+    after = _configured(node.manifest, node.parameters, node.links, scales)
+    changes = restarting(difference(before, after), launched.__contains__)
+    removed = tuple(change.path for change in changes if change.change is Change.STOPS)
+    found = [(component, name) for _, component, name in _runs(before, after, changes)]
+    stops = tuple((component, name) for component, name in found if component in removed and name == DESTROY)
+    return Runs(before, after, removed, stops, tuple(each for each in found if each not in stops))
 
 
 async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale], int]:

@@ -62,6 +62,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     "lifetimes",
     "sleep_windows",
     "change_sets",
+    "plans",
     "impact",
     "rollouts",
     approvals.routes,

@@ -1,0 +1,88 @@
+-- name: lock_organization
+SELECT id FROM organizations WHERE id = %(organization_id)s FOR UPDATE;
+
+-- name: count_waiting
+SELECT count(*) FROM plans WHERE organization_id = %(organization_id)s AND status = 'Waiting';
+
+-- name: delete_oldest
+-- Makes room for another plan. Those of change sets end with them.
+DELETE FROM plans WHERE id IN (
+    SELECT id FROM plans WHERE organization_id = %(organization_id)s AND change_set_id IS NULL AND status <> 'Waiting'
+    ORDER BY created_at DESC, id OFFSET %(kept)s LIMIT 1000);
+
+-- name: insert
+INSERT INTO plans (id, organization_id, owner_id, change_set_id, place, request, expires_at)
+VALUES (%(id)s, %(organization_id)s, %(owner_id)s, %(change_set_id)s, %(place)s, %(request)s,
+        now() + %(expires_in_s)s * interval '1 second');
+
+-- name: get
+-- A plan for who asked for it.
+SELECT id, organization_id, place, status, result, problem, digest, created_at, expires_at,
+       lease_until IS NOT NULL AND lease_until > now() AS is_begun
+FROM plans WHERE id = %(plan_id)s AND owner_id = %(owner_id)s;
+
+-- name: list_of_change_set
+SELECT id, organization_id, place, status, result, problem, digest, created_at, expires_at,
+       lease_until IS NOT NULL AND lease_until > now() AS is_begun
+FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s ORDER BY place;
+
+-- name: bind
+-- The job that runs what a plan of a change set says.
+UPDATE plans SET job_id = %(job_id)s
+WHERE change_set_id = %(change_set_id)s AND place = %(place)s AND organization_id = %(organization_id)s;
+
+-- name: delete
+DELETE FROM plans WHERE id = %(plan_id)s AND owner_id = %(owner_id)s AND change_set_id IS NULL;
+
+-- name: delete_of_change_set
+DELETE FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s;
+
+-- name: list_due
+SELECT id FROM plans WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) ORDER BY created_at LIMIT %(count)s;
+
+-- name: list_expired
+SELECT id FROM plans WHERE expires_at <= now() ORDER BY expires_at LIMIT %(count)s;
+
+-- name: delete_expired
+DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE expires_at <= now() ORDER BY expires_at LIMIT %(count)s);
+
+-- name: take
+-- Takes the lease of a plan, of the organization with the fewest under way, the oldest first.
+UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second', fence = fence + 1
+WHERE id = (SELECT id FROM plans
+            WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) AND expires_at > now()
+            ORDER BY (SELECT count(*) FROM plans AS others
+                      WHERE others.organization_id = plans.organization_id AND others.status = 'Waiting' AND others.lease_until > now()),
+                     created_at, id
+            LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING id, organization_id, owner_id, change_set_id, request, fence;
+
+-- name: renew
+UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second' WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
+
+-- name: finish
+UPDATE plans SET status = %(status)s, result = %(result)s, problem = %(problem)s, digest = %(digest)s, lease_until = NULL
+WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
+
+-- name: insert_artifact
+INSERT INTO plan_artifacts (plan_id, path, sealed) VALUES (%(plan_id)s, %(path)s, %(sealed)s);
+
+-- name: get_of_job
+-- What was approved of a job, with the artifact of a step.
+SELECT plans.id, plans.result, plan_artifacts.sealed
+FROM plans LEFT JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id AND plan_artifacts.path = %(path)s
+WHERE plans.job_id = %(job_id)s AND plans.organization_id = %(organization_id)s;
+
+-- name: list_sealed_requests
+SELECT id, '' AS part, request AS sealed FROM plans
+WHERE id > %(id)s AND substring(request FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;
+
+-- name: put_sealed_request
+UPDATE plans SET request = %(sealed)s WHERE id = %(id)s AND request = %(before)s;
+
+-- name: list_sealed_artifacts
+SELECT plan_id AS id, path AS part, sealed FROM plan_artifacts
+WHERE (plan_id, path) > (%(id)s, %(part)s) AND substring(sealed FROM 1 FOR 5) <> %(mark)s ORDER BY plan_id, path LIMIT %(count)s;
+
+-- name: put_sealed_artifact
+UPDATE plan_artifacts SET sealed = %(sealed)s WHERE plan_id = %(id)s AND path = %(part)s AND sealed = %(before)s;

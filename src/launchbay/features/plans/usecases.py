@@ -1,0 +1,404 @@
+"""What changes would do to the world, step by step (decision 0206).
+
+A request keeps what was asked, and a process with an engine finds out, since that starts programs. The steps of a job
+that somebody approved with a plan do exactly what it says.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth.permissions import Permission, on_behalf
+from launchbay.auth.secret_key import TextSeal
+from launchbay.engine.journal import run_until_available
+from launchbay.errors import ActionFailed, BadRequest, LaunchbayError, NotFound, TooManyRequests, WorkflowFailed
+from launchbay.features.plans import rows as store
+from launchbay.features.plans.rows import PlanRow, TakenPlan, artifact_purpose, request_purpose
+from launchbay.features.plans.rules import PlannedStep, digest_of, knows_step, read_steps
+from launchbay.ids import new_id
+from launchbay.manifest.configuration import Configured, configure
+from launchbay.manifest.scaling import scaled
+from launchbay.model.environment import EnvironmentView, read_environment_view
+from launchbay.model.expiry import IfExists
+from launchbay.model.instance import Link
+from launchbay.model.redaction import Redactor
+from launchbay.model.scalars import json_decoder
+from launchbay.planning.names import DESTROY
+from launchbay.planning.plans import plan_destroy
+from launchbay.runtime.contract import JobRun, NullJournal, RuntimeDeps
+from launchbay.runtime.planner import StepPlan, plan_teardown, plan_workflow, reading_only
+from launchbay.runtime.secrets import Secrets
+from launchbay.runtime.state import Graph, InstanceState, existing_quantity
+from launchbay.store import instances
+from launchbay.store.database import Connection
+from launchbay.store.instances import InstanceRecord
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.launch import plan_launch_tree
+from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
+from launchbay.usecases.preview import preview_end, runs_of
+from launchbay.usecases.reconfigure import plan_configuration
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_AT_ONCE = 2  # plans that one process makes at the same time
+_EXPIRED = 500  # plans that one round deletes
+_NOBODY: Any = None  # a plan sends nothing to other instances
+_SUBMODULE = "a submodule's step may differ when it runs"
+
+
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What to plan. `body` is that of a launch or a reconfiguration."""
+
+    act: Literal["launch", "reconfigure", "destroy"]
+    application_id: str | None = None
+    instance_id: str | None = None
+    body: dict[str, Any] = {}
+    if_exists: IfExists | None = None
+    force: bool = False
+
+    def check(self) -> None:
+        """Raise BadRequest for what is missing or unused."""
+        needed, other = ("applicationId", "instanceId") if self.act == "launch" else ("instanceId", "applicationId")
+        given = {"applicationId": self.application_id, "instanceId": self.instance_id}
+        if given[needed] is None or given[other] is not None:
+            raise BadRequest(f"The act {self.act} needs {needed}, and no {other}.", code="InvalidAct")
+
+
+_read_request = json_decoder(PlanRequest)
+
+
+async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) -> str:
+    """Keep what to plan, and return the plan's ID.
+
+    Raises BadRequest and NotAllowed as the change itself would, and TooManyRequests beyond the limit of waiting ones.
+    """
+    request.check()
+    async with ctx.begin() as work:
+        organization = await work.lookup.organization(organization_id)
+        await _prepare(work, request)
+        await store.lock_organization(work.connection, organization_id=organization.id)
+        plan_id = await keep_plan(work, organization.id, request)
+        await work.audit("create_plan", organization, after={"act": request.act}, at=f"/plans/{plan_id}")
+    return plan_id
+
+
+async def keep_plan(
+    work: Work, organization_id: str, request: PlanRequest, *, change_set_id: str | None = None, place: int = 0
+) -> str:
+    """Write a plan to make, perhaps of a change set, and return its ID.
+
+    Raises TooManyRequests.
+    """
+    if (await store.count_waiting(work.connection, organization_id=organization_id) or 0) >= limits.PLANS_WAITING:
+        raise TooManyRequests(
+            f"The organization waits for {limits.PLANS_WAITING} plans. Try again when some are made.", retry_after_s=30
+        )
+    await store.delete_oldest(work.connection, organization_id=organization_id, kept=limits.PLANS_KEPT)
+    plan_id = new_id()
+    await store.insert(
+        work.connection,
+        id=plan_id,
+        organization_id=organization_id,
+        owner_id=work.actor.user_id,
+        change_set_id=change_set_id,
+        place=None if change_set_id is None else place,
+        request=work.app.secret_key.seal(msgspec.json.encode(request), request_purpose(plan_id)),
+        expires_in_s=limits.PLAN_DAYS * 24 * 3600,
+    )
+    return plan_id
+
+
+async def read_plan(ctx: Context, plan_id: str) -> PlanRow:
+    """Return a plan of the caller. Raises NotFound for those of others."""
+    async with ctx.read() as work:
+        return await _own(work, plan_id)
+
+
+async def delete_plan(ctx: Context, plan_id: str) -> None:
+    """Delete a plan of the caller; what makes it stops."""
+    async with ctx.begin() as work:
+        found = await _own(work, plan_id)
+        await store.delete(work.connection, plan_id=found.id, owner_id=work.actor.user_id)
+        await work.audit("delete_plan", found.organization_id, at=f"/plans/{found.id}")
+
+
+async def _own(work: Work, plan_id: str) -> PlanRow:
+    found = await store.get(work.connection, plan_id=plan_id, owner_id=work.actor.user_id)
+    if found is None:
+        raise NotFound(f"You have no plan {plan_id!r}. It may have expired.")
+    await work.lookup.member_of(found.organization_id)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ahead:
+    """An instance as a plan sees it: what runs in which graph, in order."""
+
+    instance_id: str
+    organization_id: str
+    environment_id: str
+    view: EnvironmentView
+    before: Configured
+    after: Configured
+    state: str
+    links: Mapping[str, Link]
+    removed: tuple[str, ...]
+    stops: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...]
+    known: list[Any]  # inputs, whose secrets no text may have
+    path: str = ""
+    is_destroyed: bool = False
+
+
+async def _prepare(work: Work, request: PlanRequest) -> list[_Ahead]:
+    """Return what to look ahead at. Raises what the change itself would raise."""
+    if request.act == "launch":
+        planned = await plan_launch_tree(work, request.application_id or "", request.body, request.if_exists)
+        environment, view, root = planned.environment, planned.view, planned.root
+    elif request.act == "reconfigure":
+        configured = await plan_configuration(work, request.instance_id or "", request.body)
+        environment, view, root = configured.environment, configured.view, configured.root
+    else:
+        record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
+        preview = await preview_end(work, record, force=request.force)
+        if preview.errors:
+            raise BadRequest(*preview.errors)
+        return [await _end(work, record)]
+    return [await _of_node(work, node, environment.organization_id, environment.id, view) for node in root.walk()]
+
+
+async def _of_node(
+    work: Work, node: LaunchNode, organization_id: str, environment_id: str, view: EnvironmentView
+) -> _Ahead:
+    runs = await runs_of(work, node)
+    standing = await instances.get_status(work.connection, instance_id=node.instance_id)
+    return _Ahead(
+        instance_id=node.instance_id,
+        organization_id=organization_id,
+        environment_id=environment_id,
+        view=view,
+        before=runs.before,
+        after=runs.after,
+        state="{}" if standing is None else standing.state,
+        links=node.links,
+        removed=runs.removed,
+        stops=runs.stops,
+        others=runs.others,
+        known=[node.parameters, *(() if node.former is None else (node.former.parameters,))],
+        path=".".join(node.path),
+    )
+
+
+async def _end(work: Work, record: InstanceRecord) -> _Ahead:
+    standing = await instances.get_status(work.connection, instance_id=record.id)
+    state = "{}" if standing is None else standing.state
+    compiled = await work.manifest(record.application_id, record.version)
+    parameters = msgspec.json.decode(record.parameters)
+    manifest, values = scaled(
+        compiled, configure(compiled, parameters), existing_quantity(InstanceState.from_text(state))
+    )
+    found = Configured(manifest, values)
+    return _Ahead(
+        instance_id=record.id,
+        organization_id=record.organization_id,
+        environment_id=record.environment_id,
+        view=read_environment_view(record.environment_view),
+        before=found,
+        after=found,
+        state=state,
+        links={},
+        removed=(),
+        stops=tuple(
+            (path, DESTROY) for path in reversed(manifest.order) if DESTROY in manifest.components[path].workflows
+        ),
+        others=(),
+        known=[parameters],
+        is_destroyed=True,
+    )
+
+
+class PlanRunner:
+    """Makes plans that are due; `advance` is one round."""
+
+    def __init__(self, app: AppContext, runtime: RuntimeDeps) -> None:
+        self._app = app
+        self._runtime = runtime
+        self._leases = Leases("plan", _AT_ONCE)
+        self.close = self._leases.close
+
+    async def advance(self) -> None:
+        """Begin to make a plan that is due, and delete expired ones."""
+        async with self._app.database.transaction() as connection:
+            await store.delete_expired(connection, count=_EXPIRED)
+            row = await store.take(connection, lease_s=LEASE_S) if self._leases.room else None
+        if row is not None:
+            renew, do, failed = partial(self._renew, row), partial(self._make, row), partial(self._failed, row)
+            self._leases.begin(LeasedWork(row.id, renew, do, failed))
+
+    async def _renew(self, row: TakenPlan) -> int:
+        async with self._app.database.transaction() as connection:
+            return await store.renew(connection, plan_id=row.id, fence=row.fence, lease_s=LEASE_S)
+
+    async def _failed(self, row: TakenPlan, error: LaunchbayError) -> None:
+        async with self._app.database.transaction() as connection:
+            await self._finish(connection, row, "Failed", problem=str(error))
+
+    async def _make(self, row: TakenPlan) -> None:
+        request = _read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
+        async with Context(self._app, on_behalf(row.owner_id)).begin() as work:
+            await work.lookup.organization(row.organization_id)
+            ahead = await _prepare(work, request)
+        steps: list[PlannedStep] = []
+        artifacts: dict[str, bytes] = {}
+        try:
+            async with asyncio.timeout(limits.PLAN_S):
+                for each in ahead:
+                    for step in await self._look(row, each):
+                        is_held = not each.path and bool(step.plan.artifact)
+                        if is_held:
+                            artifacts[step.path] = step.plan.artifact
+                        steps.append(_shown(step, each.path, is_held=is_held))
+        except TimeoutError:
+            raise BadRequest(
+                f"The plan takes more than {limits.PLAN_S:g} s.", "Plan a part of it, such as fewer submodules."
+            ) from None
+        size = sum(map(len, artifacts.values()))
+        if size > limits.PLAN_TOTAL_BYTES:
+            raise BadRequest(
+                f"The artifacts of the plan have {size} bytes (limit: {limits.PLAN_TOTAL_BYTES}).",
+                "Plan a part of it, such as fewer steps.",
+            )
+        result = msgspec.json.encode(steps).decode()
+        async with self._app.database.transaction() as connection:
+            await self._finish(connection, row, "Planned", result=result, digest=digest_of(steps))
+            for path, artifact in artifacts.items():
+                sealed = self._app.secret_key.seal(artifact, artifact_purpose(row.id, path))
+                await store.insert_artifact(connection, plan_id=row.id, path=path, sealed=sealed)
+
+    async def _finish(
+        self,
+        connection: Connection,
+        row: TakenPlan,
+        status: str,
+        *,
+        result: str | None = None,
+        problem: str | None = None,
+        digest: str | None = None,
+    ) -> None:
+        done = await store.finish(
+            connection, plan_id=row.id, fence=row.fence, status=status, result=result, problem=problem, digest=digest
+        )
+        if not done:
+            raise NotFound("The plan was deleted, or another process has it.")
+        log.info("plan.ended", plan=row.id, status=status)
+
+    async def _look(self, row: TakenPlan, ahead: _Ahead) -> list[StepPlan]:
+        """Return what the steps of one instance would do."""
+        found: list[StepPlan] = []
+        try:
+            former = self._job(row, ahead, ahead.before)
+            for component, workflow in ahead.stops:
+                found += await plan_workflow(former, component, workflow)
+            for component in ahead.removed:
+                found += await plan_teardown(former, component)
+            if ahead.is_destroyed:
+                found += await plan_teardown(former, None)
+            job = self._job(row, ahead, ahead.after)
+            for component, workflow in ahead.others:
+                found += await plan_workflow(job, component, workflow)
+        except WorkflowFailed as error:
+            raise BadRequest(str(error)) from error
+        return found
+
+    def _job(self, row: TakenPlan, ahead: _Ahead, configured: Configured) -> JobRun:
+        """Return a job that nothing runs."""
+        secrets = Secrets(
+            TextSeal(self._app.secret_key, ahead.organization_id),
+            partial(Redactor, [*ahead.known, *_values(ahead.view)]),
+        )
+        state = InstanceState.from_text(secrets.opened_json(ahead.state))
+        return reading_only(
+            JobRun(
+                job_id=row.id,
+                instance_id=ahead.instance_id,
+                organization_id=ahead.organization_id,
+                environment_id=ahead.environment_id,
+                plan=plan_destroy("Running"),  # type: ignore[arg-type] # any: none of it runs
+                graph=Graph(configured.manifest, configured.configuration),
+                environment=ahead.view,
+                state=state,
+                journal=NullJournal(),
+                deps=self._runtime,
+                linked_instances=_NOBODY,
+                links=dict(ahead.links),
+                secrets=secrets,
+            )
+        )
+
+
+def _values(view: EnvironmentView) -> Sequence[Any]:
+    return [view.properties, view.policies]
+
+
+def _shown(step: StepPlan, instance: str, *, is_held: bool) -> PlannedStep:
+    effects = step.plan.effects
+    if instance:
+        effects = tuple(
+            msgspec.structs.replace(each, certainty="estimated", note=f"{each.note}; {_SUBMODULE}".lstrip("; "))
+            if each.certainty == "exact"
+            else each
+            for each in effects
+        )
+    return PlannedStep(
+        path=step.path,
+        component=step.component,
+        action=step.action,
+        effects=sorted(effects, key=lambda each: each.kind != "delete"),
+        instance=instance,
+        warnings=list(step.plan.warnings),
+        digest=hashlib.sha256(step.plan.artifact).hexdigest() if is_held else "",
+        held=is_held,
+    )
+
+
+class JobPlans:
+    """Implements `runtime.contract.ApprovedPlans`; one object serves all jobs of the process."""
+
+    def __init__(self, app: AppContext) -> None:
+        self._database = app.database
+        self._secret_key = app.secret_key
+
+    async def artifact(self, job: JobRun, path: str) -> bytes | None:
+        """Return with what a step does exactly what was approved.
+
+        Raises ActionFailed for a step without a plan.
+        """
+        origin = job.plan.origin
+        if origin is None or origin.cause is None or origin.cause.kind != "change-set":
+            return None
+        found = await run_until_available(
+            self._database,
+            store.get_of_job,
+            job_id=job.job_id,
+            organization_id=job.organization_id,
+            path=path,
+        )
+        if found is None:
+            return None
+        if found.sealed is not None:
+            return self._secret_key.open(bytes(found.sealed), artifact_purpose(found.id, path))
+        if not knows_step(read_steps(found.result or "[]"), path):
+            raise ActionFailed(
+                "This step isn't in the plan that was approved. Nothing was done.",
+                "Plan and approve the change again.",
+                retryable=False,
+            )
+        return None

@@ -1,0 +1,23 @@
+"""What a step does to the world, or would do."""
+
+from typing import Any, Literal
+
+import msgspec
+
+EffectKind = Literal["create", "change", "delete", "run", "unknown"]
+Certainty = Literal["exact", "estimated", "unknown"]
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happens to what `address` names.
+
+    A replacement is a `delete` and a `create` of one address. `before` and `after` are JSON values without secrets.
+    `note` says why, or what is special.
+    """
+
+    kind: EffectKind
+    address: str
+    before: Any = None
+    after: Any = None
+    certainty: Certainty = "exact"
+    note: str = ""

@@ -1,0 +1,221 @@
+"""What workflows would do, step by step, without running them.
+
+It follows steps in the order in which they would run. Pure actions that only compute give their outputs. What other
+steps give is unknown, and so is each step that needs it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from launchbay.actions.builtin import CommandCall
+from launchbay.actions.parameters import given_parameters
+from launchbay.actions.plan import ActionPlan, unknown
+from launchbay.errors import ActionFailed, ExpressionError
+from launchbay.manifest.expressions import Template
+from launchbay.manifest.graph import Component, Step, Workflow
+from launchbay.model.effect import Effect
+from launchbay.model.job import step_path, workflow_path
+from launchbay.model.types import BOOL
+from launchbay.model.values import CoercionError, coerce
+from launchbay.runtime.context import StepRun, split_command
+from launchbay.runtime.contract import DocumentKey, JobRun, StepDocuments
+from launchbay.runtime.machines import is_dry_run
+from launchbay.runtime.state import WorkflowScope
+from launchbay.runtime.workflow import WorkflowRun, rounds
+
+_OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
+_NESTING = 16
+TEARDOWN = "teardown"
+
+
+class StepPlan(NamedTuple):
+    """What one step would do. `path` is its place in the job."""
+
+    path: str
+    component: str
+    action: str
+    plan: ActionPlan
+
+
+class ReadOnlyDocuments:
+    """Documents of steps for a plan, which must not change any."""
+
+    def __init__(self, documents: StepDocuments) -> None:
+        self._documents = documents
+        self.list_by_instance = documents.list_by_instance
+        self.read = documents.read
+
+    async def write(self, *_: object) -> int:
+        raise ActionFailed("A plan must not write documents.", retryable=False)
+
+    async def delete(self, *_: object) -> None:
+        raise ActionFailed("A plan must not delete documents.", retryable=False)
+
+
+def reading_only(job: JobRun) -> JobRun:
+    """Return the job with surroundings that it can't change."""
+    return replace(job, deps=replace(job.deps, documents=ReadOnlyDocuments(job.deps.documents)))
+
+
+async def plan_workflow(job: JobRun, component: str, workflow: str) -> list[StepPlan]:
+    """Return what the steps of a workflow would do.
+
+    Raises WorkflowFailed beyond the steps of a job.
+    """
+    found = job.component(component)
+    walk = _Walk(job)
+    await walk.workflow(found, found.workflows[workflow], workflow_path(component, workflow), {}, {}, 0)
+    return walk.found
+
+
+async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
+    """Return what goes although no step destroys it.
+
+    That is what documents describe, of a component or of all.
+    """
+    keys: Sequence[DocumentKey] = await job.deps.documents.list_by_instance(job)
+    return [
+        StepPlan(
+            step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}"),
+            key.component,
+            key.action,
+            ActionPlan(
+                effects=(
+                    Effect(
+                        kind="delete",
+                        address=f"{key.component}: {key.action} {key.name!r}",
+                        certainty="estimated",
+                        note="all that is left of it goes with the component",
+                    ),
+                )
+            ),
+        )
+        for key in keys
+        if component is None or key.component == component
+    ]
+
+
+class _Walk:
+    def __init__(self, job: JobRun) -> None:
+        self._job = job
+        self.found: list[StepPlan] = []
+
+    async def workflow(
+        self,
+        component: Component,
+        workflow: Workflow,
+        path: str,
+        arguments: Mapping[str, Any],
+        lacking: Mapping[str, str],
+        depth: int,
+    ) -> None:
+        """Follow the steps of a workflow.
+
+        `lacking` are unknown variables, with the step that sets each.
+        """
+        run = WorkflowRun(self._job, component, workflow, path, depth)
+        run.scope = WorkflowScope(
+            workflow,
+            self._job.configuration.get(component.path, {}),
+            self._job.state.component(component.path).variables,
+            arguments,
+            component.always_configured,
+            int(self._job.deps.clock.now().timestamp()),
+        )
+        unknown_variables = dict(lacking)
+        for steps in (workflow.steps, workflow.finally_):
+            order = rounds(steps)
+            for step in sorted((each for each in steps if each.name in order), key=lambda each: order[each.name]):
+                self._job.budget.take()
+                await self._step(run, step, unknown_variables, depth)
+
+    async def _step(self, run: WorkflowRun, step: Step, lacking: dict[str, str], depth: int) -> None:
+        path = step_path(run.path, step.name)
+        action = self._job.deps.actions.find(step.action)
+        try:
+            if not await self._would_run(run, step, lacking):
+                return
+            self._require_known(step, lacking)
+            parameters = await self._parameters(run, step)
+            running = StepRun(run, path, step.action, self._job.deps.clock.now())
+            if action is None:
+                await self._call(run, step, path, parameters, depth)
+            elif getattr(action, "computes", False):
+                outputs = await running.run_action(action, parameters, step.parameters.expressions)
+                assert isinstance(outputs, Mapping), "actions that compute are built in"
+                run.scope.variables.update({name: outputs.get(key) for name, key in step.outputs.items()})
+                return
+            elif isinstance(action, CommandCall):
+                self._note(run, step, path, unknown(path, "Unknown: it runs a command of other components."))
+            elif action.pure:
+                pass  # it waits, asks or reads
+            elif is_dry_run(self._job):
+                effect = Effect(kind="run", address=path, note="simulated: the environment is a dry run")
+                self._note(run, step, path, ActionPlan(effects=(effect,)))
+            else:
+                self._note(run, step, path, await running.plan_action(action, parameters, step.parameters.expressions))
+        except _Unknown as reason:
+            if action is None or not action.pure:
+                self._note(run, step, path, unknown(path, f"Unknown: {reason}."))
+        except (ActionFailed, ExpressionError) as error:
+            self._note(run, step, path, unknown(path, self._job.secrets.redact(f"It can't be planned: {error}")))
+        lacking.update(dict.fromkeys(step.outputs, step.name))
+        lacking[f"{step.name}~"] = step.name
+
+    def _note(self, run: WorkflowRun, step: Step, path: str, plan: ActionPlan) -> None:
+        self.found.append(StepPlan(path, run.component.path, step.action, plan))
+
+    async def _would_run(self, run: WorkflowRun, step: Step, lacking: Mapping[str, str]) -> bool:
+        when = step.control.when
+        if when is None:
+            return True
+        self._require(when, lacking, "whether it runs depends")
+        value, _ = await self._job.evaluate(when, run.scope.values)
+        try:
+            return bool(coerce(BOOL, value))
+        except CoercionError as error:
+            raise ActionFailed(f"when: {error}", retryable=False) from error
+
+    async def _parameters(self, run: WorkflowRun, step: Step) -> dict[str, Any]:
+        value, _ = await self._job.evaluate(step.parameters, run.scope.values, keeps_texts=True)
+        policies = self._job.environment.step_policies(step.action)
+        parameters: dict[str, Any] = dict(value or {})
+        parameters.update({name: policy for name, policy in policies.items() if name not in _OF_THE_RUNTIME})
+        action = self._job.deps.actions.find(step.action)
+        if action is not None and step.parameters.has_written:
+            parameters = given_parameters(action.parameters, parameters)
+        return parameters
+
+    async def _call(self, run: WorkflowRun, step: Step, path: str, parameters: Mapping[str, Any], depth: int) -> None:
+        workflow = run.component.workflows.get(step.action)
+        if workflow is not None and depth < _NESTING:
+            await self.workflow(run.component, workflow, path, parameters, {}, depth + 1)
+            return
+        interface, command = split_command(run.component, step.action)
+        what = f"the command {interface}.{command}" if interface else step.action
+        self._note(run, step, path, unknown(path, f"Unknown: it runs {what}."))
+
+    def _require_known(self, step: Step, lacking: Mapping[str, str]) -> None:
+        """Raise _Unknown unless the parameters of one run are known."""
+        if step.control.each is not None:
+            raise _Unknown("it runs once for each item of a list")
+        if step.control.identity is not None or step.control.secrets is not None:
+            raise _Unknown("it borrows secrets for the attempt, which a plan doesn't")
+        self._require(step.parameters, lacking, "its parameters depend")
+
+    @staticmethod
+    def _require(template: Template, lacking: Mapping[str, str], what: str) -> None:
+        """Raise _Unknown, which names the steps, if a template needs an unknown variable."""
+        steps = {
+            lacking[name]
+            for variable in template.variables
+            for name in (variable, variable.partition("~")[0] + "~" if "~" in variable else variable)
+            if name in lacking
+        }
+        if steps:
+            raise _Unknown(f"{what} on {', '.join(sorted(map(repr, steps)))}")
+
+
+class _Unknown(Exception):
+    """Why the plan of a step is unknown."""

@@ -1,0 +1,183 @@
+"""Plans of launches, reconfigurations and destructions: what would happen to the world, and nothing does."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.external_services import MODULE, needs_tofu
+from tests.support.service import Api, Caller, accepted, person, refused, running_api
+
+CANARY = "canary-7391-key"
+WORKFLOW = """
+launch:
+  steps:
+    - infra:
+        action: opentofu
+        parameters:
+          name: shop
+          variables: {{ place: "{file}", size: 1 }}
+          module: |
+{module}
+        output: {{ found: outputs }}
+"""
+LATER = """\
+    - check:
+        action: restcall
+        precedingPhases: [infra]
+        parameters: { url: "http://127.0.0.1:1/{$.found.place}" }
+    - never:
+        action: restcall
+        when: "{$= 1 > 2}"
+        precedingPhases: [infra]
+        parameters: { url: "http://127.0.0.1:1/" }
+    - hook:
+        action: restcall
+        precedingPhases: [infra]
+        parameters: { url: "http://127.0.0.1:1/" }
+"""
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, server_programs="opentofu") as api:
+        yield api
+    databases.drop(url)
+
+
+def manifest(file: Path | str, module: str = MODULE) -> str:
+    # Braces of the module's own language are doubled in a manifest's parameters, and `$` is written twice.
+    text = module.replace("${", "$$${").replace("{", "{{").replace("}", "}}").replace("$$${{", "$${{")
+    block = "\n".join(f"            {line}" for line in text.strip().splitlines())
+    return WORKFLOW.format(file=file, module=block)
+
+
+def shop(file: Path | str) -> str:
+    """Return a manifest whose workflow runs again for another size."""
+    inner = manifest(file).replace("size: 1 }", 'size: "${size}" }')
+    indented = "\n".join(f"          {line}" for line in inner.strip().splitlines())
+    return f"""\
+application:
+  configuration: {{ input.size: 1 }}
+  interfaces: {{ input: {{ size: bind(web#input.size) }} }}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {{ input: {{ size: configuration(int) }} }}
+      configuration:
+        configuration.triggers: {{ input.size: launch }}
+        configuration.workflows:
+{indented}
+"""
+
+
+async def planned(api: Api, caller: Caller | None = None, **body: Any) -> Any:
+    """Ask for a plan, and return it when it has been made."""
+    asked = caller or api
+    plan = accepted(await asked.post(f"organizations/{api.organization}/plans", body))
+    async with asyncio.timeout(60):
+        while plan["status"] in {"Waiting", "Planning"}:
+            await asyncio.sleep(0.1)
+            plan = accepted(await asked.get(f"plans/{plan['id']}"))
+    return plan
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_launch_is_planned_to_the_ground_and_nothing_is_made(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "made"
+    application = await api.application(manifest(file) + LATER)
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert (plan["status"], plan["problem"]) == ("Planned", None)
+    assert plan["counts"] == {"delete": 0, "create": 1, "change": 2, "run": 0, "unknown": 2}
+    infra, *others = plan["steps"]
+    assert (infra["action"], infra["held"]) == ("opentofu", True)
+    assert infra["path"].endswith("#launch/infra")
+    assert infra["effects"][0]["address"] == "terraform_data.file"
+    assert infra["effects"][0]["after"]["input"] == str(file)
+    assert {each["path"].rpartition("/")[2]: each["effects"][0]["note"] for each in others} == {
+        "check": "Unknown: its parameters depend on 'infra'.",
+        "hook": "This action can't say what it would do.",
+    }
+    assert not file.exists()
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_reconfiguration_shows_what_it_replaces_and_a_destruction_what_goes(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "made"
+    instance = await api.running(shop(file))
+    assert file.read_text() == "1\n"
+
+    plan = await planned(api, act="reconfigure", instanceId=instance, configuration={"parameters": {"input.size": 2}})
+
+    assert plan["deletes"] == ["terraform_data.file"]
+    [step] = plan["steps"]
+    assert [(each["kind"], each["address"]) for each in step["effects"]][:2] == [
+        ("delete", "terraform_data.file"),
+        ("create", "terraform_data.file"),
+    ]
+    assert "because of triggers_replace" in step["effects"][0]["note"]
+
+    end = await planned(api, act="destroy", instanceId=instance)
+
+    assert end["deletes"] == ["web: opentofu 'shop'"]
+    assert file.read_text() == "1\n"
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api, tmp_path: Path) -> None:
+    module = MODULE + 'variable "key" { sensitive = true }\nresource "terraform_data" "kept" { input = var.key }\n'
+    text = manifest(tmp_path / "made", module.replace("{ sensitive", "{\n  sensitive").replace("true }", "true\n}"))
+    application = await api.application(text.replace("size: 1 }", f'size: 1, key: "{CANARY}" }}'))
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert plan["status"] == "Planned", plan
+    kept = next(each for each in plan["steps"][0]["effects"] if each["address"] == "terraform_data.kept")
+    assert kept["after"]["input"] == "********"
+    assert CANARY not in str(plan)
+    async with api.database.connection() as connection:
+        for table in ("plans", "plan_artifacts"):
+            rows = await (await connection.execute(f"SELECT {table}::text FROM {table}")).fetchall()
+            assert rows
+            assert CANARY not in str(rows)
+            assert CANARY.encode().hex() not in str(rows)
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_module_that_cannot_be_planned_is_unknown_and_says_why(api: Api) -> None:
+    application = await api.application(manifest("x", 'resource "terraform_data" "x" {\n  nonsense = 1\n}\n'))
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    [effect] = plan["steps"][0]["effects"]
+    assert (plan["status"], effect["kind"]) == ("Planned", "unknown")
+    assert "nsupported argument" in effect["note"] or "undeclared" in effect["note"]
+
+
+async def test_a_plan_is_refused_as_the_change_itself_would_be(api: Api) -> None:
+    path = f"organizations/{api.organization}/plans"
+    refused(await api.post(path, {"act": "launch"}), 400, "InvalidAct")
+    refused(await api.post(path, {"act": "destroy", "instanceId": "0" * 24}), 404)
+
+
+async def test_a_plan_is_shown_and_deleted_only_by_who_asked_for_it(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+    assert plan["status"] == "Planned", plan
+    other = await person(api)
+    refused(await other.get(f"plans/{plan['id']}"), 404)
+    refused(await other.delete(f"plans/{plan['id']}"), 404)
+
+    await api.delete(f"plans/{plan['id']}")
+
+    refused(await api.get(f"plans/{plan['id']}"), 404)
