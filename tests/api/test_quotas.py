@@ -1,11 +1,14 @@
 """Quotas of organizations: what is refused, when, and what the operator may change (decision 0098)."""
 
 import asyncio
+import contextlib
+import random
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -13,7 +16,7 @@ from launchbay.cli.main import main
 from launchbay.engine.journal import LogQuota
 from launchbay.fairness.turns import CHUNKS_ALONE
 from launchbay.quotas.bounds import Quota, Quotas, default_quotas
-from launchbay.quotas.stored_bytes import StoredBytes
+from launchbay.quotas.stored_bytes import StoredBytes, fold_instance_counts
 from launchbay.settings import Settings
 from launchbay.store import quotas as store
 from launchbay.store.database import Connection
@@ -317,6 +320,101 @@ async def test_a_quota_of_no_organization_is_an_error(api: Api, name: str) -> No
     result = await asyncio.to_thread(CliRunner().invoke, main, command)
     assert result.exit_code == 1
     assert f"No organization '{name}'" in result.output
+
+
+async def test_the_kept_number_of_instances_is_right_after_any_history(databases: Databases) -> None:
+    chance = random.Random(37)
+    async with bounded(databases) as api:
+        application = await api.application(QUIET)
+        instances = [await api.launch(application) for _ in range(8)]
+        destroy = "UPDATE instances SET status = 'Destroyed' WHERE id = ANY(%s)"
+        delete = "DELETE FROM instances WHERE id = ANY(%s)"
+        copy = (
+            "INSERT INTO instances SELECT (jsonb_populate_record(i, jsonb_build_object('id', md5(random()::text)))).*"
+            " FROM instances AS i WHERE id = ANY(%s)"
+        )
+        for _ in range(60):
+            chosen = chance.sample(instances, chance.randint(1, 3))
+            end = chance.choice(["commit", "commit", "roll back", "kill"])
+            async with await psycopg.AsyncConnection.connect(api.settings.database_url) as connection:
+                await connection.execute(chance.choice([destroy, destroy, delete, copy]).encode(), [chosen])
+                if chance.random() < 0.4:  # beside what isn't committed yet
+                    await fold_instance_counts(api.database)
+                if end == "kill":
+                    with contextlib.suppress(psycopg.Error):
+                        await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+                    continue
+                await (connection.commit() if end == "commit" else connection.rollback())
+            if chance.random() < 0.3:
+                await asyncio.gather(*(fold_instance_counts(api.database) for _ in range(3)))
+            async with api.database.connection() as counting:
+                cursor = await counting.execute("SELECT id FROM instances WHERE destroyed_at IS NULL")
+                alive = [each for (each,) in await cursor.fetchall()]
+                assert await store.list_miscounted(counting) == []
+            assert (await usage(api))["instances"][0] == len(alive)
+            instances = alive if len(alive) > 5 else [*alive, *[await api.launch(application) for _ in range(4)]]
+
+
+async def test_launches_wait_for_no_number_of_instances(databases: Databases) -> None:
+    async with bounded(databases) as api:
+        application = await api.application(QUIET)
+        instance = await api.launch(application)
+        async with await psycopg.AsyncConnection.connect(api.settings.database_url) as open_still:
+            await open_still.execute("UPDATE instances SET status = 'Destroyed' WHERE id = %s", [instance])
+            async with asyncio.timeout(10):
+                await fold_instance_counts(api.database)
+                await api.launch(application)
+                await fold_instance_counts(api.database)
+        assert (await usage(api))["instances"][0] == 1
+
+
+async def test_a_sample_of_instances_reads_as_little_of_many_as_of_few(databases: Databases) -> None:
+    async with bounded(databases) as api:
+        instance = await api.launch(await api.application(QUIET))
+        read = []
+        for copies in (10, 3_000):
+            async with api.database.transaction() as connection:
+                await connection.execute(
+                    "INSERT INTO instances"
+                    " SELECT (jsonb_populate_record(i, jsonb_build_object('id', md5(random()::text)))).*"
+                    " FROM instances AS i, generate_series(1, %s) WHERE id = %s",
+                    [copies, instance],
+                )
+            await fold_instance_counts(api.database)
+            async with await psycopg.AsyncConnection.connect(api.settings.database_url, autocommit=True) as vacuuming:
+                await vacuuming.execute("VACUUM instance_count_changes")
+            read.append(await buffers_of_a_sample(api))
+        few, many = read
+        assert many <= few + 5
+
+
+async def buffers_of_a_sample(api: Api) -> int:
+    """Return how many pages the second count of the instances reads in a session."""
+    async with await psycopg.AsyncConnection.connect(api.settings.database_url) as connection:
+        for _ in range(2):
+            cursor = await connection.execute(
+                "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT launchbay_usage(%s, 'instances', 200000)",
+                [api.organization],
+            )
+            [(plans,)] = await cursor.fetchall()
+    return int(plans[0]["Plan"]["Shared Hit Blocks"] + plans[0]["Plan"]["Shared Read Blocks"])
+
+
+async def test_a_wrong_number_of_instances_is_found_and_corrected(databases: Databases) -> None:
+    async with bounded(databases) as api:
+        application = await api.application(QUIET)
+        for _ in range(3):
+            await api.launch(application)
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE instance_counts SET live = live + 5")
+            await connection.execute("INSERT INTO instance_count_changes VALUES (%s, 2)", [api.organization])
+            assert [row.missing for row in await store.list_miscounted(connection)] == [-2]
+            await connection.execute(
+                "INSERT INTO organization_bytes (organization_id, measured_at) VALUES (%s, '-infinity')",
+                [api.organization],
+            )
+        await StoredBytes(api.database, api.parts.quotas).measure()
+        assert (await usage(api))["instances"][0] == 3
 
 
 @pytest.mark.slow

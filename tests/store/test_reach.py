@@ -63,6 +63,7 @@ CELL_WIDE: dict[str, set[str]] = {
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),
         *("jobs.claim_retention_turn", "jobs.begin_block", "jobs.drop_partitions", "quotas.claim_measurement"),
+        *("quotas.list_counted_changes", "quotas.fold_instance_counts", "quotas.list_miscounted"),
         *("jobs.delete_log_lines_of_destroyed", "jobs.delete_jobs_of_destroyed", "jobs.delete_destroyed"),
         *("jobs.list_ended_jobs", "jobs.delete_jobs", "machines.claim_sweep", "machines.list_places"),
         *(

@@ -58,7 +58,7 @@ from launchbay.postgres.cluster import MAX_CONNECTIONS
 from launchbay.postgres.server import EmbeddedPostgres, directory_of
 from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
-from launchbay.quotas.stored_bytes import MEASURE_S, SAVE_S, StoredBytes
+from launchbay.quotas.stored_bytes import FOLD_S, MEASURE_S, SAVE_S, StoredBytes, fold_instance_counts
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import (
     NullApprovedPlans,
@@ -73,6 +73,7 @@ from launchbay.service_types.registry import ServiceTypes
 from launchbay.settings import Settings
 from launchbay.store import dispatch as store_dispatch
 from launchbay.store import fleet
+from launchbay.store import quotas as store_quotas
 from launchbay.store.database import ROOM_S, Database
 from launchbay.store.events import EventFeed
 from launchbay.store.keys import list_session_keys
@@ -597,6 +598,12 @@ def _engine(
             PeriodicTask("indexes", INDEXES_S, partial(change_indexes, database), may_take_long=True),
             PeriodicTask("approvals", APPROVALS_S, approvals.poll),
             PeriodicTask("stored bytes", SAVE_S, stored.save),
+            PeriodicTask(
+                "instance counts",
+                FOLD_S,
+                partial(fold_instance_counts, database),
+                due=(store_quotas.list_counted_changes,),
+            ),
             PeriodicTask("measurement", MEASURE_S, stored.measure, may_take_long=True),
             PeriodicTask("sweep", settings.machines_sweep_interval_s, orphans.sweep),
             *of_features,

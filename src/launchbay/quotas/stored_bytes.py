@@ -1,20 +1,31 @@
-"""Sizes of logs and journals (decision 0098).
+"""Sizes of logs and journals (decision 0098), and numbers of instances (decision 0138).
 
 Workers add what they write, every SAVE_S. Deletions are found by a look at the rows, which corrects the sums.
+Triggers note each new and each destroyed instance, and `fold_instance_counts` adds these notes up.
 """
 
 import time
 from collections import Counter
 
+import structlog
+
 from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.store import quotas as store
 from launchbay.store.database import Database
 
+log = structlog.get_logger(__name__)
 SAVE_S = 2.0
+FOLD_S = 5.0
 MEASURE_S = 30.0  # between two looks for an organization whose rows should be measured
 MEASURED_AGAIN_S = 600.0
 MEASURED_AT_ONCE = 16  # instances in one statement: with long histories, more would take longer than a statement may
 MEASURED_PIECE_S = 0.5  # after a statement that took longer, fewer
+
+
+async def fold_instance_counts(database: Database) -> None:
+    """Add up how the numbers of instances have changed. Raises Unavailable."""
+    async with database.connection() as connection:
+        await store.fold_instance_counts(connection)
 
 
 class StoredBytes:
@@ -62,12 +73,15 @@ class StoredBytes:
     async def measure(self) -> bool:
         """Measure one organization if that is due; return whether one was.
 
-        Raises Unavailable, also for an instance that alone takes longer than a statement may: the sums stay.
+        It counts the instances again, too. Raises Unavailable, also for one that alone takes longer than a statement
+        may: the sums stay.
         """
         async with self._database.connection() as connection:
             organization_id = await store.claim_measurement(connection, interval_s=MEASURED_AGAIN_S)
-        if organization_id is None:
-            return False
+            if organization_id is None:
+                return False
+            if missing := await store.correct_instance_count(connection, organization_id=organization_id):
+                log.error("quotas.instances_miscounted", organization_id=organization_id, missing=missing)
         started_s = time.monotonic()
         log_bytes = journal_bytes = 0
         last_id: str | None = ""

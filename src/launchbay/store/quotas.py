@@ -33,12 +33,23 @@ class MeasuredRow(NamedTuple):
     journal_bytes: int
 
 
+class MiscountedRow(NamedTuple):
+    """An organization, and how many more instances it has than the kept number says."""
+
+    organization_id: str
+    missing: int
+
+
 list_allowed = _sql.rows("list_allowed", AllowedRow)
 set_allowed = _sql.change("set_allowed")
 reset_allowed = _sql.change("reset_allowed")
 count = _sql.column("count", int)
 lock = _sql.value("lock", bool)
 add_bytes = _sql.rows("add_bytes", BytesRow)
+list_counted_changes = _sql.column("list_counted_changes", str)
+fold_instance_counts = _sql.change("fold_instance_counts")
+list_miscounted = _sql.rows("list_miscounted", MiscountedRow)
+correct_instance_count = _sql.value("correct_instance_count", int)
 claim_measurement = _sql.value("claim_measurement", str)
 measure = _sql.row("measure", MeasuredRow)
 set_measured = _sql.change("set_measured")

@@ -28,6 +28,39 @@ ON CONFLICT (organization_id) DO UPDATE
 SET log_bytes = known.log_bytes + excluded.log_bytes, journal_bytes = known.journal_bytes + excluded.journal_bytes
 RETURNING organization_id, log_bytes;
 
+-- name: list_counted_changes
+-- Organizations whose number of instances has changed since it was added up.
+SELECT organization_id FROM instance_count_changes LIMIT %(count)s;
+
+-- name: fold_instance_counts
+-- Adds up what has changed. One at a time: a second one would wait for the rows that this one deletes.
+WITH changes AS (
+    DELETE FROM instance_count_changes
+    WHERE (SELECT pg_try_advisory_xact_lock(hashtextextended('launchbay instance counts', 0)))
+    RETURNING organization_id, added
+)
+INSERT INTO instance_counts AS known (organization_id, live)
+SELECT organization_id, sum(added) FROM changes GROUP BY organization_id
+ON CONFLICT (organization_id) DO UPDATE SET live = known.live + excluded.live;
+
+-- name: list_miscounted
+-- Organizations whose number of instances is another one than is kept, by how much. One statement sees both at the same moment.
+SELECT organization_id, sum(live)::bigint AS missing
+FROM (
+    SELECT organization_id, count(*) AS live FROM instances WHERE destroyed_at IS NULL GROUP BY organization_id
+    UNION ALL SELECT organization_id, -live FROM instance_counts
+    UNION ALL SELECT organization_id, -added FROM instance_count_changes
+) AS counted
+GROUP BY organization_id HAVING sum(live) <> 0 ORDER BY organization_id;
+
+-- name: correct_instance_count
+-- Counts the instances of an organization, and adds what is missing from the kept number. Returns that.
+INSERT INTO instance_count_changes (organization_id, added)
+SELECT %(organization_id)s, counted.live - launchbay_usage(%(organization_id)s, 'instances', NULL)
+FROM (SELECT count(*) AS live FROM instances WHERE organization_id = %(organization_id)s AND destroyed_at IS NULL) AS counted
+WHERE counted.live <> launchbay_usage(%(organization_id)s, 'instances', NULL)
+RETURNING added;
+
 -- name: claim_measurement
 -- The organization whose rows were looked at longest ago, if that is long ago, and a hundred times as long as the last look took.
 -- Unless this look takes longer than that, no other server looks at them meanwhile.
