@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from launchbay.auth.secret_key import SecretKey
 from launchbay.console.request import PageRoute
@@ -11,7 +11,7 @@ from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
 from launchbay.processes.run import Programs
 from launchbay.runtime.contract import ApprovedPlans, Identities, Notifier, RuntimeDeps, SecretSource
-from launchbay.store.database import Database
+from launchbay.store.database import Connection, Database
 from launchbay.store.statements import Value
 from launchbay.store.users import Traces
 from launchbay.usecases.context import NO_PORTS, AppContext, Ports
@@ -35,6 +35,15 @@ class TaskDeps:
     on_close: Callable[[Callable[[], Awaitable[None]]], object]
 
 
+class Stuck(NamedTuple):
+    """What a feature can't finish without help; `check` is what it is about."""
+
+    check: str
+    where: str
+    found: str
+    fix: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """What an organization could do without. It fills what it has.
@@ -51,6 +60,7 @@ class Feature:
     start: Callable[[Database, SecretKey], Awaitable[None]] | None = None  # runs before the process serves anybody
     later: tuple[type[LaterWork[Any, Any]], ...] = ()
     tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None  # other work in the background
+    stuck: Callable[[Connection], Awaitable[Sequence[Stuck]]] | None = None  # what an administrator should know
     ports: Ports = NO_PORTS  # what the kernel asks of this feature
     offers: tuple[object, ...] = ()  # what other features find by its class
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
@@ -127,6 +137,10 @@ class Features:
         for each in self.all:
             if each.start is not None:
                 await each.start(database, secret)
+
+    async def stuck(self, connection: Connection) -> list[Stuck]:
+        """Return what features can't finish without help."""
+        return [found for each in self.all if each.stuck is not None for found in await each.stuck(connection)]
 
     def tasks(self, deps: TaskDeps) -> tuple[PeriodicTask, ...]:
         """Return what the engine does in the background for features."""

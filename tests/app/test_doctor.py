@@ -26,14 +26,15 @@ from launchbay.app.doctor import Finding, Level, check_machine, check_services, 
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.cli.main import main
 from launchbay.engine.jetstream import wanted_stream
+from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings
 from launchbay.store import schema
-from launchbay.store.schema import revisions
+from launchbay.store.schema import revisions, upgrade
 from tests.support.external_services import made_certificate
 from tests.support.nats_server import nats_servers, url_of
 from tests.support.outgoing_proxies import outgoing_proxy, squid
 from tests.support.pooler import pooler
-from tests.support.servers import free_ports
+from tests.support.servers import free_ports, remove_postgres
 from tests.support.versions import postgres_with_tls
 
 MEMORY = "proc/meminfo"
@@ -527,3 +528,38 @@ def test_a_proxy_of_the_environment_is_named_as_unused(directory: Path, monkeypa
     [found] = services(settings(directory), "proxy")
     assert (found.level, found.where) == (Level.NOTE, "https_proxy")
     assert "LAUNCHBAY_OUTGOING_PROXY" in found.fix
+
+
+def leave_session(url: str) -> None:
+    """Leave a session of an ended job that couldn't be revoked."""
+    columns = "id, organization_id, environment_id, job_id, provider, type_id, sealed, lease_s, renew_at, expires_at"
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            f"INSERT INTO secret_sessions ({columns}, next_at, failures, message) VALUES ('s1', 'acme', 'e1', 'j1',"
+            " 'vault', 'builtin:openbao', 'x', 60, now(), '2031-01-02 03:04+00', now(), 3, 'Vault is sealed.')"
+        )
+
+
+def assert_names_the_session(found: list[Finding]) -> None:
+    [session] = found
+    assert (session.level, session.where) == (Level.WARNING, "acme/vault")
+    assert session.found == "A session of job j1 is still open, because it can't be revoked: Vault is sealed."
+    assert "2031-01-02 03:04 UTC" in session.fix
+
+
+def test_a_session_that_could_not_be_revoked_is_a_warning(database_url: str, directory: Path) -> None:
+    wanted = settings(directory, database_url=database_url)
+    assert services(wanted, "secret sessions") == []
+    leave_session(database_url)
+    assert_names_the_session(services(wanted, "secret sessions"))
+
+
+@pytest.mark.slow  # an embedded PostgreSQL of its own
+def test_it_looks_into_the_embedded_database_of_a_running_server(directory: Path) -> None:
+    assert services(settings(directory), "secret sessions") == []
+    with EmbeddedPostgres.start(directory) as embedded:
+        assert services(settings(directory), "secret sessions") == [], "a server that has just begun"
+        asyncio.run(upgrade(embedded.url))
+        leave_session(embedded.url)
+        assert_names_the_session(services(settings(directory), "secret sessions"))
+    remove_postgres(directory)

@@ -121,6 +121,7 @@ CELL_WIDE: dict[str, set[str]] = {
         *(
             "jobs.sample_load",
             "jobs.note_backup",
+            "secret_providers.list_stuck",
             "quotas.list_allowed",
             "machines.get_installation",
             "organizations.lock_first_start",

@@ -36,6 +36,7 @@ from cryptography import x509
 
 from launchbay import __version__
 from launchbay.app.commands import config_option, data_option, database_option, read_settings
+from launchbay.app.features import FEATURES
 from launchbay.app.outgoing import outgoing_client, outgoing_proxy
 from launchbay.auth.secret_key import KeyFile, read_secret_key
 from launchbay.egress.http import EgressClient
@@ -145,6 +146,7 @@ def check_machine(settings: Settings, root: Path = Path("/")) -> Iterator[Findin
 async def check_services(settings: Settings) -> list[Finding]:
     """Check the database and the other servers that the settings name."""
     wanted = [_check_external(settings) if settings.database_url else asyncio.to_thread(_check_embedded, settings)]
+    wanted.append(_check_stuck(settings))
     if settings.dispatch_url:
         wanted.append(_check_nats(settings))
     wanted.append(_check_proxy(settings))
@@ -529,6 +531,23 @@ async def _check_external(settings: Settings) -> list[Finding]:
         return [Finding("postgresql", Level.PROBLEM, where, "The database doesn't answer.", fix)]
     judged = [*_judge_database(settings, found), *judge_encryption(settings.direct_url())]
     return [*(replace(each, where=where) for each in judged), *await asyncio.to_thread(_check_backups, settings)]
+
+
+async def _check_stuck(settings: Settings) -> list[Finding]:
+    """Find what servers can't finish without help, in a database that runs."""
+    embedded = settings.data_dir.expanduser().resolve() / "postgres"
+    url = settings.direct_url() if settings.database_url else cluster.running_url(embedded)
+    if not url:
+        return []
+    try:
+        async with asyncio.timeout(4 * _ANSWER_S):
+            if (await inspect(url)).revision != revisions()[-1]:
+                return []
+            async with Database(url, connections=1) as database, database.connection() as connection:
+                found = await FEATURES.stuck(connection)
+                return [Finding(each.check, Level.WARNING, each.where, each.found, each.fix) for each in found]
+    except (CannotStart, TimeoutError):
+        return []  # another check names it
 
 
 def judge_encryption(url: str) -> Iterator[Finding]:

@@ -335,6 +335,14 @@ def running(cluster: Path) -> Postmaster | None:
     return Postmaster(pid, int(lines[3]), Path(lines[4]), ready=lines[7].strip() == "ready")
 
 
+def running_url(cluster: Path) -> str:
+    """Return the URL of the running database, or an empty text."""
+    found = running(cluster)
+    if found is None or not found.ready:
+        return ""
+    return f"postgresql://{ROLE}@/{DATABASE}?host={found.socket_dir}&port={found.port}"
+
+
 def is_recovering(cluster: Path) -> bool:
     """Return whether a startup process replays the log. Without /proc, assume so."""
     if sys.platform != "linux":

@@ -1,9 +1,12 @@
 """Secrets of steps from providers such as OpenBao."""
 
 from launchbay.engine.worker import PeriodicTask
-from launchbay.feature import Feature, TaskDeps
+from launchbay.feature import Feature, Stuck, TaskDeps
 from launchbay.features.secret_providers import rows
 from launchbay.features.secret_providers.usecases import POLL_S, ProvidedSecrets, SessionKeeper
+from launchbay.store.database import Connection
+
+_SHOWN = 20
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
@@ -11,9 +14,22 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     return (PeriodicTask("secret sessions", POLL_S, keeper.advance, due=(rows.list_due,)),)
 
 
+async def _stuck(connection: Connection) -> list[Stuck]:
+    return [
+        Stuck(
+            "secret sessions",
+            f"{row.organization}/{row.provider}",
+            f"A session of job {row.job_id} is still open, because it can't be revoked: {row.message}",
+            f"Launchbay tries again until it expires, {row.expires_at:%Y-%m-%d %H:%M} UTC. Or revoke it there.",
+        )
+        for row in await rows.list_stuck(connection, count=_SHOWN)
+    ]
+
+
 FEATURE = Feature(
     name="secret_providers",
     sealed={rows.sealed_sessions: lambda session_id, _: rows.session_purpose(session_id)},
     tasks=_tasks,
+    stuck=_stuck,
     secret_source=ProvidedSecrets,
 )

@@ -33,6 +33,16 @@ class SessionRow(NamedTuple):
     is_running: bool
 
 
+class StuckRow(NamedTuple):
+    """A session that couldn't be revoked."""
+
+    organization: str
+    provider: str
+    job_id: str
+    message: str
+    expires_at: datetime
+
+
 def session_purpose(session_id: str) -> str:
     """Return what a session is sealed for."""
     return f"secret session {session_id}"
@@ -45,5 +55,6 @@ list_due = _sql.column("list_due", str)
 claim = _sql.row("claim", SessionRow)
 renewed = _sql.change("renewed")
 failed = _sql.change("failed")
+list_stuck = _sql.rows("list_stuck", StuckRow)
 remove = _sql.change("remove")
 sealed_sessions = sealed_column(_sql, "secret_sessions", "list_sealed", "put_sealed")

@@ -38,6 +38,14 @@ WHERE id = %(id)s;
 -- name: failed
 UPDATE secret_sessions SET next_at = %(next_at)s, failures = failures + 1, message = %(message)s WHERE id = %(id)s;
 
+-- name: list_stuck
+-- Sessions of ended jobs that couldn't be revoked, those that stay open longest first.
+SELECT coalesce(organizations.name, secret_sessions.organization_id) AS organization, provider, job_id,
+    coalesce(message, '') AS message, expires_at
+FROM secret_sessions LEFT JOIN organizations ON organizations.id = secret_sessions.organization_id
+WHERE failures > 0 AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = secret_sessions.job_id AND jobs.status = 'Executing')
+ORDER BY expires_at DESC LIMIT %(count)s;
+
 -- name: remove
 DELETE FROM secret_sessions WHERE id = %(id)s;
 
