@@ -72,6 +72,20 @@ def test_equal_failures_are_one_line_and_resumed_at_once(cli: Shell, tmp_path: P
     assert "--resume" in cli.bad(2, "failures", "--resume")
 
 
+def test_a_failure_is_not_resumed_by_running_another_job_that_failed_since(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "holed").write_text(FAILING_EARLY + FAILING_EARLY.replace("launch:", "patch:"), "utf-8")
+    cli.good("application", "create", "holed")
+    cli.good("manifest", "upload", "holed", str(tmp_path / "holed"))
+    cli.good("launch", "holed", "--instance-name", "holed 1")
+    cli.bad(1, "instance", "wait", "holed 1")
+    cli.bad(1, "run", "holed 1", "patch", "--wait")
+    [found] = cli.document("failures", "--application", "holed")
+    assert "Workflow 'launch'" in found["message"]
+    refused = " ".join(cli.bad(9, "failures", found["id"], "--resume", "--application", "holed").split())
+    assert "Another job has failed since: on 'holed 1' it is 'patch'" in refused
+    assert "Reconfigure the instance, or run the workflow again." in refused
+
+
 def test_ps_refuses_a_wrong_value_and_names_the_right_ones(cli: Shell) -> None:
     told = cli.bad(2, "ps", "--status", "Runing")
     assert "'Runing'" in told

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from launchbay.pages import overview
+from tests.support.applications import until_step
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
@@ -201,6 +202,53 @@ async def test_equal_failures_are_one_line_that_resumes_all_of_them(api: Api, vi
     assert [row["instanceId"] for row in rows] == made
     gone = await visitor.post(f"{home}/failures/{'0' * 24}", data={"formToken": page.fields["formToken"]})
     assert (gone.status_code, "No instance has this failure any more" in gone.text) == (404, True)
+
+
+@pytest.mark.features("bulk")
+async def test_a_failure_can_be_resumed_where_no_other_job_has_failed_since(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await _environment(api)
+    application = await api.application(f"{FAILING_LATE}{BREAKS.replace('call:', 'crack:')}")
+    made = [await api.launch(application, environmentId=environment) for _ in range(3)]
+    for instance in made:
+        await api.settled(instance)
+    shown = f"/console/organizations/{api.organization}?environment={environment}"
+
+    async def broken() -> str:
+        return (await get(visitor, shown)).answer.text.partition('id="h-broken"')[2].partition("</section>")[0]
+
+    await api.run(made[0], "break")
+    assert "Resume all 2 that you may" in await broken()
+    for instance in made[1:]:
+        await api.run(instance, "break")
+    text = await broken()
+    assert "3 instances" in text
+    assert "Failed at <b>call</b>" in text
+    assert "<form" not in text, "resuming would run break again, of which this doesn't speak"
+    for instance in made[1:]:
+        await api.run(instance, "destroy")
+    text = await broken()
+    assert "launch failed at <b>call</b>" in text
+    assert "<form" not in text
+
+
+async def test_a_cancelled_command_is_not_what_made_instances_failed(api: Api, visitor: httpx.AsyncClient) -> None:
+    environment = await _environment(api)
+    nap = "{steps: [{nap: {action: wait, parameters: {delay: 600}}}]}"
+    application = await api.application(f"{FAILING_LATE}rest: {nap}\n")
+    made = [await api.launch(application, environmentId=environment) for _ in range(2)]
+    for instance in made:
+        await api.settled(instance)
+        accepted(await api.post(f"instances/{instance}/rest", {}))
+        job = await until_step(api, instance, "nap", "Executing")
+        accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
+        await api.settled(instance)
+    page = await get(visitor, f"/console/organizations/{api.organization}?environment={environment}")
+    broken = page.answer.text.partition('id="h-broken"')[2].partition("</section>")[0]
+    assert "2 instances" in broken
+    assert "Failed at <b>call</b>" in broken
+    assert "Cancelled in" not in broken
 
 
 async def test_who_may_not_resume_an_instance_gets_the_reason_for_each(api: Api) -> None:

@@ -122,6 +122,32 @@ async def test_equal_failures_of_runs_are_one_line_with_a_way_to_resume_them(
     assert f"{word} b" not in begun.text
 
 
+@pytest.mark.features("bulk")
+async def test_a_group_of_runs_resumes_those_runs_although_something_else_made_the_instance_failed(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    word = fresh_name("mole").rpartition(" ")[2]
+    backup = FAILING_LATE.replace("launch:", "backup:").replace("call:", "save:")
+    manifests = (f"{FAILING_LATE}{backup}", f"{FAILING_LATE}{backup}", f"launch: {{steps: []}}\n{backup}")
+    instances = [await api.launch(await api.application(each), instanceName=fresh_name(word)) for each in manifests]
+    for each in instances:
+        await api.settled(each)
+    for each in instances:
+        await api.run(each, "backup")
+    path = f"/console/organizations/{api.organization}/runs?q={word}+status:failed&group=equal"
+    page = await get(visitor, path)
+    groups = re.findall(r'<li class="r-broken">.*?</form>', page.answer.text, re.DOTALL)
+    [saved] = [each for each in groups if "Failed at <b>save</b>" in each]
+    assert "Resume 3 instances" in words_of(saved)
+    [action] = re.findall(r'action="([^"]+/failures/\w+)"', saved)
+    form = {"formToken": page.fields["formToken"], "instance": re.findall(r'name="instance" value="(\w+)"', saved)}
+    sent = await visitor.post(action, data=form, headers={"Sec-Fetch-Site": "same-origin", "Origin": ORIGIN})
+    assert sent.status_code == 303, words_of(sent.text)
+    bulk = sent.headers["location"].rpartition("/")[2]
+    rows_of = accepted(await api.get(f"bulk/{bulk}/instances"))
+    assert sorted(row["instanceId"] for row in rows_of) == sorted(instances)
+
+
 @pytest.mark.slow
 async def test_a_stream_brings_rows_that_change_and_counts_new_runs(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("mole").replace(" ", "-")

@@ -368,7 +368,8 @@ async def list_failures(caller: Caller, given: ListFailures) -> Any:
     )
     more = "There are more: narrow the filters, or raise the limit. " if len(rows) > given.limit else ""
     shown = [msgspec.to_builtins(row) for row in rows[: given.limit]]
-    return {"failures": shown, "next": f"{more}explain_instance explains one, and resume_job continues its job."}
+    advice = "explain_instance explains one. resume_job continues its last job, which may be another that failed since."
+    return {"failures": shown, "next": f"{more}{advice}"}
 
 
 class OneApplication(_InOrganization, frozen=True, kw_only=True):

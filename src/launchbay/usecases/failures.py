@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from launchbay.auth.permissions import Permission
 from launchbay.clock import from_ms, to_ms
 from launchbay.concurrency import computed
+from launchbay.errors import BadRequest, NotFound
 from launchbay.model.failures import Affected, FailureGroup, group_failures
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobOutcome, JobStatus, is_cancellation
@@ -55,12 +56,22 @@ async def list_failures(
     The statuses of the filter don't count: those of failures do. An instance whose launch or change was cancelled is
     Failed, so it is among them, with the workflow as the place.
     """
-    is_whole = True
-    found: list[FleetRow] = []
     filters = (
         replace(narrowed, statuses=[InstanceStatus.FAILED], job_statuses=None, job_outcomes=None),
         replace(narrowed, statuses=None, job_statuses=None, job_outcomes=None, is_degraded=True),
     )
+    found, is_whole = await _list_instances(ctx, organization_id, filters, most)
+    groups = await _grouped(found, failure_message, _place_of_cancelled)
+    groups.sort(key=is_degraded)
+    return Failures(groups, is_whole)
+
+
+async def _list_instances(
+    ctx: Context, organization_id: str, filters: Sequence[InstanceFilter], most: int
+) -> tuple[list[FleetRow], bool]:
+    """Return the instances, `most` of each filter, and whether these are all."""
+    found: list[FleetRow] = []
+    is_whole = True
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         for wanted in filters:
@@ -74,19 +85,59 @@ async def list_failures(
                 if after is None:
                     break
             is_whole = is_whole and after is None
-    groups = await computed(
-        sum(len(failure_message(row)) for row in found),
+    return found, is_whole
+
+
+async def _grouped(
+    rows: list[FleetRow], message: Callable[[FleetRow], str], place: Callable[[FleetRow], str]
+) -> list[FailureGroup[FleetRow]]:
+    return await computed(
+        sum(len(message(row)) for row in rows),
         partial(
             group_failures,
-            found,
-            failure_message,
+            rows,
+            message,
             failed_at,
             lambda row: Affected(row.name, row.application, row.environment),
-            _place_of_cancelled,
+            place,
         ),
     )
-    groups.sort(key=is_degraded)
-    return Failures(groups, is_whole)
+
+
+async def list_resumable(
+    ctx: Context, organization_id: str, failure_id: str, narrowed: InstanceFilter, *, most: int = LOOKED_AT
+) -> list[FleetRow]:
+    """Return the instances with a failure that resuming continues: that of their last job.
+
+    Of chosen ones (`narrowed.ids`), these are all whose last job failed so. Otherwise they are those that the list of
+    failures has for that. Raises NotFound if no instance has the failure any more, and BadRequest if other jobs have
+    ended since on all of them.
+    """
+    if narrowed.ids is not None:
+        failed = replace(narrowed, statuses=None, job_statuses=[JobStatus.FAILED], job_outcomes=None)
+        rows, _ = await _list_instances(ctx, organization_id, [failed], most)
+        for group in await _grouped(rows, lambda row: row.job_error or EARLIER, _place_of_cancelled_job):
+            if group.id == failure_id:
+                return group.items
+    groups, _ = await list_failures(ctx, organization_id, narrowed, most=most)
+    found = next((each for each in groups if each.id == failure_id), None)
+    if found is None:
+        raise NotFound("No instance has this failure any more.", "List the failures again.")
+    resumable = [row for row in found.items if row.job_status == JobStatus.FAILED and row.cause_error is None]
+    if resumable:
+        if left_out := found.count - len(resumable):
+            ctx.warnings.append(
+                f"Left out: {left_out} of the {found.count} instances. Another job has ended on them since."
+            )
+        return resumable
+    row = found.items[0]
+    if row.job_status != JobStatus.FAILED:
+        raise BadRequest("The last job didn't fail, so there is nothing to resume.", code="JobSucceeded")
+    raise BadRequest(
+        f"Another job has failed since: on '{row.name}' it is {row.job_name!r} (ID {row.job_id}). Only the newest job"
+        " of an instance can be resumed. Reconfigure the instance, or run the workflow again.",
+        code="NotNewestJob",
+    )
 
 
 def is_degraded(group: FailureGroup[FleetRow]) -> bool:
@@ -177,8 +228,13 @@ def _place_of_cancelled(row: FleetRow) -> str:
 
     The errors of others have their place in them.
     """
-    workflow = row.job_name if row.cause_error is None else row.cause_workflow
-    return (workflow or "") if is_cancellation(failure_message(row)) else ""
+    if row.cause_error is None:
+        return _place_of_cancelled_job(row)
+    return (row.cause_workflow or "") if is_cancellation(row.cause_error) else ""
+
+
+def _place_of_cancelled_job(row: FleetRow) -> str:
+    return (row.job_name or "") if is_cancellation(row.job_error) else ""
 
 
 def failed_at(row: FleetRow) -> datetime | None:

@@ -14,6 +14,7 @@ from launchbay.auth.secret_key import read_secret_key
 from launchbay.errors import Unavailable
 from launchbay.features.bulk import rows as bulk_store
 from launchbay.features.bulk.usecases import seal_acts
+from launchbay.model.failures import failure_id, shared_reason
 from tests.support.applications import NEEDY, launched, offered
 from tests.support.databases import Databases
 from tests.support.manifests import PAUSING
@@ -28,6 +29,10 @@ check:
   steps:
     - look: {action: restcall, parameters: {command: "not a URL"}}
 destroy: {steps: []}
+"""
+CRACKED = """
+launch: {steps: [{lay: {action: restcall, parameters: {command: "not a URL"}}}]}
+backup: {steps: [{save: {action: restcall, parameters: {command: "not a URL"}}}]}
 """
 
 
@@ -108,6 +113,35 @@ async def test_failed_instances_are_resumed_by_one_call(own: Api) -> None:
         assert detail["resumes"] is not None
         assert each["message"] == detail["errorMessage"]
     assert made[3] not in await outcomes(own, begun["id"])
+
+
+async def test_a_failure_is_resumed_only_where_no_other_job_has_failed_since(own: Api) -> None:
+    application, made = await family(own, CRACKED, 4)
+    for instance in made[:2]:
+        assert (await own.run(instance, "backup"))["status"] == "Failed"
+    failures = f"organizations/{own.organization}/failures"
+    [group] = accepted(await own.get(f"{failures}?application={application}"))
+    assert (group["place"], group["count"]) == ("lay", 4)
+    begun = await own.post(f"{failures}/{group['id']}/resume?application={application}")
+    said = "Left out: 2 of the 4 instances. Another job has ended on them since."
+    assert said in begun.headers["launchbay-warnings"]
+    await ended(own, accepted(begun)["id"])
+    assert sorted(await outcomes(own, accepted(begun)["id"])) == made[2:]
+    for instance in made[:2]:
+        text = refused(await own.post(f"{failures}/{group['id']}/resume?instance={instance}"), 400, "NotNewestJob")
+        assert "Another job has failed since: on '" in text
+        assert "' it is 'backup' (ID " in text
+        assert [job["name"] for job in (await own.document(instance))["workflowHistory"]] == ["backup", "launch"]
+    # The last failure of instances that are named, as a list of runs has it: of `backup`, though they failed at launch.
+    reason = shared_reason((await own.document(made[0]))["errorMessage"])
+    assert reason.place == "save"
+    begun = await own.post(f"{failures}/{failure_id(reason)}/resume?instance={','.join(made)}")
+    assert "launchbay-warnings" not in begun.headers
+    await ended(own, accepted(begun)["id"])
+    assert sorted(await outcomes(own, accepted(begun)["id"])) == made[:2]
+    # Others haven't asked for it: the list of failures has nothing with that reason.
+    text = refused(await own.post(f"{failures}/{failure_id(reason)}/resume?application={application}"), 404)
+    assert "No instance has this failure any more." in text
 
 
 @pytest.mark.slow

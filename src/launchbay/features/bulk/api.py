@@ -283,7 +283,9 @@ def _outcome(row: BulkInstanceRow) -> BulkInstance:
 async def resume_failures(request: Request[None, FailureFilter]) -> BulkDocument:
     """Resume all instances with a failure, by a bulk run.
 
-    The bulk run names those it refused, each with the reason.
+    It leaves out those on which another job has ended since, and says how many. It names those it refused, each with
+    the reason. With `instance`, it resumes those of the given instances whose last job failed so, whatever made them
+    Failed.
     """
     bulk_id = await bulk.resume_failures(
         request.ctx, request.path["orgId"], request.path["failureId"], request.query.filter()

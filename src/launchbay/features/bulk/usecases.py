@@ -20,7 +20,6 @@ from launchbay.errors import (
     Conflict,
     InvalidManifest,
     LaunchbayError,
-    NotFound,
     TooManyRequests,
 )
 from launchbay.features.bulk import rows as store
@@ -38,7 +37,7 @@ from launchbay.store import applications, organizations
 from launchbay.store.database import Connection, Database
 from launchbay.store.fleet import FleetRow
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.failures import list_failures
+from launchbay.usecases.failures import list_resumable
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.on_behalf import may_control, require_control
 from launchbay.usecases.selection import (
@@ -351,16 +350,13 @@ async def resume_failures(
     failure_id: str,
     narrowed: InstanceFilter = InstanceFilter(),  # noqa: B008  # it can't change
 ) -> str:
-    """Begin a bulk run that resumes all instances with a failure.
+    """Begin a bulk run that resumes all instances whose last job failed so.
 
-    Returns its ID. It refuses those whose workflow the caller may not run, each with its reason. Raises NotFound if no
-    instance has this failure any more, and what `create_bulk` raises.
+    Returns its ID. It refuses those whose workflow the caller may not run, each with its reason. Raises what
+    `list_resumable` and `create_bulk` raise.
     """
-    groups, _ = await list_failures(ctx, organization_id, narrowed, most=limits.BULK_INSTANCES)
-    group = next((each for each in groups if each.id == failure_id), None)
-    if group is None:
-        raise NotFound("No instance has this failure any more.", "List the failures again.")
-    ids = [row.id for row in group.items if row.id is not None][: limits.BULK_INSTANCES]
+    rows = await list_resumable(ctx, organization_id, failure_id, narrowed, most=limits.BULK_INSTANCES)
+    ids = [row.id for row in rows if row.id is not None][: limits.BULK_INSTANCES]
     request = BulkRequest(act=Act(act="resume"), ids=ids, max_parallel=_RESUMED_AT_ONCE, stop_after_failures=None)
     return await create_bulk(ctx, organization_id, request)
 
