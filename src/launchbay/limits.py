@@ -240,6 +240,7 @@ PLAN_S = 900.0  # of all steps of one plan
 PLAN_DAYS = 7.0  # a plan that nobody keeps longer, with its artifacts
 PLANS_WAITING = 50  # of one organization, which nobody has begun or that are under way
 PLANS_KEPT = 500  # of one organization
+PLAN_PATTERNS = 100  # of deletions that one approval allows
 PLAN_TOTAL_BYTES = 32 * MIB  # of all artifacts of one plan
 TEARDOWN_S = 3_600.0  # of the resources of one such document
 ARCHIVE_FETCH_S = 300.0

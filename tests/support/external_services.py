@@ -307,6 +307,28 @@ output "password" {
 }
 """
 
+_TOFU = """
+launch:
+  steps:
+    - infra:
+        action: opentofu
+        parameters:
+          name: shop
+          variables: {{ place: "{file}", size: 1 }}
+          module: |
+{module}
+        output: {{ found: outputs }}
+"""
+
+
+def tofu_manifest(file: Path | str, module: str = MODULE) -> str:
+    """Return a manifest whose launch applies a module, which makes the file unless it is another one."""
+    # Braces of the module's own language are doubled in a manifest's parameters, and `$` is written twice.
+    text = module.replace("${", "$$${").replace("{", "{{").replace("}", "}}").replace("$$${{", "$${{")
+    block = "\n".join(f"            {line}" for line in text.strip().splitlines())
+    return _TOFU.format(file=file, module=block)
+
+
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 

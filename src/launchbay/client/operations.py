@@ -2061,6 +2061,7 @@ class Operations:
         expires_in: int | None = None,
         on_failure: Literal["keep", "rollback"] | None = None,
         confirm: bool | None = None,
+        plan: bool | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
         """Keep what a change of instances or a directory would do. Permission: EditInstance; CreateInstance for a
@@ -2072,6 +2073,7 @@ class Operations:
         `on_failure`: What an instance does when its reconfiguration fails.
         `confirm`: Let a person confirm it if no policy asks for approvals. A token whose scope names DeleteInstance
         for the instances needs nobody.
+        `plan`: Plan what steps do to the world. Approvals cover that, and steps do exactly that or stop.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/change-sets"))
@@ -2094,22 +2096,45 @@ class Operations:
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/approve", media_type=JSON))
     def approve_change_set(
-        self, change_set_id: str, *, comment: str | None = None, if_match: str | None = None
+        self,
+        change_set_id: str,
+        *,
+        comment: str | None = None,
+        allow_deletes: Sequence[str] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
-        """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow."""
+        """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow.
+
+        `allow_deletes`: Patterns of addresses that may be deleted, such as *.
+        """
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/reject", media_type=JSON))
     def reject_change_set(
-        self, change_set_id: str, *, comment: str | None = None, if_match: str | None = None
+        self,
+        change_set_id: str,
+        *,
+        comment: str | None = None,
+        allow_deletes: Sequence[str] | None = None,
+        if_match: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
-        """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow."""
+        """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow.
 
-    @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/apply", keyed=True))
+        `allow_deletes`: Patterns of addresses that may be deleted, such as *.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/apply", media_type=JSON, keyed=True))
     def apply_change_set(
-        self, change_set_id: str, *, if_match: str | None = None, idempotency_key: str | None = None
+        self,
+        change_set_id: str,
+        *,
+        allow_deletes: Sequence[str] | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
         """Apply a change set as it was shown. Permission: EditInstance; CreateInstance for a launch; what its
         changes need for a directory.
+
+        `allow_deletes`: Patterns of addresses that may be deleted, such as *.
         """
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/plans", media_type=JSON, keyed=True))

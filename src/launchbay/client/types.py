@@ -1768,6 +1768,48 @@ class DirectoryChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     differences: list[str] | None
 
 
+class Effect(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One thing that happens to what `address` names. A replacement is a `delete` and a `create` of one address.
+    `before` and `after` are JSON values without secrets. `note` says why, or what is special.
+    """
+
+    kind: Any
+    address: str
+    before: Any = None
+    after: Any = None
+    certainty: Any = "exact"
+    note: str = ""
+
+
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one step would do. `instance` leads through the submodules, and is empty for the instance itself. With
+    `held`, the step does exactly this once it is approved, or stops; `digest` is that of what it needs for that.
+    """
+
+    path: str
+    component: str
+    action: str
+    effects: list[Effect]
+    instance: str = ""
+    warnings: list[str] = []
+    digest: str = ""
+    held: bool = False
+
+
+class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plan. Without steps, it isn't made yet or failed. Secrets are masked."""
+
+    id: str
+    status: str
+    counts: dict[str, Any]
+    deletes: list[str]
+    steps: list[PlannedStep]
+    problem: str | None
+    digest: str | None
+    created_at: int
+    expires_at: int
+
+
 class PromisedWorkflow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A workflow that will run, and how long it usually takes, if known."""
 
@@ -1794,6 +1836,7 @@ class PlannedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     job_id: str | None
     message: str | None
     differences: list[str] | None
+    effects: PlanDocument | None = None
 
 
 class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1847,48 +1890,6 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     approvals: int = 0
     role_id: str | None = None
-
-
-class Effect(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that happens to what `address` names. A replacement is a `delete` and a `create` of one address.
-    `before` and `after` are JSON values without secrets. `note` says why, or what is special.
-    """
-
-    kind: Any
-    address: str
-    before: Any = None
-    after: Any = None
-    certainty: Any = "exact"
-    note: str = ""
-
-
-class PlannedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one step would do. `instance` leads through the submodules, and is empty for the instance itself. With
-    `held`, the step does exactly this once it is approved, or stops; `digest` is that of what it needs for that.
-    """
-
-    path: str
-    component: str
-    action: str
-    effects: list[Effect]
-    instance: str = ""
-    warnings: list[str] = []
-    digest: str = ""
-    held: bool = False
-
-
-class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A plan. Without steps, it isn't made yet or failed. Secrets are masked."""
-
-    id: str
-    status: str
-    counts: dict[str, Any]
-    deletes: list[str]
-    steps: list[PlannedStep]
-    problem: str | None
-    digest: str | None
-    created_at: int
-    expires_at: int
 
 
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -5,12 +5,13 @@ and then runs the workflows that changed pins trigger. Components that stay keep
 """
 
 import asyncio
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, SupportsTeardown
+from launchbay.actions.contract import ActionCall, Document, SupportsTeardown
 from launchbay.concurrency import Tasks
 from launchbay.errors import ActionFailed, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
@@ -31,8 +32,8 @@ from launchbay.runtime.state import Graph
 from launchbay.runtime.step import run_recorded
 from launchbay.runtime.workflow import WorkflowRun, run_triggered
 
-_TEARDOWN = "take-down"
-_NOTHING = Workflow(name=_TEARDOWN, parameters={}, steps=(), returns={})
+TEARDOWN = "take-down"
+_NOTHING = Workflow(name=TEARDOWN, parameters={}, steps=(), returns={})
 
 
 async def run_plan(job: JobRun) -> Mapping[str, Any]:
@@ -400,20 +401,29 @@ async def teardown_documents(job: JobRun, component: str | None = None) -> list[
 
 
 async def _teardown_document(job: JobRun, key: DocumentKey) -> None:
-    path = step_path(workflow_path(key.component, _TEARDOWN), f"{key.action} {key.name}")
+    path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
 
     async def work() -> Mapping[str, Any]:
         return await _run_teardown(job, key, path)
 
-    await run_recorded(job, path, f"{_TEARDOWN} {key.name}", work)
+    await run_recorded(job, path, f"{TEARDOWN} {key.name}", work)
 
 
 async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str, Any]:
     action = job.deps.actions.find(key.action)
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
+    approved = await job.deps.approved_plans.artifact(job, path)
+    if approved is not None:
+        stored = await job.deps.documents.read(job, key)
+        if stored is not None and teardown_artifact(stored) != approved:
+            raise ActionFailed(
+                "What it describes changed since the plan was approved. Nothing was done.",
+                "Plan and approve the change again.",
+                retryable=False,
+            )
     component = job.manifest.components.get(key.component) or _former(key.component)
-    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, _TEARDOWN), depth=0)
+    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, TEARDOWN), depth=0)
     step = StepRun(workflow, path, key.action, job.deps.clock.now())
     try:
         async with asyncio.timeout(limits.TEARDOWN_S):
@@ -421,6 +431,11 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     except TimeoutError:
         raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
     return {}
+
+
+def teardown_artifact(document: Document) -> bytes:
+    """Return the digest of a document, to which an approved teardown is held."""
+    return hashlib.sha256(document.data).digest()
 
 
 def _former(path: str) -> Component:

@@ -4,7 +4,7 @@ It follows steps in the order in which they would run. Pure actions that only co
 steps give is unknown, and so is each step that needs it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,14 +19,14 @@ from launchbay.model.job import step_path, workflow_path
 from launchbay.model.types import BOOL
 from launchbay.model.values import CoercionError, coerce
 from launchbay.runtime.context import StepRun, split_command
-from launchbay.runtime.contract import DocumentKey, JobRun, StepDocuments
+from launchbay.runtime.contract import JobRun, StepDocuments
+from launchbay.runtime.lifecycle import TEARDOWN, teardown_artifact
 from launchbay.runtime.machines import is_dry_run
 from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.workflow import WorkflowRun, rounds
 
 _OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 _NESTING = 16
-TEARDOWN = "teardown"
 
 
 class StepPlan(NamedTuple):
@@ -74,26 +74,21 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
 
     That is what documents describe, of a component or of all.
     """
-    keys: Sequence[DocumentKey] = await job.deps.documents.list_by_instance(job)
-    return [
-        StepPlan(
-            step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}"),
-            key.component,
-            key.action,
-            ActionPlan(
-                effects=(
-                    Effect(
-                        kind="delete",
-                        address=f"{key.component}: {key.action} {key.name!r}",
-                        certainty="estimated",
-                        note="all that is left of it goes with the component",
-                    ),
-                )
-            ),
+    found: list[StepPlan] = []
+    for key in await job.deps.documents.list_by_instance(job):
+        stored = await job.deps.documents.read(job, key)
+        if stored is None or component not in {None, key.component}:
+            continue
+        effect = Effect(
+            kind="delete",
+            address=f"{key.component}: {key.action} {key.name!r}",
+            certainty="estimated",
+            note="all that is left of it goes with the component",
         )
-        for key in keys
-        if component is None or key.component == component
-    ]
+        path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
+        plan = ActionPlan(effects=(effect,), artifact=teardown_artifact(stored))
+        found.append(StepPlan(path, key.component, key.action, plan))
+    return found
 
 
 class _Walk:

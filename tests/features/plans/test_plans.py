@@ -8,22 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.external_services import MODULE, needs_tofu
+from tests.support.external_services import MODULE, needs_tofu, tofu_manifest
 from tests.support.service import Api, Caller, accepted, person, refused, running_api
 
 CANARY = "canary-7391-key"
-WORKFLOW = """
-launch:
-  steps:
-    - infra:
-        action: opentofu
-        parameters:
-          name: shop
-          variables: {{ place: "{file}", size: 1 }}
-          module: |
-{module}
-        output: {{ found: outputs }}
-"""
 LATER = """\
     - check:
         action: restcall
@@ -49,16 +37,9 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     databases.drop(url)
 
 
-def manifest(file: Path | str, module: str = MODULE) -> str:
-    # Braces of the module's own language are doubled in a manifest's parameters, and `$` is written twice.
-    text = module.replace("${", "$$${").replace("{", "{{").replace("}", "}}").replace("$$${{", "$${{")
-    block = "\n".join(f"            {line}" for line in text.strip().splitlines())
-    return WORKFLOW.format(file=file, module=block)
-
-
 def shop(file: Path | str) -> str:
     """Return a manifest whose workflow runs again for another size."""
-    inner = manifest(file).replace("size: 1 }", 'size: "${size}" }')
+    inner = tofu_manifest(file).replace("size: 1 }", 'size: "${size}" }')
     indented = "\n".join(f"          {line}" for line in inner.strip().splitlines())
     return f"""\
 application:
@@ -90,7 +71,7 @@ async def planned(api: Api, caller: Caller | None = None, **body: Any) -> Any:
 @pytest.mark.slow
 async def test_a_launch_is_planned_to_the_ground_and_nothing_is_made(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "made"
-    application = await api.application(manifest(file) + LATER)
+    application = await api.application(tofu_manifest(file) + LATER)
 
     plan = await planned(api, act="launch", applicationId=application, launch={})
 
@@ -135,7 +116,9 @@ async def test_a_reconfiguration_shows_what_it_replaces_and_a_destruction_what_g
 @pytest.mark.slow
 async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api, tmp_path: Path) -> None:
     module = MODULE + 'variable "key" { sensitive = true }\nresource "terraform_data" "kept" { input = var.key }\n'
-    text = manifest(tmp_path / "made", module.replace("{ sensitive", "{\n  sensitive").replace("true }", "true\n}"))
+    text = tofu_manifest(
+        tmp_path / "made", module.replace("{ sensitive", "{\n  sensitive").replace("true }", "true\n}")
+    )
     application = await api.application(text.replace("size: 1 }", f'size: 1, key: "{CANARY}" }}'))
 
     plan = await planned(api, act="launch", applicationId=application, launch={})
@@ -155,7 +138,7 @@ async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api, tmp_path
 @needs_tofu
 @pytest.mark.slow
 async def test_a_module_that_cannot_be_planned_is_unknown_and_says_why(api: Api) -> None:
-    application = await api.application(manifest("x", 'resource "terraform_data" "x" {\n  nonsense = 1\n}\n'))
+    application = await api.application(tofu_manifest("x", 'resource "terraform_data" "x" {\n  nonsense = 1\n}\n'))
 
     plan = await planned(api, act="launch", applicationId=application, launch={})
 

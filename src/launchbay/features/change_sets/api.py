@@ -18,11 +18,14 @@ from launchbay.features.change_sets.usecases import (
     read_promise,
 )
 from launchbay.features.directories.plans import PlannedObject
+from launchbay.features.plans.api import PlanDocument, plan_document
+from launchbay.features.plans.rows import PlanRow
 from launchbay.limits import (
     CHANGE_SET_EXPIRY_LONGEST_MS,
     CHANGE_SET_EXPIRY_MS,
     CHANGE_SET_INSTANCES,
     ORGANIZATION_ARCHIVE_BYTES,
+    PLAN_PATTERNS,
 )
 from launchbay.model.expiry import IfExists
 from launchbay.usecases.preview import PreviewedComponent
@@ -75,6 +78,13 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = False
 
+    plan: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Plan what steps do to the world. Approvals cover that, and steps do exactly that or stop."
+        ),
+    ] = False
+
     def request(self) -> ChangeSetRequest:
         """Return what is asked for. Raises BadRequest."""
         act = ChangeAct(
@@ -97,6 +107,7 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
             expires_in_ms=self.expiresIn,
             on_failure=self.onFailure,
             confirm=self.confirm,
+            with_plans=self.plan,
         )
 
 
@@ -153,6 +164,9 @@ class PlannedInstance(msgspec.Struct, kw_only=True):
     differences: Annotated[
         list[str] | None, msgspec.Meta(description="How the result isn't what was shown; null until it is known.")
     ]
+    effects: Annotated[
+        PlanDocument | None, msgspec.Meta(description="What its steps do to the world, if that was planned.")
+    ] = None
 
 
 class DirectoryChanges(msgspec.Struct, kw_only=True):
@@ -183,10 +197,23 @@ class ChangeSetDocument(ChangeSetItem, kw_only=True):
     ] = None
 
 
+_Patterns = Annotated[
+    list[str],
+    msgspec.Meta(description="Patterns of addresses that may be deleted, such as *.", max_length=PLAN_PATTERNS),
+]
+
+
 class AnswerChangeSet(msgspec.Struct, forbid_unknown_fields=True):
-    """An optional comment on the decision."""
+    """An optional comment on the decision, and which planned deletions an approval allows."""
 
     comment: str = ""
+    allowDeletes: _Patterns = []
+
+
+class ApplyChangeSet(msgspec.Struct, forbid_unknown_fields=True):
+    """Which planned deletions are allowed, if nobody had to approve them."""
+
+    allowDeletes: _Patterns = []
 
 
 class ChangePolicyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -266,13 +293,14 @@ async def reject_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSe
 @routes.post(
     "/change-sets/{changeSetId}/apply",
     permission=_NEEDED,
+    body=JsonBody(required=False, example={"allowDeletes": ["*"]}),
     returns=_SHOWN,
     statuses=(409,),
     idempotency_key=True,
 )
-async def apply_change_set(request: Request[None, None]) -> ChangeSetDocument:
+async def apply_change_set(request: Request[ApplyChangeSet, None]) -> ChangeSetDocument:
     """Apply a change set as it was shown."""
-    await change_sets.apply_change_set(request.ctx, request.path["changeSetId"])
+    await change_sets.apply_change_set(request.ctx, request.path["changeSetId"], request.body.allowDeletes)
     return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
 
 
@@ -310,7 +338,13 @@ async def set_change_policy(request: Request[ChangePolicyBody, None]) -> None:
 
 async def _answered(request: Request[AnswerChangeSet, None], *, approves: bool) -> ChangeSetDocument:
     change_set_id = request.path["changeSetId"]
-    await change_sets.answer_change_set(request.ctx, change_set_id, approves=approves, comment=request.body.comment)
+    await change_sets.answer_change_set(
+        request.ctx,
+        change_set_id,
+        approves=approves,
+        comment=request.body.comment,
+        allow_deletes=request.body.allowDeletes,
+    )
     return _document(await change_sets.read_change_set(request.ctx, change_set_id))
 
 
@@ -339,7 +373,7 @@ def _document(view: ChangeSetView) -> ChangeSetDocument:
         **msgspec.structs.asdict(_item(view.change_set)),
         answers=[_answer(row) for row in view.answers],
         roleIds=view.change_set.role_ids,
-        plan=[_planned(row) for row in view.instances],
+        plan=[_planned(row, view.plans.get(row.place)) for row in view.instances],
         directory=None if view.directory is None else _directory(view.directory),
         commit=view.change_set.git_commit,
         waitingFor=change_sets.waiting_for(view),
@@ -360,7 +394,7 @@ def _answer(row: AnswerRow) -> ChangeSetAnswer:
     return ChangeSetAnswer(row.user_id, row.email, row.approves, row.comment, to_ms(row.at))
 
 
-def _planned(row: ChangeSetInstance) -> PlannedInstance:
+def _planned(row: ChangeSetInstance, plan: PlanRow | None) -> PlannedInstance:
     promise = read_promise(row.promise)
     return PlannedInstance(
         instanceId=row.instance_id,
@@ -379,4 +413,5 @@ def _planned(row: ChangeSetInstance) -> PlannedInstance:
         jobId=row.job_id,
         message=row.message,
         differences=None if row.differences is None else msgspec.json.decode(row.differences),
+        effects=None if plan is None else plan_document(plan),
     )

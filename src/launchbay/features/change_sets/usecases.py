@@ -30,6 +30,16 @@ from launchbay.features.directories.plans import (
     stale,
 )
 from launchbay.features.generations.usecases import FailurePolicy
+from launchbay.features.plans.rows import PlanRow
+from launchbay.features.plans.usecases import (
+    OfChangeSet,
+    PlanRequest,
+    bind_plan,
+    delete_plans,
+    keep_plan,
+    plans_of_change_set,
+    require_plans,
+)
 from launchbay.ids import new_id
 from launchbay.manifest.graph import COMPUTE
 from launchbay.model.environment import EnvironmentView
@@ -122,7 +132,7 @@ class ChangeSetRequest:
     """A change set to make. Without `ids`, the filter chooses the instances.
 
     With `confirm`, a person confirms it if no policy asks for approvals. A token whose scope names `DeleteInstance` for
-    the instances needs nobody.
+    the instances needs nobody. With `with_plans`, approvals cover what steps do to the world.
     """
 
     act: ChangeAct
@@ -133,6 +143,7 @@ class ChangeSetRequest:
     on_failure: FailurePolicy
     confirm: bool = False
     commit: GitCommit | None = None
+    with_plans: bool = False
 
 
 class PromisedWorkflow(msgspec.Struct, frozen=True):
@@ -254,6 +265,8 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
             promises=[msgspec.json.encode(each.promise).decode() for each in planned],
             facts=[msgspec.json.encode(each.facts).decode() for each in planned],
         )
+        if request.with_plans:
+            await _keep_plans(work, organization.id, change_set_id, request, planned)
         await store.post(work.connection, change_set_id=change_set_id)
         after = {"act": act.act, "instances": len(planned), "comment": request.comment, "approvals": needed}
         if plan is not None:
@@ -262,6 +275,29 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
             after["confirm"] = True
         await work.audit("create_change_set", organization, after=after, at=_at(organization.id, change_set_id))
     return change_set_id
+
+
+async def _keep_plans(
+    work: Work, organization_id: str, change_set_id: str, request: ChangeSetRequest, planned: list[_Planned]
+) -> None:
+    """Have the plan of each instance made. Raises BadRequest, TooManyRequests."""
+    if not planned or len(planned) > limits.PLANS_WAITING:
+        raise BadRequest(
+            f"Plans are of 1 to {limits.PLANS_WAITING} instances, not {len(planned)}.",
+            "Choose fewer, or leave plan out.",
+            code="InvalidAct",
+        )
+    for place, each in enumerate(planned, 1):
+        asked = PlanRequest(
+            act="launch" if each.instance_id is None else "destroy" if request.act.act == "destroy" else "reconfigure",
+            application_id=each.application_id if each.instance_id is None else None,
+            instance_id=each.instance_id,
+            body=dict(each.body),
+            if_exists=request.act.if_exists,
+            force=bool(request.act.force),
+        )
+        lasts_s = request.expires_in_ms / 1_000
+        await keep_plan(work, organization_id, asked, OfChangeSet(change_set_id, place, lasts_s))
 
 
 async def _plan_directory(ctx: Context, organization_id: str, request: ChangeSetRequest) -> DirectoryPlan:
@@ -396,6 +432,7 @@ class ChangeSetView:
     instances: list[ChangeSetInstance]
     may_answer: bool = False
     directory: "DirectoryView | None" = None
+    plans: Mapping[int, PlanRow] = field(default_factory=dict)  # by the place of their instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +487,8 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
                 permissions.environment(row.environment_id),
             )
         ]
-    return ChangeSetView(found, answers, visible, may_answer, directory)
+        plans = await plans_of_change_set(work, found.organization_id, found.id) if visible else {}
+    return ChangeSetView(found, answers, visible, may_answer, directory, plans)
 
 
 async def _directory_view(work: Work, found: ChangeSet) -> DirectoryView:
@@ -531,8 +569,12 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
     return await find_stale(ctx, found.organization_id, contents, act.plan, prune=act.prune)
 
 
-async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool, comment: str) -> None:
+async def answer_change_set(
+    ctx: Context, change_set_id: str, *, approves: bool, comment: str, allow_deletes: Sequence[str] = ()
+) -> None:
     """Approve or reject a change set that waits for it.
+
+    An approval of plans allows the deletions whose addresses match a pattern of `allow_deletes`, and needs all.
 
     The same answer again changes nothing. An approval that was given with an access token ends with that token, so the
     same person may give it again in another way, even after the decision. Any other answer to a decided change set
@@ -556,6 +598,7 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
             raise Conflict(f"Nobody is asked about the change set: it is {before}.", code="ChangeSetDecided")
         if own is not None and own.approves is approves and not may_replace(ctx, own):
             return  # the same answer again; an approval in person isn't replaced by one that ends with its token
+        digests = await require_plans(work, found.organization_id, found.id, allow_deletes) if approves else []
         await store.insert_answer(
             work.connection,
             change_set_id=found.id,
@@ -577,7 +620,7 @@ async def answer_change_set(ctx: Context, change_set_id: str, *, approves: bool,
             "approve_change_set" if approves else "reject_change_set",
             found.organization_id,
             {"status": before},
-            {"status": status, "comment": comment},
+            {"status": status, "comment": comment, **({"plans": digests} if digests else {})},
             at=_at(found.organization_id, found.id),
         )
 
@@ -634,13 +677,13 @@ class CommitSource:
     applied: Callable[[Connection, ChangeSet, Mapping[str, bytes], Sequence[Mapping[str, str]]], Awaitable[None]]
 
 
-async def apply_change_set(ctx: Context, change_set_id: str) -> None:
+async def apply_change_set(ctx: Context, change_set_id: str, allow_deletes: Sequence[str] = ()) -> None:
     """Accept the jobs of a change set, or apply its directory, in one transaction.
 
     Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale. If somebody who
     approved it may not do so anymore, it waits for approval again.
     """
-    if withdrawn := await _apply(ctx, change_set_id):
+    if withdrawn := await _apply(ctx, change_set_id, allow_deletes):
         raise Conflict(
             f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and may not do so anymore.",
             "Ask somebody else to approve it.",
@@ -648,7 +691,7 @@ async def apply_change_set(ctx: Context, change_set_id: str) -> None:
         )
 
 
-async def _apply(ctx: Context, change_set_id: str) -> list[str]:
+async def _apply(ctx: Context, change_set_id: str, allow_deletes: Sequence[str]) -> list[str]:
     """Apply a change set unless approvals are withdrawn.
 
     Returns the email addresses of who gave those.
@@ -671,6 +714,9 @@ async def _apply(ctx: Context, change_set_id: str) -> list[str]:
         if act.plan is not None:
             await _apply_directory(ctx, work, found, act, act.plan)
             return []
+        # What was approved has its deletions allowed already.
+        allowed = ["*"] if found.needed else allow_deletes
+        await require_plans(work, found.organization_id, found.id, allowed)
         planned = await _plan_again(work, act, rows)
         inner = replace(ctx, audited=False, cause=Cause("change-set", found.id))
         started: list[StartedJob] = []
@@ -685,6 +731,7 @@ async def _apply(ctx: Context, change_set_id: str) -> list[str]:
                     instance_id=begun.instance_id,
                     job_id=begun.job_id,
                 )
+                await bind_plan(work, found.organization_id, OfChangeSet(found.id, row.place), begun.job_id)
         await store.begin(work.connection, change_set_id=found.id, user_id=ctx.actor.user_id)
         await store.post(work.connection, change_set_id=found.id)
         await work.audit(
@@ -770,6 +817,7 @@ async def delete_change_set(ctx: Context, change_set_id: str) -> None:
         if locked is not None and locked.status == "Applying":
             raise Conflict("The change set is being applied; delete it when its jobs have ended.")
         await store.delete(work.connection, change_set_id=found.id)
+        await delete_plans(work, found.organization_id, found.id)
         before = {"act": found.kind, "status": found.status, "comment": found.comment}
         await work.audit("delete_change_set", found.organization_id, before, at=_at(found.organization_id, found.id))
 

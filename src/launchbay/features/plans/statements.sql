@@ -41,10 +41,16 @@ DELETE FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = 
 SELECT id FROM plans WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) ORDER BY created_at LIMIT %(count)s;
 
 -- name: list_expired
-SELECT id FROM plans WHERE expires_at <= now() ORDER BY expires_at LIMIT %(count)s;
+-- What holds a job stays until its end.
+SELECT id FROM plans
+WHERE expires_at <= now() AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = plans.job_id AND jobs.status = 'Executing')
+ORDER BY expires_at LIMIT %(count)s;
 
 -- name: delete_expired
-DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE expires_at <= now() ORDER BY expires_at LIMIT %(count)s);
+DELETE FROM plans WHERE id IN (
+    SELECT id FROM plans
+    WHERE expires_at <= now() AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = plans.job_id AND jobs.status = 'Executing')
+    ORDER BY expires_at LIMIT %(count)s);
 
 -- name: take
 -- Takes the lease of a plan, of the organization with the fewest under way, the oldest first.
@@ -71,7 +77,7 @@ INSERT INTO plan_artifacts (plan_id, path, sealed) VALUES (%(plan_id)s, %(path)s
 -- What was approved of a job, with the artifact of a step.
 SELECT plans.id, plans.result, plan_artifacts.sealed
 FROM plans LEFT JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id AND plan_artifacts.path = %(path)s
-WHERE plans.job_id = %(job_id)s AND plans.organization_id = %(organization_id)s;
+WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s;
 
 -- name: list_sealed_requests
 SELECT id, '' AS part, request AS sealed FROM plans

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import structlog
@@ -18,10 +18,18 @@ from launchbay import limits
 from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import TextSeal
 from launchbay.engine.journal import run_until_available
-from launchbay.errors import ActionFailed, BadRequest, LaunchbayError, NotFound, TooManyRequests, WorkflowFailed
+from launchbay.errors import (
+    ActionFailed,
+    BadRequest,
+    Conflict,
+    LaunchbayError,
+    NotFound,
+    TooManyRequests,
+    WorkflowFailed,
+)
 from launchbay.features.plans import rows as store
 from launchbay.features.plans.rows import PlanRow, TakenPlan, artifact_purpose, request_purpose
-from launchbay.features.plans.rules import PlannedStep, digest_of, knows_step, read_steps
+from launchbay.features.plans.rules import PlannedStep, deletions, digest_of, knows_step, not_allowed, read_steps
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import Configured, configure
 from launchbay.manifest.scaling import scaled
@@ -50,6 +58,7 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _AT_ONCE = 2  # plans that one process makes at the same time
 _EXPIRED = 500  # plans that one round deletes
+_SHOWN = 10  # addresses of one refusal
 _NOBODY: Any = None  # a plan sends nothing to other instances
 _SUBMODULE = "a submodule's step may differ when it runs"
 
@@ -90,9 +99,18 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     return plan_id
 
 
-async def keep_plan(
-    work: Work, organization_id: str, request: PlanRequest, *, change_set_id: str | None = None, place: int = 0
-) -> str:
+class OfChangeSet(NamedTuple):
+    """The place of an instance in a change set.
+
+    It can be applied for `lasts_s`.
+    """
+
+    change_set_id: str
+    place: int
+    lasts_s: float = 0.0
+
+
+async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: OfChangeSet | None = None) -> str:
     """Write a plan to make, perhaps of a change set, and return its ID.
 
     Raises TooManyRequests.
@@ -108,12 +126,63 @@ async def keep_plan(
         id=plan_id,
         organization_id=organization_id,
         owner_id=work.actor.user_id,
-        change_set_id=change_set_id,
-        place=None if change_set_id is None else place,
+        change_set_id=None if of is None else of.change_set_id,
+        place=None if of is None else of.place,
         request=work.app.secret_key.seal(msgspec.json.encode(request), request_purpose(plan_id)),
-        expires_in_s=limits.PLAN_DAYS * 24 * 3600,
+        # That of a change set stays for its job.
+        expires_in_s=limits.PLAN_DAYS * 24 * 3600 + (0.0 if of is None else of.lasts_s),
     )
     return plan_id
+
+
+async def plans_of_change_set(work: Work, organization_id: str, change_set_id: str) -> dict[int, PlanRow]:
+    """Return the plans of a change set by the place of their instance."""
+    rows = await store.list_of_change_set(work.connection, change_set_id=change_set_id, organization_id=organization_id)
+    return {row.place: row for row in rows if row.place is not None}
+
+
+async def require_plans(
+    work: Work, organization_id: str, change_set_id: str, allow_deletes: Sequence[str]
+) -> list[str]:
+    """Return the digests of a change set's plans, which are made and allowed.
+
+    Raises Conflict for one that isn't made, and for deletions that no pattern allows.
+    """
+    digests: list[str] = []
+    deleted: list[str] = []
+    for row in (await plans_of_change_set(work, organization_id, change_set_id)).values():
+        if row.status == "Failed":
+            raise Conflict(
+                f"A plan failed: {row.problem}", "Make the change set again, perhaps without plans.", code="PlanFailed"
+            )
+        if row.digest is None or row.result is None:
+            raise Conflict("The plans aren't made yet.", "Wait until all are Planned.", code="PlanUnderWay")
+        digests.append(row.digest)
+        deleted += deletions(read_steps(row.result))
+    if left := not_allowed(deleted, allow_deletes):
+        shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
+        raise Conflict(
+            f"The plan deletes {shown}, which isn't allowed.",
+            "To allow that, repeat it with allowDeletes: patterns of these addresses.",
+            code="DeletionsNotAllowed",
+        )
+    return digests
+
+
+async def bind_plan(work: Work, organization_id: str, of: OfChangeSet, job_id: str | None) -> None:
+    """Hold a job to the plan of its place in a change set."""
+    await store.bind(
+        work.connection,
+        change_set_id=of.change_set_id,
+        place=of.place,
+        organization_id=organization_id,
+        job_id=job_id,
+    )
+
+
+async def delete_plans(work: Work, organization_id: str, change_set_id: str) -> None:
+    """Delete the plans of a change set."""
+    await store.delete_of_change_set(work.connection, change_set_id=change_set_id, organization_id=organization_id)
 
 
 async def read_plan(ctx: Context, plan_id: str) -> PlanRow:
@@ -381,13 +450,14 @@ class JobPlans:
 
         Raises ActionFailed for a step without a plan.
         """
-        origin = job.plan.origin
-        if origin is None or origin.cause is None or origin.cause.kind != "change-set":
+        origin, resumed = job.plan.origin, job.plan.resumes
+        is_of_change_set = origin is not None and origin.cause is not None and origin.cause.kind == "change-set"
+        if not is_of_change_set and not resumed:
             return None
         found = await run_until_available(
             self._database,
             store.get_of_job,
-            job_id=job.job_id,
+            job_ids=[job.job_id, *resumed],
             organization_id=job.organization_id,
             path=path,
         )

@@ -1,0 +1,131 @@
+"""Change sets with plans: approvals cover what steps do to the world, and steps do exactly that or stop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.external_services import needs_tofu, tofu_manifest
+from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
+
+pytestmark = [needs_tofu, pytest.mark.slow]
+DESTROY = "destroy:\n  steps:\n    - down: {action: opentofu, parameters: {operation: destroy, name: shop}}\n"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, server_programs="opentofu") as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+async def lab(api: Api) -> str:
+    """An environment in which somebody else approves."""
+    made = await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("lab")})
+    environment = str(accepted(made)["id"])
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1, "roleId": None}))
+    return environment
+
+
+@pytest.fixture(scope="module")
+async def approver(api: Api) -> Caller:
+    return await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+
+
+def shop(file: Path, more: str = "") -> str:
+    """Return a manifest that makes the file, changes it with `grow`, and destroys it."""
+    launch = tofu_manifest(file)
+    return launch + launch.replace("launch:", "grow:").replace("size: 1", "size: 2") + more
+
+
+async def made(api: Api, **body: Any) -> Any:
+    """Make a change set with plans, and return it when they are made."""
+    found = accepted(await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **body}))
+    async with asyncio.timeout(60):
+        while any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]):
+            await asyncio.sleep(0.1)
+            found = accepted(await api.get(f"change-sets/{found['id']}"))
+    return found
+
+
+async def applied(api: Api, change_set: str) -> Any:
+    accepted(await api.post(f"change-sets/{change_set}/apply"))
+    async with asyncio.timeout(60):
+        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
+            await asyncio.sleep(0.1)
+    return found
+
+
+async def test_a_launch_does_what_was_approved(api: Api, lab: str, approver: Caller, tmp_path: Path) -> None:
+    file = tmp_path / "made"
+    application = await api.application(shop(file))
+
+    found = await made(api, act="launch", applicationId=application, launch={"environmentId": lab})
+
+    assert found["plan"][0]["effects"]["counts"] == {"delete": 0, "create": 1, "change": 2, "run": 0, "unknown": 0}
+    accepted(await approver.post(f"change-sets/{found['id']}/approve"))
+    assert not file.exists()
+    assert (await applied(api, found["id"]))["status"] == "Succeeded"
+    assert file.read_text() == "1\n"
+    entries = (await api.get(f"organizations/{api.organization}/audit")).text
+    assert found["plan"][0]["effects"]["digest"] in entries
+
+
+@pytest.mark.parametrize("more", ["", DESTROY], ids=["teardown", "step"])
+async def test_a_deletion_needs_the_approval_to_say_so_and_stops_if_the_world_has_changed(
+    api: Api, lab: str, approver: Caller, tmp_path: Path, more: str
+) -> None:
+    file = tmp_path / "made"
+    instance = await api.running(shop(file, more), environmentId=lab)
+    found = await made(api, act="destroy", ids=[instance])
+    [deleted, *_] = found["plan"][0]["effects"]["deletes"]
+    approve = f"change-sets/{found['id']}/approve"
+
+    told = refused(await approver.post(approve), 409, "DeletionsNotAllowed")
+    assert deleted in told
+    refused(await approver.post(approve, {"allowDeletes": ["other*"]}), 409, "DeletionsNotAllowed")
+    accepted(await approver.post(approve, {"allowDeletes": ["terraform_data.*", "*opentofu*"]}))
+    await api.run(instance, "grow")
+    assert file.read_text() == "2\n"
+
+    stopped = await applied(api, found["id"])
+
+    assert stopped["status"] == "Failed"
+    assert "Nothing was done" in stopped["plan"][0]["message"]
+    assert file.read_text() == "2\n"
+
+    again = await made(api, act="destroy", ids=[instance])
+    accepted(await approver.post(f"change-sets/{again['id']}/approve", {"allowDeletes": ["*"]}))
+    assert (await applied(api, again["id"]))["status"] == "Succeeded"
+    assert not file.exists()
+
+
+async def test_nothing_is_approved_or_applied_before_its_plans_are_made(
+    api: Api, lab: str, approver: Caller, tmp_path: Path
+) -> None:
+    application = await api.application(shop(tmp_path / "made"))
+    body = {"act": "launch", "applicationId": application, "launch": {"environmentId": lab}, "plan": True}
+    found = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+
+    refused(await approver.post(f"change-sets/{found['id']}/approve"), 409, "PlanUnderWay")
+
+    accepted(await approver.post(f"change-sets/{found['id']}/reject"))
+
+
+async def test_who_applies_without_an_approval_allows_the_deletions(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "made"
+    instance = await api.running(shop(file))
+    found = await made(api, act="destroy", ids=[instance])
+    assert found["status"] == "Ready"
+
+    refused(await api.post(f"change-sets/{found['id']}/apply"), 409, "DeletionsNotAllowed")
+    assert file.exists()
+
+    accepted(await api.post(f"change-sets/{found['id']}/apply", {"allowDeletes": ["*"]}))
+    await api.settled(instance)
+    assert not file.exists()

@@ -1,0 +1,37 @@
+"""What a plan says of all its steps."""
+
+from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, digest_of, knows_step, not_allowed
+from launchbay.model.effect import Effect
+
+
+def step(path: str, *effects: Effect, digest: str = "") -> PlannedStep:
+    return PlannedStep(path=path, component="web", action="x", effects=list(effects), digest=digest)
+
+
+DELETE = Effect(kind="delete", address="db[0]")
+OPEN = Effect(kind="unknown", address="x")
+
+
+def test_effects_are_counted_with_deletions_first() -> None:
+    steps = [step("a", Effect(kind="create", address="db[0]"), DELETE), step("b", DELETE, OPEN)]
+    assert list(count_effects(steps).items())[:2] == [("delete", 2), ("create", 1)]
+    assert deletions(steps) == ["db[0]"]
+
+
+def test_a_pattern_allows_addresses_whose_brackets_are_plain_text() -> None:
+    assert not_allowed(["db[0]", "db[1]", "cache"], ["db[0]"]) == ["db[1]", "cache"]
+    assert not_allowed(["db[0]", "cache"], ["db*"]) == ["cache"]
+    assert not_allowed(["db[0]"], ["*"]) == []
+
+
+def test_a_step_is_known_by_its_path_or_inside_one_that_was_left_open() -> None:
+    steps = [step("web#launch/infra", DELETE), step("web#launch/each", OPEN)]
+    assert knows_step(steps, "web#launch/infra")
+    assert knows_step(steps, "web#launch/each~[3]/each")
+    assert not knows_step(steps, "web#launch/infra/inner")
+    assert not knows_step(steps, "web#launch/other")
+
+
+def test_the_digest_covers_effects_and_artifacts() -> None:
+    plans = [[step("a", DELETE)], [step("a", OPEN)], [step("a", DELETE, digest="1")], []]
+    assert len({digest_of(each) for each in plans}) == 4
