@@ -585,3 +585,9 @@ async def test_jobs_are_found_by_the_beginning_of_their_id_and_by_number(own: Ap
     assert accepted(await own.get(path, instance=instance, number=2)) == []
     refused(await own.get(path, number=1), 400, "InvalidFilter")
     refused(await own.get(path, idPart="xyz1"), 400)
+
+
+async def test_schedules_of_the_last_days_that_a_calendar_has_are_none(own: Api) -> None:
+    path = f"organizations/{own.organization}/schedules"
+    assert accepted(await own.get(path, since=253_402_300_799_999)) == []
+    refused(await own.get(path, since=253_402_300_800_000), 400)

@@ -14,7 +14,7 @@ from launchbay.model.job import PLAN_VERSION
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import jobs
 from launchbay.store.database import Connection
-from tests.support.service import Api, accepted, running_api
+from tests.support.service import Api, accepted, refused, running_api
 
 MANIFEST = """
 launch: {steps: []}
@@ -103,6 +103,23 @@ async def test_an_instance_that_stays_locked_is_busy(api: Api) -> None:
         await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
         refused = await api.put(f"instances/{instance}/configuration", {"parameters": {}})
     assert (refused.status_code, refused.json()["code"]) == (409, "InstanceBusy")
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM instances WHERE id = %s", "UPDATE instances SET status = 'Destroyed' WHERE id = %s"]
+)
+async def test_nothing_is_scheduled_on_an_instance_that_ends_meanwhile(api: Api, change: str) -> None:
+    instance = await api.running(MANIFEST)
+    async with api.database.connection() as look, api.database.transaction() as connection:
+        await connection.execute(change, [instance])
+        asked = asyncio.create_task(api.post(f"instances/{instance}/destroy/schedule", {"interval": "60000"}))
+        await until_sessions_wait(look, 1)
+    refused(await asked, 400, "InstanceDestroyed")
+    async with api.database.connection() as look:
+        found = await look.execute(
+            "SELECT count(*) FROM schedules WHERE instance_id = %s AND kind = 'workflow'", [instance]
+        )
+        assert await found.fetchone() == (0,)
 
 
 async def until_sessions_wait(connection: Connection, count: int) -> None:

@@ -290,6 +290,10 @@ async def _schedule(
         work.warn(ignored_parameters(manifest, workflow, parameters))
         await _warn_of_end(work, record, work.app.clock.now() + timedelta(milliseconds=interval_ms))
         await work.admit(record.organization_id, {Quota.SCHEDULES: 1})
+        # It may have been deleted or destroyed since it was looked up: nothing would delete the schedule then.
+        locked = await instances.lock(work.connection, instance_id=record.id)
+        if locked is None or locked.status == InstanceStatus.DESTROYED:
+            raise _gone(record)
         schedule_id = new_id()
         await store.insert(
             work.connection,

@@ -267,7 +267,8 @@ def job_headers(started: StartedJob) -> Headers:
 
 
 # A time in milliseconds since the Unix epoch, up to the end of the year 9999.
-MomentMs = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
+MOMENT_LATEST_MS = 253_402_300_799_999
+MomentMs = Annotated[int, msgspec.Meta(ge=0, le=MOMENT_LATEST_MS)]
 
 
 def first_moment(at_ms: int | None) -> datetime | None:

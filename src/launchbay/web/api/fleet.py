@@ -18,7 +18,7 @@ from launchbay.usecases import fleet
 from launchbay.usecases.fleet import InstanceFilter, JobFilter, JobSort, SavedView, Sort
 from launchbay.web.api.jobs import Beginning, beginning
 from launchbay.web.requests import JsonBody, Request
-from launchbay.web.responses import Headers, JSONResponse, MomentMs, Response, next_link, optional_ms
+from launchbay.web.responses import MOMENT_LATEST_MS, Headers, JSONResponse, MomentMs, Response, next_link, optional_ms
 from launchbay.web.routing import Returns, Routes
 
 routes = Routes("Fleet", extension=True)
@@ -502,7 +502,9 @@ async def list_organization_schedules(request: Request[None, FleetSchedulesQuery
     """List what is scheduled on the instances of an organization."""
     query = request.query
     since = request.ctx.app.clock.now() if query.since is None else from_ms(query.since)
-    until = since + _SCHEDULED if query.until is None else from_ms(query.until)
+    until = from_ms(MOMENT_LATEST_MS if query.until is None else query.until)
+    if query.until is None and until - since > _SCHEDULED:
+        until = since + _SCHEDULED
     rows = await fleet.list_schedules(
         request.ctx, request.path["orgId"], since=since, until=until, count=query.limit + 1, after=query.after
     )
