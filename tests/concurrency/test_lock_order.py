@@ -122,6 +122,32 @@ async def test_nothing_is_scheduled_on_an_instance_that_ends_meanwhile(api: Api,
         assert await found.fetchone() == (0,)
 
 
+@pytest.mark.features("lifetimes")
+@pytest.mark.parametrize("as_schedule", [False, True])
+async def test_a_destroy_that_is_taken_back_locks_the_instance_before_its_place_in_lists(
+    api: Api, *, as_schedule: bool
+) -> None:
+    stoppable = f"{MANIFEST}stop: {{steps: []}}\nstart: {{steps: []}}\n"
+    instance = await api.running(stoppable)
+    application = (await api.document(instance))["applicationId"]
+    accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": 3_600_000}))
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    await api.settled(instance)
+    [schedule] = accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]
+    async with api.database.connection() as look, api.database.transaction() as connection:
+        await connection.execute(
+            "SELECT 1 FROM instances WHERE id = %s FOR UPDATE", [instance]
+        )  # as what fires another
+        if as_schedule:
+            taking = asyncio.create_task(api.post(f"instances/{instance}/{schedule['id']}/reschedule", {"interval": 0}))
+        else:
+            taking = asyncio.create_task(api.post(f"instances/{instance}/lifetime/undo-destroy"))
+        await until_sessions_wait(look, 1)
+        await connection.execute("SET LOCAL lock_timeout = '300ms'")
+        await connection.execute("UPDATE fleet SET destroy_at = destroy_at WHERE instance_id = %s", [instance])
+    accepted(await taking)
+
+
 async def until_sessions_wait(connection: Connection, count: int) -> None:
     """Wait until so many sessions wait for locks."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -336,7 +336,7 @@ async def reschedule_workflow(
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
             if found.cancelled_at is None:
-                undone = await _cancel(work, found)
+                undone = await _cancel(work, record, found)
                 if undone is None:
                     await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
                 else:
@@ -512,13 +512,13 @@ async def describe_dependents(work: Work, record: InstanceRecord) -> list[str]:
     return shown + ([f"{hidden} that you can't read"] if hidden else [])
 
 
-async def _cancel(work: Work, found: ScheduleRow) -> str | None:
+async def _cancel(work: Work, record: InstanceRecord, found: ScheduleRow) -> str | None:
     """Cancel a schedule. Raises BadRequest if it has just fired, never to run again.
 
     Of a destroy that can be taken back, return the workflow that starts the instance again, empty if it wasn't stopped.
     """
     if not found.is_of_manifest:
-        cancelled = await store.cancel(work.connection, schedule_id=found.id)
+        cancelled = await store.cancel(work.connection, schedule_id=found.id, instance_id=record.id)
         if cancelled is None:
             raise _just_fired(found)
         return cancelled.undo_workflow

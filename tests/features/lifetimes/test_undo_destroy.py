@@ -297,6 +297,66 @@ async def test_lists_of_pages_say_what_ends_an_instance_and_offer_what_moves_tha
     assert more in await page(overview)
 
 
+async def test_a_destroy_that_is_due_is_said_to_wait_for_the_job_before_it(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    instance = await instance_with_grace(
+        api, f"{PLAIN}\nhold: {{steps: [{{gate: {{action: approval, parameters: {{text: Go?}}}}}}]}}"
+    )
+    job = (await api.post(f"instances/{instance}/hold")).headers["launchbay-job"]
+    number = await scheduled(api, instance, 1)
+    await move(api, instance, number, 1)
+    async with asyncio.timeout(20):
+        while "is waiting for the end of 'hold'" not in ((await api.document(instance))["waitingFor"] or ""):
+            await asyncio.sleep(0.01)
+    [event] = (await lifetime(api, instance))["coming"]
+    assert event["text"].startswith("The destruction is due, and waits for the job before it. It is scheduled; ")
+    page = " ".join((await get(visitor, f"/console/instances/{instance}")).text.split())
+    assert re.search(r"The destruction is due since [^.]+, and waits for the job before it\.", page)
+    assert "Destroyed" not in page
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.until(instance, "Destroyed")
+
+
+async def test_an_idle_end_is_not_hidden_by_a_destroy_that_comes_later(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application(PLAIN)
+    accepted(await api.put(f"applications/{application}/lifetime", {"idleMs": 24 * HOUR_MS}))
+    instance = await api.launch(application, destroyInterval=-1)
+    await api.until(instance, "Running")
+    await scheduled(api, instance, 48)
+    async with api.database.transaction() as connection:
+        # Nothing has run for so long. The next run finds the times as they would be then.
+        await connection.execute(
+            "UPDATE instances SET created_at = created_at - interval '24 hours' WHERE id = %s", [instance]
+        )
+        await connection.execute(
+            "WITH moved AS (UPDATE fleet SET job_ended_at = job_ended_at - interval '23.5 hours'"
+            " WHERE instance_id = %(id)s)"
+            " UPDATE idle_ends SET since = since - interval '23.5 hours', due_at = due_at - interval '23.5 hours'"
+            " WHERE instance_id = %(id)s",
+            {"id": instance},
+        )
+    page = " ".join((await get(visitor, f"/console/instances/{instance}")).text.split())
+    assert "Nothing has run on it for long. Run a workflow if you still need it." in page
+    assert "It is scheduled" not in page
+
+
+async def test_a_submodule_that_is_gone_does_not_wait_for_the_end_of_its_parent(api: Api) -> None:
+    database = await api.application(PLAIN)
+    application = await api.application(PARENT % database)
+    accepted(await api.put(f"applications/{application}/lifetime", {"graceMs": HOUR_MS}))
+    instance = await api.launch(application, destroyInterval=-1)
+    await api.until(instance, "Running")
+    inner = (await api.document(instance))["components"][0]["instanceId"]
+    version = accepted(await api.put_yaml(f"applications/{application}/manifest", PLAIN))["version"]
+    accepted(await api.put(f"instances/{instance}/configuration", {"manifestVersion": version}))
+    await api.until(inner, "Destroyed")
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    assert (await listed(api, instance))["waitingDestroy"] is not None
+    assert (await listed(api, inner))["waitingDestroy"] is None
+
+
 async def test_an_undo_says_that_a_scheduled_destroy_stays(api: Api) -> None:
     instance = await instance_with_grace(api, PLAIN)
     number = await scheduled(api, instance, 2)

@@ -158,6 +158,8 @@ def _coming(
     if end == ends.first:
         what = "Launchbay destroys the instance that this one belongs to, and this one with it."
         what = what if ends.is_submodule else "Launchbay destroys the instance."
+        if end <= now:
+            what = "The destruction is due, and waits for the job before it."
         what = what if end not in {ends.undoable, ends.scheduled} else f"{what} {ends.advice}"
     return [*coming, ("destroy", end, what)]
 

@@ -100,7 +100,7 @@ SELECT instances.id, instances.name, instances.application_id, instances.version
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
-) AS is_asleep, launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete
+) AS is_asleep, instances.status <> 'Destroyed' AND launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete
 FROM instance_offers JOIN instances ON instances.id = instance_offers.instance_id
 LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
 WHERE instance_offers.environment_id = %(environment_id)s

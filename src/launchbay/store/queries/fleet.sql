@@ -94,7 +94,7 @@ LEFT JOIN instances ON instances.id = page.instance_id
 LEFT JOIN applications ON applications.id = page.application_id
 LEFT JOIN environments ON environments.id = page.environment_id
 LEFT JOIN jobs ON jobs.id = page.job_id
-LEFT JOIN LATERAL launchbay_ends(page.instance_id) AS ending ON true
+LEFT JOIN LATERAL launchbay_ends(page.instance_id) AS ending ON page.status <> 'Destroyed'
 ORDER BY
     CASE WHEN %(sort)s::text = 'name' AND NOT %(descends)s::boolean THEN page.name END,
     CASE WHEN %(sort)s::text = 'name' AND %(descends)s::boolean THEN page.name END DESC,

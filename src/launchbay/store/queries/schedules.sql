@@ -97,8 +97,10 @@ FROM schedules
 WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL ORDER BY due_at LIMIT 1;
 
 -- name: take_back_destroy
--- Deletes it unless it fires right now; who fires it holds the row.
-DELETE FROM schedules WHERE instance_id = %(instance_id)s AND undo_workflow IS NOT NULL RETURNING undo_workflow;
+-- Deletes it unless it fires right now; who fires it holds the row. The instance is locked first, as by who fires: the deletion changes
+-- the end that `fleet` has.
+WITH held AS (SELECT id FROM instances WHERE id = %(instance_id)s FOR KEY SHARE)
+DELETE FROM schedules USING held WHERE schedules.instance_id = held.id AND undo_workflow IS NOT NULL RETURNING undo_workflow;
 
 -- name: list_by_instance
 SELECT id, workflow, coalesce(was_due_at, due_at) AS due_at, CASE WHEN kind = 'cron' THEN component ELSE '' END AS component,
@@ -130,7 +132,10 @@ WHERE id = %(schedule_id)s AND kind IN ('workflow', 'cron')
 RETURNING due_at;
 
 -- name: cancel
-DELETE FROM schedules WHERE id = %(schedule_id)s AND kind = 'workflow' RETURNING id, undo_workflow;
+-- The instance is locked first, as in `take_back_destroy`.
+WITH held AS (SELECT id FROM instances WHERE id = %(instance_id)s FOR KEY SHARE)
+DELETE FROM schedules USING held
+WHERE schedules.id = %(schedule_id)s AND schedules.instance_id = held.id AND kind = 'workflow' RETURNING schedules.id, undo_workflow;
 
 -- name: cancel_recurring
 -- One of the manifest's own schedules. It stays, with a time that never comes, so that no launch of a member of a Scaler and no

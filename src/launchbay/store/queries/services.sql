@@ -137,7 +137,7 @@ SELECT instances.id, instances.name, instances.status, launchbay_outcome(fleet.j
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
-) AS is_asleep, launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete, instances.application_id, applications.name AS application,
+) AS is_asleep, instances.status <> 'Destroyed' AND launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, string_agg(used.part, ', ' ORDER BY used.part) AS parts
 FROM (
     SELECT DISTINCT instance_id, component AS part FROM instance_links WHERE target_id = %(service_id)s
@@ -155,7 +155,7 @@ SELECT instances.id, instances.name, instances.status, launchbay_outcome(fleet.j
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
-) AS is_asleep, launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete, instances.application_id, applications.name AS application,
+) AS is_asleep, instances.status <> 'Destroyed' AND launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete, instances.application_id, applications.name AS application,
        instances.environment_id, environments.name AS environment, instances.version,
        (SELECT count(DISTINCT instance_id) FROM instance_links WHERE target_id = instances.id)::integer AS users
 FROM instances JOIN applications ON applications.id = instances.application_id
