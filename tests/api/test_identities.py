@@ -15,6 +15,7 @@ from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.service import Api, accepted, refused, running_api
 
+pytestmark = pytest.mark.features("identities")
 ROOT = "http://launchbay"
 ISSUER = "https://launchbay.example.org"
 ASK = """

@@ -35,10 +35,13 @@ async def test_a_page_that_is_not_allowed_names_who_may_help(api: Api) -> None:
         assert EMAIL not in page.text
 
 
-async def test_a_page_that_is_missing_shows_what_is_near(api: Api, visitor: httpx.AsyncClient) -> None:
-    page = await get(visitor, "/console/instances/000000000000000000000000")
-    assert page.status == 404
+async def test_a_page_that_is_missing_shows_what_is_near(api: Api) -> None:
+    someone = await person(api, "Guest")
     home = f"/console/organizations/{api.organization}"
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        page = await get(client, "/console/instances/000000000000000000000000")
+    assert page.status == 404
     assert {home, f"{home}/instances", f"{home}/runs"} <= set(page.links)
     assert f'action="{home}/instances"' in page.answer.text
     async with browser(api) as client:

@@ -18,8 +18,9 @@ async def sent(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Res
 async def test_an_export_is_a_file_that_an_import_shows_before_it_makes_an_organization(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
-    await api.application("launch: {steps: []}\n")
-    answer = await visitor.get(f"/console/organizations/{api.organization}/archive")
+    organization = accepted(await api.post("organizations", {"name": fresh_name("small")}))["id"]
+    accepted(await api.post(f"organizations/{organization}/applications", {"name": fresh_name("app")}))
+    answer = await visitor.get(f"/console/organizations/{organization}/archive")
     assert answer.headers["content-disposition"].startswith("attachment; filename=")
     archive = answer.text
     assert json.loads(archive)["format"] == "launchbay organization"

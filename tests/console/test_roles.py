@@ -94,20 +94,21 @@ async def test_the_text_of_a_new_role_is_checked_too(api: Api, visitor: httpx.As
 async def test_the_page_of_a_user_shows_what_they_may_do_in_each_environment(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
-    place = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": "aaa-first"}))["id"]
+    organization = accepted(await api.post("organizations", {"name": fresh_name("small")}))["id"]
+    place = accepted(await api.post(f"organizations/{organization}/environments", {"name": "aaa-first"}))["id"]
     text = f"- Read: [/*]\n- CreateInstance: [/applications/*, /environments/{place}]\n"
     role = accepted(
-        await api.post(f"organizations/{api.organization}/roles", {"name": fresh_name("crew"), "permissions": text})
+        await api.post(f"organizations/{organization}/roles", {"name": fresh_name("crew"), "permissions": text})
     )
-    someone = await person(api, role["name"])
-    page = await get(visitor, f"/console/organizations/{api.organization}/users/{someone.id}")
+    someone = await person(api, role["name"], organization=organization)
+    page = await get(visitor, f"/console/organizations/{organization}/users/{someone.id}")
     rows = {
         re.sub(r"<[^>]+>", "", row.partition("</th>")[0]): re.findall(r"Everywhere|>some<|–", row.partition("</th>")[2])
         for row in page.answer.text.partition("Permissions by environment")[2]
         .partition("</tbody>")[0]
         .split("<tr>")[2:]
     }
-    places = [row["name"] for row in accepted(await api.get(f"organizations/{api.organization}/environments"))]
+    places = [row["name"] for row in accepted(await api.get(f"organizations/{organization}/environments"))]
     at = places.index("aaa-first")
     assert set(rows["See"]) == {"Everywhere"}
     assert rows["Launch"][at] == "Everywhere"
