@@ -443,6 +443,7 @@ async def test_a_process_that_dies_amid_a_delivery_loses_no_event(bay: Bay, step
     [
         ("recurring schedules", _recurring_launch, "note after the commit", "noted", (["Started"], 2)),
         ("recurring schedules", _recurring_launch, "act alone", "acted", (["Started"], 2)),
+        ("bulk", _bulk, "note before the act", "acted", ("Finished", ["Succeeded"] * 2, [0, 1])),
     ],
 )
 async def test_dying_there_shows_the_defect(

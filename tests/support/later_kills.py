@@ -153,6 +153,30 @@ def _note_after_the_commit(kind: Kind) -> None:
     Later._do_next = do_and_note  # type: ignore[method-assign] # the defect
 
 
+def _note_before_the_act(_: Kind) -> None:
+    """Note in one transaction that an item is done, and act in the next one.
+
+    A process that dies at `acted` leaves the note without the act: the act isn't committed yet. At other steps both
+    are there, or neither.
+    """
+    do_next = Later._do_next
+
+    async def note_and_do(self: Any, row_id: str) -> bool:
+        work, database = self._work, self._database
+        async with database.transaction() as connection:
+            row = await work.take(connection, row_id)
+            item = False if row is None else await work.next(connection, row)
+            if isinstance(item, bool):
+                return item
+            await work.note(connection, row, item, None)
+        async with database.transaction() as connection:
+            with database.joined(connection):
+                await work.act(row, item)
+        return bool(await do_next(self, row_id))
+
+    Later._do_next = note_and_do  # type: ignore[method-assign] # the defect
+
+
 def _act_alone(_: Kind) -> None:
     """Act in transactions of the act's own."""
     Database.joined = lambda *_: nullcontext()  # type: ignore[method-assign, assignment] # the defect
@@ -160,6 +184,7 @@ def _act_alone(_: Kind) -> None:
 
 DEFECTS: dict[str, Callable[[Kind], None]] = {
     "note after the commit": _note_after_the_commit,
+    "note before the act": _note_before_the_act,
     "act alone": _act_alone,
 }
 
