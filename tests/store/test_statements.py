@@ -4,8 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
+from launchbay.auth.gate import ALL_GRANTS, Grants, RoleGrants, read_role_text, visible
+from launchbay.auth.permissions import Permission
 from launchbay.limits import LIST_CHUNK_ROWS
-from launchbay.store import keys, statements
+from launchbay.store import fleet, keys, statements
 from launchbay.store.database import Connection, Database
 from launchbay.store.statements import Change, Row, Rows, Value
 from tests.support.databases import numbered
@@ -133,3 +135,25 @@ async def test_the_first_proposal_of_a_key_decides_for_all(connection: Connectio
 def test_a_statement_that_the_file_does_not_have_is_named_with_those_it_has() -> None:
     with pytest.raises(LookupError, match=r"has no statement 'gte'\. It has get_key_marks, propose_key_marks"):
         statements.load("keys").change("gte")
+
+
+async def test_who_sees_every_instance_shares_a_prepared_statement_without_the_condition(
+    connection: Connection,
+) -> None:
+    async def prepared() -> list[str]:
+        # Without those that other tests prepared by name.
+        rows = await connection.execute(
+            b"SELECT statement FROM pg_prepared_statements WHERE statement NOT LIKE 'PREPARE %'", []
+        )
+        return [text for (text,) in await rows.fetchall() if "status = 'Executing'" in text]
+
+    about = {"organization_id": "0" * 24, "most": 9}
+    someone = visible(Grants((RoleGrants("one", read_role_text("- Read: [/applications/shop/*]")),)), Permission.READ)
+    everyone = visible(Grants((RoleGrants("all", ALL_GRANTS),)), Permission.READ)
+    for _ in range(3):
+        assert await fleet.count_running(connection, **about, **someone) == 0
+    assert await prepared() == []
+    for _ in range(3):
+        assert await fleet.count_running(connection, **about, **everyone) == 0
+    [text] = await prepared()
+    assert "unnest" not in text

@@ -1,12 +1,12 @@
 """An instance and its jobs, as the page and its live part show them."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
 
+from launchbay.concurrency import computed
 from launchbay.console.assets import Glyph, run_status, shown_status
 from launchbay.console.graph import ComponentState, shown_state
 from launchbay.console.request import PageRequest
@@ -178,7 +178,8 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
     view, pending = await asked, await asked_pending
     redactor = await redactor_for(record)
     # A hundred jobs with thousands of steps take a while; other requests must not wait for it.
-    jobs = await asyncio.to_thread(_jobs, view.detail.history, redactor)
+    history = view.detail.history
+    jobs = await computed(len(history), lambda: _jobs(history, redactor))
     if jobs:  # the only one whose steps are shown
         jobs[0] = _refined(jobs[0], await refined)
     asking = {row.job_id for row in pending}

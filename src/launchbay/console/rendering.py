@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -439,8 +439,18 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value, str_keys=True)
 
 
+class _Environment(jinja2.Environment):
+    """Templates without globals of their own.
+
+    Jinja looks up each name in two dictionaries otherwise, and compares all names at each import of macros.
+    """
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        return super().make_globals(d) if d else self.globals
+
+
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
+    environment = _Environment(
         # Those of a feature are `<feature>/templates/<name>`.
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader("launchbay.console", "templates"), jinja2.PackageLoader("launchbay", "features")]

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
+from launchbay.concurrency import computed
 from launchbay.console.assets import Glyph, color_class
 from launchbay.console.forms import parse_number
 from launchbay.console.graph import (
@@ -37,7 +38,7 @@ from launchbay.console.graph import (
 )
 from launchbay.console.instance_view import InstanceView, component_states, view_instance
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.limits import CONSOLE_LIST_COMPONENTS
+from launchbay.limits import CONSOLE_LIST_COMPONENTS, KIB
 from launchbay.manifest.graph import CompiledManifest, Component
 from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.instance import scales_in
@@ -131,10 +132,14 @@ class Components(NamedTuple):
         return counted(state.status for state in self.states.values()).summary()
 
 
+_COMPONENT_BYTES = 4 * KIB  # that a component counts for: to place one takes as long as to read so many
+
+
 async def read_components(request: PageRequest, view: InstanceView, opened: frozenset[str] | None = None) -> Components:
     """Return the components of an instance, and those of the submodules that are open."""
     views = await _views(request, view, opened or frozenset())
-    return await asyncio.to_thread(_read_components, views)
+    size = _COMPONENT_BYTES * sum(len(each.components) for each in views.values())
+    return await computed(size, lambda: _read_components(views))
 
 
 async def _views(request: PageRequest, view: InstanceView, opened: frozenset[str]) -> dict[str, InstanceView]:
@@ -246,8 +251,9 @@ class ShownGraph:
 async def shown_graph(
     components: Components, query: GraphQuery, path: str, *, is_small: bool = False, **more: Any
 ) -> ShownGraph:
-    """Draw the components in a thread."""
-    return await asyncio.to_thread(_shown_graph, components, query, path, is_small=is_small, more=more)
+    """Draw the components, in a thread if there are many."""
+    size = _COMPONENT_BYTES * len(components.states)
+    return await computed(size, lambda: _shown_graph(components, query, path, is_small=is_small, more=more))
 
 
 def _shown_graph(

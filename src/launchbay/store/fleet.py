@@ -92,11 +92,12 @@ class ExpiryRow(NamedTuple):
     environment_id: str
 
 
-list_instances = _sql.rows("list_instances", FleetRow)
+list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
 # The IDs alone of the same list: PostgreSQL leaves out what only the other columns need.
 list_instance_ids: Column[str] = Column(
     "list_instance_ids",
     b"SELECT id FROM (%s) AS listed WHERE id IS NOT NULL" % _sql.text("list_instances").strip().rstrip(b";"),
+    is_prepared=False,
 )
 list_expiries = _sql.rows("list_expiries", ExpiryRow)
 
@@ -179,8 +180,8 @@ class WorkRow(NamedTuple):
     failures: int
 
 
-list_jobs = _sql.rows("list_jobs", FleetJobRow)
-count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow)
+list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
+count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow, is_prepared=False)
 list_unlisted = _sql.column("list_unlisted", str)
 list_old_jobs = _sql.value("list_old_jobs", int)
 summarize = _sql.rows("summarize", GroupRow)

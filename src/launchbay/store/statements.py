@@ -51,20 +51,29 @@ from launchbay.store.connection import Statement
 from launchbay.store.database import CommitGroup, Connection
 
 T = TypeVar("T")
+_SEEN, _SEEN_END = b"/* seen */", b"/* end */"
+_CONDITION = re.compile(re.escape(_SEEN) + rb".*?" + re.escape(_SEEN_END), re.DOTALL)
 _PARAMETER = re.compile(r"%(?:%|\((\w+)\)s)")
 
 
 class _Statement:
-    __slots__ = ("_is_prepared", "_parameters", "_text", "name", "text")
+    __slots__ = ("_is_prepared", "_parameters", "_text", "_whole", "name", "text")
 
     def __init__(self, name: str, text: bytes, *, is_prepared: bool = True) -> None:
         self.name = name
-        # With the condition of what the caller may see, each caller has a plan of their own.
-        self._is_prepared = is_prepared and b"%(seen)s" not in text
         self.text = text
+        self._is_prepared = is_prepared
         self._text, self._parameters = _numbered(text.decode())
+        # With the condition of what the caller may see, each caller has a plan of their own.
+        # Who sees everything needs no condition.
+        self._whole: _Statement | None = None
+        if _SEEN in text:
+            self._is_prepared = False
+            self._whole = _Statement(name, _CONDITION.sub(b"TRUE", text), is_prepared=is_prepared)
 
     def _filled(self, parameters: Mapping[str, Any]) -> Statement:
+        if self._whole is not None and parameters["seen"] is None and parameters["scoped"] is None:
+            return self._whole._filled(parameters)  # noqa: SLF001 - of its own kind
         # Most parameters are short strings or None: a call for each costs more than its text.
         values = [
             value.encode()
@@ -349,7 +358,8 @@ class Statements:
 # What the caller may see, by the roles and by the scope of the access token. The parameters are `InstancePatterns` of
 # `auth/gate.py`. PostgreSQL plans such a statement with the parameters, and what they don't need folds away (0191). Who
 # sees nothing has a plan that reads nothing. Exact applications and environments are left as conditions that an index
-# serves, and one of them as a value, by which an index has its rows in the order of a list. Arrays are hashed once.
+# serves, and one of them as a value, by which an index has its rows in the order of a list. Arrays are hashed once. For
+# those who see everything, the statement is sent without it, and can be prepared.
 _VISIBLE = re.compile(r"\{visible\(([\w.]+), ([\w.]+), ([\w.]+)\)\}")
 _VISIBLE_SQL = """\
 (%(seen)s::text[] IS NULL
@@ -376,7 +386,7 @@ def _visible(found: re.Match[str]) -> str:
     text = _VISIBLE_SQL
     for word, column in zip(("APPLICATION", "INSTANCE", "ENVIRONMENT"), found.groups(), strict=True):
         text = re.sub(rf"\b{word}\b", column, text)
-    return f"{text} AND {text.replace('%(seen', '%(scoped')}"
+    return f"{_SEEN.decode()} {text} AND {text.replace('%(seen', '%(scoped')} {_SEEN_END.decode()}"
 
 
 def aggregates() -> list[str]:
