@@ -9,6 +9,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.console.request import PageRoute
 from launchbay.egress.mail import MailServer
 from launchbay.engine.worker import PeriodicTask
+from launchbay.planning.decisions import ChangeRule
 from launchbay.processes.run import Programs
 from launchbay.runtime.contract import ApprovedPlans, Identities, Notifier, RuntimeDeps, SecretSource
 from launchbay.store.database import Connection, Database
@@ -61,6 +62,7 @@ class Feature:
     later: tuple[type[LaterWork[Any, Any]], ...] = ()
     tasks: Callable[[TaskDeps], tuple[PeriodicTask, ...]] | None = None  # other work in the background
     stuck: Callable[[Connection], Awaitable[Sequence[Stuck]]] | None = None  # what an administrator should know
+    change_rules: tuple[ChangeRule, ...] = ()  # what is asked about each change (decision 0200)
     ports: Ports = NO_PORTS  # what the kernel asks of this feature
     offers: tuple[object, ...] = ()  # what other features find by its class
     notifier: Callable[[Database], Notifier] | None = None  # who hears what a step says with `notify`
@@ -117,6 +119,9 @@ class Features:
                 filled = getattr(each.ports, port.name)
                 if filled is not port.default:
                     yield port.name, filled
+
+    def change_rules(self) -> tuple[ChangeRule, ...]:
+        return tuple(rule for each in self.all for rule in each.change_rules)
 
     def offers(self) -> tuple[object, ...]:
         return tuple(offer for each in self.all for offer in each.offers)

@@ -420,6 +420,7 @@ def _assemble(
         lookups=Lookups(basic.invalidate),
         locks=features.locks(lock_of),
         ports=features.ports(),
+        change_rules=features.change_rules(),
         offers=features.offers(),
         quotas=Quotas(default_quotas(settings), clock, counts, tenants),
         turns=RequestTurns(),
@@ -582,7 +583,7 @@ def _engine(
             named_jobs,
             context.lookups,
         ),
-        stager=Stager(database, dispatcher, manifests, deps.clock, secret, context.lookups),
+        stager=Stager(database, dispatcher, manifests, deps.clock, secret, context.lookups, context.change_rules),
         name=f"worker-{secrets.token_hex(4)}",
         stager_interval_s=settings.stager_interval_ms / 1000,
         is_alone=not settings.database_url,  # the embedded database serves one process

@@ -9,6 +9,7 @@ job fails with the reason. Schedules of the manifest and expiries belong to the 
 
 import asyncio
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -31,6 +32,7 @@ from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.decisions import Change, ChangeRule, refusal_of
 from launchbay.planning.names import DESTROY, in_use, is_forced
 from launchbay.planning.plans import plan_destroy, plan_refused, plan_run, plan_trigger
 from launchbay.runtime.secrets import Secrets
@@ -103,9 +105,11 @@ class Stager:
         clock: Clock,
         secret_key: SecretKey,
         lookups: Lookups,
+        change_rules: Sequence[ChangeRule] = (),
     ) -> None:
         self._database = database
         self._lookups = lookups
+        self._change_rules = change_rules
         self._dispatch = dispatch
         self._manifests = manifests
         self._clock = clock
@@ -256,6 +260,26 @@ class Stager:
         lost = await lookup.lost_right(schedule.instance_id, schedule.workflow, [needed])
         return None if lost is None else f"{lost} Somebody with the permission must schedule it again."
 
+    async def _refusal(self, connection: Connection, schedule: DueRow, target: TargetRow) -> str | None:
+        """Return why rules refuse what a person has scheduled.
+
+        What ends an instance or takes that back was decided before.
+        """
+        if schedule.asked_by != "person":
+            return None
+        change = Change(
+            operation="run_workflow",
+            kind="destroy" if schedule.workflow == DESTROY else "run",
+            organization_id=target.organization_id,
+            actor=on_behalf(schedule.owner_id),
+            application_id=target.application_id,
+            environment_id=target.environment_id,
+            instance_id=schedule.instance_id,
+            is_later=True,
+        )
+        refusal = await refusal_of(connection, self._change_rules, change)
+        return None if refusal is None else f"{refusal.sentence} {refusal.remedy}"
+
     async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
         """Return the manifest and the plan. Work that is no longer possible becomes a job that fails with the reason.
 
@@ -269,9 +293,9 @@ class Stager:
                 return manifest, plan_destroy(prior)
             if schedule.kind in {"cron", "trigger"}:
                 return manifest, plan_trigger(manifest, schedule.component, schedule.workflow, prior)
-            lost = await self._lost_right(connection, schedule)
-            if lost is not None:
-                return manifest, plan_refused(schedule.workflow, lost, prior)
+            refused = await self._lost_right(connection, schedule) or await self._refusal(connection, schedule, target)
+            if refused is not None:
+                return manifest, plan_refused(schedule.workflow, refused, prior)
             parameters = decode_json(schedule.parameters)
             if schedule.workflow == DESTROY and not is_forced(parameters):
                 users = await instances.list_users(connection, instance_id=schedule.instance_id)

@@ -13,7 +13,7 @@ from launchbay.console.list_query import page_by_name
 from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
-from launchbay.features.change_sets.usecases import ChangePolicy
+from launchbay.features.change_sets.rules import ChangePolicy
 from launchbay.features.impact.usecases import EnvironmentChange, Impact, impact_of_environment
 from launchbay.features.lifetimes.rules import LifetimeRules
 from launchbay.model.environment import Marker, Property

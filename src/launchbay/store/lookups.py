@@ -66,6 +66,7 @@ class LaunchSettings(NamedTuple):
 
     may_be_limited: bool
     has_lifetime_rules: bool
+    may_be_ruled: bool
 
 
 class LaunchTarget(NamedTuple):
@@ -86,9 +87,10 @@ class LaunchTarget(NamedTuple):
     environment_created_at: datetime
     may_be_limited: bool  # settings of the organization limit how many jobs run at a time
     has_lifetime_rules: bool
+    may_be_ruled: bool  # rules about changes
 
     def settings(self) -> LaunchSettings:
-        return LaunchSettings(self.may_be_limited, self.has_lifetime_rules)
+        return LaunchSettings(self.may_be_limited, self.has_lifetime_rules, self.may_be_ruled)
 
     def application(self) -> Application:
         return Application(*self[:6])

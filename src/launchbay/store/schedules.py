@@ -34,6 +34,7 @@ class TargetRow(NamedTuple):
     job_id: str | None
     organization_id: str
     application_id: str
+    environment_id: str
     version: int
     is_turn: bool
 

@@ -27,11 +27,15 @@ from launchbay.errors import BadRequest, NotFound
 from launchbay.fairness.turns import RequestTurns
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
+from launchbay.model.changes import EXEMPT, GOVERNED, ChangeKind
 from launchbay.model.expiry import ExpiryRules, NoExpiryRules
 from launchbay.model.findings import Finding
+from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.decisions import Change, ChangeRule, decide
+from launchbay.planning.names import DESTROY
 from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
 from launchbay.store.applications import Application
@@ -92,6 +96,7 @@ class AppContext:
     lookups: Lookups
     locks: Mapping[str, Value[str]]  # by the first segment of an API path
     ports: Ports
+    change_rules: tuple[ChangeRule, ...]  # what is asked about each change (decision 0200)
     offers: tuple[object, ...]  # what features have for others of them
     quotas: Quotas
     turns: RequestTurns
@@ -142,12 +147,13 @@ _RESOURCES: Mapping[type, Callable[[Any], Resource | str]] = {
 class Work:
     """One unit of work: a connection, and what the caller may do through it."""
 
-    __slots__ = ("_ctx", "connection", "lookup")
+    __slots__ = ("_ctx", "_decided", "connection", "lookup")
 
     def __init__(self, ctx: "Context", connection: Connection) -> None:
         self._ctx = ctx
         self.connection = connection
         self.lookup: Lookup = ctx.app.lookups.bind(connection, ctx.actor)
+        self._decided: set[tuple[str, str]] = set()  # operations, and the objects that they change
 
     @property
     def app(self) -> AppContext:
@@ -243,11 +249,15 @@ class Work:
         *,
         at: Resource | str | None = None,
     ) -> None:
-        """Record a change in the same transaction (promise 14).
+        """Ask the rules, and record a change in the same transaction (promise 14).
 
-        `changed` is the object, which names its organization too. If the change is not of a looked-up object, `at` is
-        its path, and `changed` another object of the organization, or the organization's ID.
+        Raises NotAllowed if a rule refuses it, unless `decide` has asked before. `changed` is the object, which names
+        its organization too. If the change is not of a looked-up object, `at` is its path, and `changed` another object
+        of the organization, or the organization's ID.
         """
+        kind = _kind_of(operation, changed, at)
+        if kind is not None and not isinstance(changed, str) and (operation, changed.id) not in self._decided:
+            await self.decide(operation, changed, kind=kind)
         if not self._ctx.audited:
             return
         if isinstance(changed, str):
@@ -259,6 +269,46 @@ class Work:
         await self.app.audit.record(
             self.connection, self.actor, operation, str(at), organization_id=organization_id, before=before, after=after
         )
+
+    async def decide(
+        self,
+        operation: str,
+        changed: LookedUp,
+        *,
+        kind: ChangeKind,
+        environment_id: str | None = None,
+        may_be_ruled: bool = True,
+    ) -> None:
+        """Raise NotAllowed unless the rules allow a change.
+
+        `audit` does this for what isn't asked before. Ask where it must be known before anything is written. Without
+        `may_be_ruled`, a lookup of the same transaction has found that there is no rule.
+        """
+        self._decided.add((operation, changed.id))
+        if not may_be_ruled or self._ctx.is_trial:
+            return
+        assert isinstance(changed, Application | Environment | InstanceRecord), "rules are about these objects"
+        ids: dict[str, str] = {}
+        if isinstance(changed, InstanceRecord):
+            ids = {"application_id": changed.application_id, "environment_id": changed.environment_id}
+            ids["instance_id"] = changed.id
+        elif isinstance(changed, Environment):
+            ids = {"environment_id": changed.id}
+        else:
+            ids = {"application_id": changed.id}
+        if environment_id is not None:
+            ids["environment_id"] = environment_id
+        change = Change(
+            operation=operation,
+            kind=kind,
+            organization_id=changed.organization_id,
+            actor=self.actor,
+            change_set=self._ctx.change_set,
+            cause=self._ctx.cause,
+            is_later=bool(self._ctx.turn),
+            **ids,
+        )
+        await decide(self.connection, self.app.change_rules, change)
 
     async def audit_own(
         self, operation: str, changed: Resource | str, before: Document | None = None, after: Document | None = None
@@ -300,7 +350,9 @@ class Context:
 
     `audited` is False for the steps of a larger change that has its own entry; `cause` names that change in the jobs
     that it starts. `turn` identifies what begins by itself, such as a schedule and its time: the job that it starts
-    has the same idempotency keys after a restore (decision 0151). `warnings` are collected for the
+    has the same idempotency keys after a restore (decision 0151). `change_set` is the ID of the change set that is
+    applied, or whose way back this is: rules ask for its approvals. What a
+    trial does is taken back, so rules aren't asked. `warnings` are collected for the
     caller (`Work.warn`).
     """
 
@@ -309,6 +361,8 @@ class Context:
     audited: bool = True
     cause: Cause | None = None
     turn: tuple[object, ...] = ()
+    change_set: str | None = None
+    is_trial: bool = False
     warnings: list[str] = field(default_factory=list)
 
     def begin(self, *, shares_commit: bool = False) -> "_Loan":
@@ -332,6 +386,21 @@ class Context:
     def read(self) -> "_Loan":
         """Open a connection for reads; each statement is its own transaction."""
         return _Loan(self, self.app.database.connection())
+
+
+def _kind_of(operation: str, changed: LookedUp | str, at: Resource | str | None) -> ChangeKind | None:
+    """Return the kind of a change; None if rules aren't asked."""
+    kind = GOVERNED.get(operation)
+    if kind is None:
+        is_object = isinstance(changed, Application | Environment | InstanceRecord)
+        assert not is_object or operation in EXEMPT, f"model/changes.py doesn't say whether rules govern {operation}"
+        return None
+    if isinstance(changed, InstanceRecord):
+        if operation == "delete_instance" and changed.status is InstanceStatus.DESTROYED:
+            return None  # only its record is left
+        if kind == "run" and isinstance(at, Resource) and at.segments[-1] == DESTROY:
+            return "destroy"
+    return kind
 
 
 class _Loan:

@@ -261,6 +261,8 @@ async def resume_job(
             parameters = {name: value for name, value in parameters.items() if name in declared}
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
         status = InstanceStatus(locked.status)
+        if parameters:  # it changes what the instance is
+            await work.decide("resume_job", record, kind="reconfigure")
         work.warn(ignored_parameters(manifest, plan.workflow, parameters))
         resumed = plan_resumed(plan, job.id, _with_arguments(plan, manifest, parameters), status)
         if locked.job_id is not None or not may_accept(resumed):

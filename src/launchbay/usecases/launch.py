@@ -67,6 +67,7 @@ class PlannedLaunch:
     root: LaunchNode
     view: EnvironmentView
     may_be_limited: bool  # settings of the organization limit how many jobs run at a time
+    may_be_ruled: bool  # there may be a rule that a launch must ask
     destroy_after_ms: int | None  # None: it lives for good
     if_exists: IfExists  # what the request or the rules say
 
@@ -110,6 +111,13 @@ async def _launch(
         if existing is not None:
             work.warn([nothing_launched(planned, existing)])
             return StartedJob(existing.id, existing.job_id, is_new=False)
+    await work.decide(  # before anything is written, so that a launch that rules allow shares its commit
+        "launch_application",
+        application,
+        kind="launch",
+        environment_id=planned.environment.id,
+        may_be_ruled=planned.may_be_ruled,
+    )
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     needed = await _places(work, planned)
     started = write_launch(
@@ -221,7 +229,9 @@ async def plan_launch_tree(
             field="instanceName",
         )
     request = await _with_revision(work, application, given)
+    may_be_ruled = settings.may_be_ruled
     if environment is None or request.environment_id not in {None, environment.id}:
+        may_be_ruled = True  # the settings are those of the other one
         environment = await _environment(work, application, request.environment_id)
     _require_environment(work, application, environment)
     version = await validate_version(work, application, request.version)
@@ -247,6 +257,7 @@ async def plan_launch_tree(
         root,
         view,
         settings.may_be_limited,
+        may_be_ruled,
         rules.at_launch(interval_ms),
         if_exists or rules.if_exists or "allow",
     )

@@ -206,9 +206,9 @@ async def test_the_page_of_a_change_set_leads_to_the_others(api: Api, visitor: h
 
 async def test_another_person_approves_or_rejects_and_the_author_may_not(api: Api, visitor: httpx.AsyncClient) -> None:
     environment = await api.offer()
-    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1, "roleId": None}))
     instance = await api.launch(await api.application(SHOP), environmentId=environment)
     await api.settled(instance)
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1, "roleId": None}))
     home = f"/console/organizations/{api.organization}"
     someone = await person(api, "Administrator")
     for verdict, status in (("reject", "Rejected"), ("approve", "Ready to apply")):

@@ -7,9 +7,9 @@ import msgspec
 from launchbay.clock import to_ms
 from launchbay.features.change_sets import usecases as change_sets
 from launchbay.features.change_sets.rows import AnswerRow, ChangeSet, ChangeSetInstance
+from launchbay.features.change_sets.rules import ChangePolicy
 from launchbay.features.change_sets.usecases import (
     ChangeAct,
-    ChangePolicy,
     ChangeSetRequest,
     ChangeSetView,
     DirectoryView,

@@ -3,7 +3,7 @@
 from launchbay.feature import Feature
 from launchbay.features.change_sets import api, pages, rows
 from launchbay.features.change_sets.later import ChangeSetWork
-from launchbay.features.change_sets.usecases import count_asking
+from launchbay.features.change_sets.usecases import count_asking, require_change_set
 from launchbay.usecases.context import Ports
 
 FEATURE = Feature(
@@ -14,5 +14,6 @@ FEATURE = Feature(
     locks={"change-sets": rows.lock_change_set},
     pages=(pages.routes,),
     later=(ChangeSetWork,),
+    change_rules=(require_change_set,),
     ports=Ports(count_asking=count_asking),
 )

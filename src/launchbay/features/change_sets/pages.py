@@ -16,9 +16,9 @@ from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.features.change_sets import usecases as change_sets
 from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance
+from launchbay.features.change_sets.rules import ChangePolicy
 from launchbay.features.change_sets.usecases import (
     ChangeAct,
-    ChangePolicy,
     ChangeSetRequest,
     Promise,
     read_promise,

@@ -126,6 +126,15 @@ class PolicyRow(NamedTuple):
     change_policy: str
 
 
+class ApprovalRow(NamedTuple):
+    """The policy of an environment, as JSON, and the approvals of a change set."""
+
+    environment: str
+    change_policy: str
+    approvals: int
+    role_ids: list[str]
+
+
 def act_purpose(change_set_id: str) -> str:
     """Return what the act of a change set is sealed for."""
     return f"change set {change_set_id}"
@@ -160,6 +169,7 @@ lock_directory = _sql.value("lock_directory", int)
 end_directory = _sql.change("end_directory")
 supersede = _sql.column("supersede", str)
 list_usual_durations = _sql.rows("list_usual_durations", UsualRow)
+get_approval = _sql.row("get_approval", ApprovalRow)
 list_policies = _sql.rows("list_policies", PolicyRow)
 set_policy = _sql.change("set_policy")
 change_set = LookupQuery(_sql.query("change_set"), ChangeSet, noun="change set")

@@ -185,6 +185,13 @@ GROUP BY workflow;
 -- name: list_policies
 SELECT id, change_policy FROM environments WHERE id = ANY (%(environment_ids)s::text[]) AND change_policy IS NOT NULL ORDER BY id;
 
+-- name: get_approval
+-- The policy of an environment, with the approvals that a change set has, and that of confirmed ones: their authors may give it.
+SELECT environments.name AS environment, environments.change_policy,
+       CASE WHEN change_sets.confirm THEN 0 ELSE coalesce(change_sets.needed, 0) END AS approvals, coalesce(change_sets.role_ids, '{}') AS role_ids
+FROM environments LEFT JOIN change_sets ON change_sets.id = %(change_set_id)s AND change_sets.organization_id = environments.organization_id
+WHERE environments.id = %(environment_id)s AND environments.change_policy IS NOT NULL;
+
 -- name: set_policy
 UPDATE environments SET change_policy = %(policy)s WHERE id = %(environment_id)s;
 

@@ -19,6 +19,7 @@ from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.change_sets import rows as store
 from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance, act_purpose
+from launchbay.features.change_sets.rules import ChangePolicy, is_covered, missing_approval, read_policy
 from launchbay.features.directories.plans import (
     DirectoryPlan,
     PlannedObject,
@@ -42,6 +43,7 @@ from launchbay.features.plans.usecases import (
 )
 from launchbay.ids import new_id
 from launchbay.manifest.graph import COMPUTE
+from launchbay.model.changes import Refusal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import LinkKind
@@ -49,6 +51,7 @@ from launchbay.model.job import ApprovalStatus, Cause, verdict_after
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
 from launchbay.planning.acceptance import StartedJob
+from launchbay.planning.decisions import Change
 from launchbay.planning.names import DESTROY
 from launchbay.store import environments, instances, organizations
 from launchbay.store.database import Connection
@@ -175,16 +178,6 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 read_promise = msgspec.json.Decoder(Promise).decode
 read_facts = msgspec.json.Decoder(dict[str, str]).decode
-
-
-class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How many approve change sets of an environment, and their role, if any."""
-
-    approvals: int = 0
-    role_id: str | None = None
-
-
-_read_policy = msgspec.json.Decoder(ChangePolicy).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -718,7 +711,7 @@ async def _apply(ctx: Context, change_set_id: str, allow_deletes: Sequence[str])
         allowed = ["*"] if found.needed else allow_deletes
         await require_plans(work, found.organization_id, found.id, allowed)
         planned = await _plan_again(work, act, rows)
-        inner = replace(ctx, audited=False, cause=Cause("change-set", found.id))
+        inner = replace(ctx, audited=False, cause=Cause("change-set", found.id), change_set=found.id)
         started: list[StartedJob] = []
         with ctx.app.database.joined(work.connection):
             for row, plan in zip(rows, planned, strict=True):
@@ -755,7 +748,9 @@ async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: Chan
     touched = sorted({each.shown.id for each in plan.entries if each.shown.is_change() and each.shown.id is not None})
     await store.lock_directory(work.connection, organization_id=organization_id, ids=touched)
     with ctx.app.database.joined(work.connection):
-        differences = await make_directory(ctx, organization_id, contents, plan, prune=act.prune)
+        differences = await make_directory(
+            replace(ctx, change_set=found.id), organization_id, contents, plan, prune=act.prune
+        )
     await store.end_directory(
         work.connection,
         change_set_id=found.id,
@@ -854,9 +849,27 @@ async def set_change_policy(ctx: Context, environment_id: str, policy: ChangePol
         await work.audit("set_change_policy", environment, msgspec.to_builtins(before), msgspec.to_builtins(policy))
 
 
+async def require_change_set(connection: Connection, change: Change) -> Refusal | None:
+    """Refuse what the policy of its environment leaves to change sets."""
+    if change.environment_id is None or not is_covered(change.kind, change.cause):
+        return None
+    found = await store.get_approval(
+        connection, environment_id=change.environment_id, change_set_id=change.change_set or ""
+    )
+    if found is None:
+        return None
+    return missing_approval(
+        read_policy(found.change_policy),
+        found.environment,
+        change_set=change.change_set,
+        approvals=found.approvals,
+        role_ids=found.role_ids,
+    )
+
+
 async def _policies(work: Work, environment_ids: Iterable[str]) -> dict[str, ChangePolicy]:
     rows = await store.list_policies(work.connection, environment_ids=sorted(environment_ids))
-    return {row.id: _read_policy(row.change_policy) for row in rows}
+    return {row.id: read_policy(row.change_policy) for row in rows}
 
 
 async def _plan_all(work: Work, organization_id: str, request: ChangeSetRequest) -> list[_Planned]:

@@ -301,7 +301,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         async with ctx.app.database.transaction() as connection:
             with ctx.app.database.joined(connection):
                 try:
-                    found, after = await in_thread(replace(ctx, audited=False), organization_id, attempt)
+                    found, after = await in_thread(replace(ctx, audited=False, is_trial=True), organization_id, attempt)
                 finally:
                     # The numbers of the versions that are taken back will have other texts.
                     ctx.app.manifests.forget({each for trial in trials for each in trial.changed})

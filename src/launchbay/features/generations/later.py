@@ -39,7 +39,8 @@ class RollbackWork(LaterWork[DueRollback, DueRollback]):
         return row
 
     async def act(self, row: DueRollback, item: DueRollback) -> None:
-        await rollback(Context(self.app, await self._owner(row)), row.instance_id, None)
+        ctx = Context(self.app, await self._owner(row), change_set=row.change_set_id)
+        await rollback(ctx, row.instance_id, None)
 
     async def note(self, connection: Connection, row: DueRollback, item: DueRollback, done: None) -> None:
         await store.delete_due(connection, job_id=row.job_id)

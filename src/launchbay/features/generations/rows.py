@@ -36,7 +36,7 @@ class NewestGeneration(Generation):
 class DueRollback(NamedTuple):
     """A failed reconfiguration whose instance is to go back, and who asked for it.
 
-    `token_id` is the access token with which they did.
+    `token_id` is the access token with which they did, and `change_set_id` the change set that the job was part of.
     """
 
     job_id: str
@@ -45,6 +45,7 @@ class DueRollback(NamedTuple):
     email: str | None
     name: str | None
     token_id: str | None
+    change_set_id: str | None
 
 
 list_by_instance = _sql.rows("list_by_instance", Generation)

@@ -30,7 +30,7 @@ FOR UPDATE SKIP LOCKED;
 -- (they delete the schedules of what they destroyed, and tell the consumers of a signal). FOR UPDATE makes those wait
 -- who refer to the instance: a signal that is told while an older one is being fired would be taken for the same, and
 -- be lost with it. And a signal that is being told right now is told before it is fired.
-SELECT status, job_id, organization_id, application_id, version, NOT EXISTS (
+SELECT status, job_id, organization_id, application_id, environment_id, version, NOT EXISTS (
            SELECT FROM schedules
            WHERE schedules.instance_id = instances.id AND schedules.due_at <= now()
              AND (schedules.due_at, schedules.id) < (%(due_at)s, %(schedule_id)s)

@@ -1,0 +1,55 @@
+"""The policy of an environment: which changes need a change set, and who approves it."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from launchbay.model.changes import ChangeKind, Refusal
+from launchbay.model.job import Cause
+
+# What a change set, or a directory that one applies, can do instead. A command of a manifest runs as before: no change
+# set holds it.
+_COVERED = frozenset({"launch", "reconfigure", "destroy", "end", "edit"})
+
+
+class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """How many approve change sets of an environment, and their role, if any."""
+
+    approvals: int = 0
+    role_id: str | None = None
+
+
+read_policy = msgspec.json.Decoder(ChangePolicy).decode
+
+
+def is_covered(kind: ChangeKind, cause: Cause | None) -> bool:
+    """Return whether the policy of an environment is about a change.
+
+    The end of an idle instance is part of what its launch was approved for.
+    """
+    return kind in _COVERED and (cause is None or cause.kind != "idle")
+
+
+def missing_approval(
+    policy: ChangePolicy, environment: str, *, change_set: str | None, approvals: int, role_ids: Collection[str]
+) -> Refusal | None:
+    """Return why a change set isn't enough for a policy."""
+    if policy.approvals == 0:
+        return None
+    wanted = "1 approval" if policy.approvals == 1 else f"{policy.approvals} approvals"
+    rule = f"The policy of the environment {environment!r} asks for a change set with {wanted}"
+    if change_set is None:
+        return Refusal(
+            "needs",
+            "ChangeSetRequired",
+            f"{rule}.",
+            "Create a change set: launchbay change-set create, or Plan a change in the console.",
+        )
+    if approvals < policy.approvals or (policy.role_id is not None and policy.role_id not in role_ids):
+        return Refusal(
+            "needs",
+            "ChangeSetRequired",
+            f"{rule}. This one was created under another policy.",
+            "Create it again, and have it approved.",
+        )
+    return None

@@ -1,0 +1,69 @@
+"""Changes that rules govern, and what a rule says to one (decision 0200)."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+ChangeKind = Literal["launch", "reconfigure", "run", "destroy", "end", "edit"]
+
+# Operations that rules are asked about, by their names in the audit log. A run of `destroy` is a "destroy"; "end" is
+# the end of a lifetime, and "edit" a change of an environment or application, or of what they contain.
+GOVERNED: Mapping[str, ChangeKind] = {
+    "launch_application": "launch",
+    "reconfigure_instance": "reconfigure",
+    "rollback_instance": "reconfigure",
+    "run_workflow": "run",
+    "schedule_workflow": "run",
+    "reschedule_workflow": "run",
+    "resume_job": "run",
+    "delete_instance": "destroy",
+    "set_destroy_at": "end",
+    "replace_instance_environments": "edit",
+    **dict.fromkeys(
+        (
+            *(
+                "rename_application",
+                "delete_application",
+                "replace_manifest",
+                "set_manifest_source",
+                "refresh_manifest",
+            ),
+            *("replace_application_lifetime", "replace_application_sleep", "replace_application_concurrency"),
+            *("put_application_labels", "set_failure_policy"),
+            *("create_revision", "change_revision", "delete_revision"),
+            *("rename_environment", "delete_environment", "set_default_environment"),
+            *("replace_policies", "replace_markers", "replace_properties", "replace_environment_services"),
+            *("replace_environment_lifetime", "replace_environment_sleep", "replace_environment_concurrency"),
+            *("replace_environment_audiences", "put_environment_labels"),
+        ),
+        "edit",
+    ),
+}
+
+# Operations on the same kinds of objects that no rule may stop, with the reason.
+EXEMPT: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("create_application", "create_environment", "clone_environment"), "what is new has no rules, and runs nothing"
+    ),
+    "set_change_policy": "whoever may edit the environment must be able to end the policy in an emergency",
+    "cancel_job": "a run that does damage must be stopped at any time",
+    **dict.fromkeys(("undo_destroy", "extend_instance", "keep_awake"), "it keeps what is there"),
+    **dict.fromkeys(("approve", "reject", "withdraw_approval"), "a job that runs continues"),
+    **dict.fromkeys(
+        ("put_user_data", "put_instance_labels"), "notes about an instance, which change nothing that runs"
+    ),
+    "reveal_instance_secret": "it reads",
+    # What starts changes later asks for each of them then.
+    **dict.fromkeys(("create_rollout", "stop_rollout", "continue_rollout", "take_back_rollout"), "each instance asks"),
+}
+
+
+class Refusal(NamedTuple):
+    """What a rule says to a change that it doesn't allow.
+
+    `outcome` is "needs" if there is a way that the rule accepts. `remedy` says who can do what about it.
+    """
+
+    outcome: Literal["deny", "needs"]
+    code: str
+    sentence: str
+    remedy: str

@@ -1,0 +1,54 @@
+"""Whether rules allow a change: the question that every door asks (decision 0200).
+
+The permission gate says who may do what. Rules say when a change that somebody may make has to wait, or go another way.
+They are asked in the transaction that makes the change. Features register them; this module knows none.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from launchbay.auth.permissions import Actor
+from launchbay.errors import NotAllowed
+from launchbay.model.changes import ChangeKind, Refusal
+from launchbay.model.job import Cause
+from launchbay.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The facts of a change.
+
+    `change_set` is the change set that it belongs to, and `cause` what began it. `is_later` says that it was asked for
+    earlier, as by a schedule that is due.
+    """
+
+    operation: str
+    kind: ChangeKind
+    organization_id: str
+    actor: Actor
+    application_id: str | None = None
+    environment_id: str | None = None
+    instance_id: str | None = None
+    change_set: str | None = None
+    cause: Cause | None = None
+    is_later: bool = False
+
+
+# A rule reads what it needs through the connection of the change. None: it allows the change.
+ChangeRule = Callable[[Connection, Change], Awaitable[Refusal | None]]
+
+
+async def refusal_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | None:
+    """Return what the first rule says that doesn't allow a change."""
+    for rule in rules:
+        refusal = await rule(connection, change)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+async def decide(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> None:
+    """Raise NotAllowed unless all rules allow a change."""
+    refusal = await refusal_of(connection, rules, change)
+    if refusal is not None:
+        raise NotAllowed(refusal.sentence, refusal.remedy, code=refusal.code)

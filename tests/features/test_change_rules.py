@@ -1,0 +1,80 @@
+"""The matrix of rules about changes: every operation, every kind of rule, every kind of caller.
+
+After a change that is meant: LAUNCHBAY_GOLDEN=write .venv/bin/pytest tests/features/test_change_rules.py, and read the
+diff.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from launchbay.app.features import FEATURES
+from launchbay.auth.permissions import ActingToken, Actor, Method
+from launchbay.model.changes import GOVERNED, ChangeKind
+from launchbay.model.job import Cause
+from launchbay.planning.decisions import Change, refusal_of
+from tests.support.service import Api, accepted
+
+WRITES = os.environ.get("LAUNCHBAY_GOLDEN") == "write"
+MATRIX = Path(__file__).with_name("change_rules.golden")
+PERSON = Actor("a" * 24, "a@example.com", "A", "", Method.CONSOLE)
+PROGRAM = replace(PERSON, method=Method.ACCESS_TOKEN, token=ActingToken("b" * 24, "bot", "c" * 24, None))
+
+
+async def prepared(api: Api) -> dict[str, str]:
+    """Return where changes are made, by the rule that is there."""
+    open_one, ruled = await api.offer(), await api.offer()
+    accepted(await api.put(f"environments/{ruled}/changePolicy", {"approvals": 1}))
+    return {"no rule": open_one, "change policy": ruled}
+
+
+async def change_set(api: Api, environment: str) -> str:
+    """Return a change set of an environment, under its present policy."""
+    body = {"act": "launch", "applicationId": await api.application(), "launch": {"environmentId": environment}}
+    return str(accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"])
+
+
+async def matrix(api: Api) -> str:
+    places = await prepared(api)
+    covered = await change_set(api, places["change policy"])
+    uncovered = await change_set(api, places["no rule"])
+    person = Change(operation="", kind="edit", organization_id=api.organization, actor=PERSON)
+    callers = {
+        "a person": person,
+        "an access token": replace(person, actor=PROGRAM),
+        "a schedule or bulk run": replace(person, is_later=True),
+        "a recurring schedule": replace(person, is_later=True, cause=Cause("recurring-schedule", "d" * 24, "nightly")),
+        "a rollout": replace(person, is_later=True, cause=Cause("rollout", "d" * 24)),
+        "a rollback by policy": replace(person, cause=Cause("rollback", "1")),
+        "a sleep window": replace(person, is_later=True, cause=Cause("sleep", "d" * 24)),
+        "the end of an idle instance": replace(person, is_later=True, cause=Cause("idle", "d" * 24)),
+        "an approved change set": replace(person, change_set=covered),
+        "a change set without approvals": replace(person, change_set=uncovered),
+    }
+    kinds: dict[str, ChangeKind] = {
+        **GOVERNED,
+        "run_workflow destroy": "destroy",
+        "resume_job with parameters": "reconfigure",
+    }
+    lines = []
+    rules = FEATURES.change_rules()
+    async with api.database.connection() as connection:
+        for place, environment in places.items():
+            lines.append(f"# {place}")
+            for operation, kind in kinds.items():
+                lines.append(f"{operation} ({kind})")
+                for caller, change in callers.items():
+                    asked = replace(
+                        change, operation=operation.partition(" ")[0], kind=kind, environment_id=environment
+                    )
+                    refusal = await refusal_of(connection, rules, asked)
+                    answer = "allow" if refusal is None else f"{refusal.outcome} {refusal.code}"
+                    lines.append(f"  {caller}: {answer}")
+    return "\n".join(lines) + "\n"
+
+
+async def test_each_operation_asks_each_rule_for_each_caller(api: Api) -> None:
+    found = await matrix(api)
+    if WRITES:
+        MATRIX.write_text(found, "utf-8")
+    assert found == MATRIX.read_text("utf-8")
