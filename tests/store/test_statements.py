@@ -143,7 +143,7 @@ async def test_who_sees_every_instance_shares_a_prepared_statement_without_the_c
     async def prepared() -> list[str]:
         # Without those that other tests prepared by name.
         rows = await connection.execute(
-            b"SELECT statement FROM pg_prepared_statements WHERE statement NOT LIKE 'PREPARE %'", []
+            b"SELECT statement FROM pg_prepared_statements WHERE statement NOT LIKE 'PREPARE %%'", []
         )
         return [text for (text,) in await rows.fetchall() if "status = 'Executing'" in text]
 
