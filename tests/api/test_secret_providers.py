@@ -1,22 +1,28 @@
 """Steps read secrets from a real OpenBao: by the job's identity, never stored, revoked with the job."""
 
 import asyncio
+import base64
+import html
 import json
+import re
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, LiteralString
 
+import httpx
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from launchbay.postgres import cluster
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.servers import Process, administrator_of
-from tests.support.service import Api, Caller, accepted, running_api, served
+from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, running_api, served
 
 pytestmark = [
     pytest.mark.slow,  # a server of secrets
@@ -24,6 +30,7 @@ pytestmark = [
 ]
 ISSUER = "https://launchbay.example.org"
 CANARY = "canary-7391-of-the-shop"
+JOBS = 100
 READ = """
 launch: {steps: []}
 read:
@@ -54,6 +61,10 @@ accounts:
           {command: "{$.url}", headers: {X-One: "{$.secrets.one.username}", X-Two: "{$.secrets.two.username}"}}
     - rest: {action: wait, precedingPhases: [use], parameters: {delay: 600}}
 """
+
+
+def run(command: list[Any]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=True, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +190,94 @@ async def test_a_step_reads_a_secret_by_the_identity_of_its_job(api: Api, receiv
     for path in (f"instances/{instance}/log", f"organizations/{api.organization}/archive"):
         assert CANARY not in (await api.get(path)).text
     assert "The step read bao/secret/shop#password." in (await api.get(f"instances/{instance}/log")).text
+
+
+@pytest.fixture
+async def visitor(api: Api) -> AsyncIterator[httpx.AsyncClient]:
+    """The administrator, signed in to the console at the address of the server."""
+    transport = httpx.ASGITransport(api.parts.app)
+    async with httpx.AsyncClient(transport=transport, base_url=ISSUER, timeout=30) as client:
+        signed_in = await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        assert signed_in.status_code == 303, signed_in.text
+        yield client
+
+
+def forms(secret: str) -> list[str]:
+    """Return the secret as it is, and as dumps of bytes and as exports write it."""
+    data = secret.encode()
+    cores = [base64.b64encode(b"\0" * before + data)[4 : 4 * ((before + len(data)) // 3)] for before in range(3)]
+    return [secret, data.hex(), *(core.decode() for core in cores)]
+
+
+async def pages_of(api: Api, visitor: httpx.AsyncClient, instance: str) -> dict[str, str]:
+    """Return each page of the console about an instance, as far as links lead to it, and the API's texts."""
+    found: dict[str, str] = {}
+    waiting = [f"/console/instances/{instance}"]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        page = await visitor.get(path)
+        assert page.status_code in {200, 303}, path
+        found[path] = page.text
+        links = re.findall(r'(?:href|hx-get|src)="(/console/[^"#?]+)', found[path])
+        waiting += [
+            html.unescape(link) for link in links if instance in link and not link.endswith(("/events", "/stream"))
+        ]
+    jobs = [each["id"] for each in accepted(await api.get(f"instances/{instance}/jobs"))]
+    for path in (f"instances/{instance}", f"instances/{instance}/log", *(f"jobs/{job}" for job in jobs)):
+        found[path] = (await api.get(path)).text
+    found["archive"] = (await api.get(f"organizations/{api.organization}/archive")).text
+    return found
+
+
+async def test_a_secret_is_in_no_table_dump_page_export_or_log_while_the_job_runs_and_after(
+    api: Api, visitor: httpx.AsyncClient, receiver: LoopbackServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    instance = await api.running(READ)
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    headers = await received(receiver)
+    for is_over in (False, True):
+        if is_over:
+            await cancel(api, instance)
+            await until_revoked(api)
+            assert await rows_of(api, "SELECT id FROM passing_values") == []
+        else:
+            assert len(await rows_of(api, "SELECT id FROM passing_values")) == 1
+        dump = ["--dbname", api.database.url]
+        texts = await pages_of(api, visitor, instance)
+        assert len(texts) > 8
+        texts["dump"] = (await asyncio.to_thread(run, [cluster.binaries() / "pg_dump", *dump])).stdout
+        assert instance in texts["dump"]
+        texts["log of the server"] = capfd.readouterr().out
+        for secret in (headers["x-password"], headers["x-user"], CANARY):
+            for form in forms(secret):
+                assert [where for where, text in texts.items() if form in text] == [], form
+
+
+async def test_a_hundred_jobs_at_once_have_an_account_each_until_they_end(
+    api: Api, receiver: LoopbackServer, bao: Bao
+) -> None:
+    application = await api.application(READ)
+    instances = [await api.launch(application) for _ in range(JOBS)]
+    for instance in instances:
+        await api.settled(instance)
+    for instance in instances:
+        accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    async with asyncio.timeout(120):
+        while len(receiver.received) < JOBS:
+            await asyncio.sleep(0.1)
+    users = {each.headers["x-user"] for each in receiver.received}
+    assert len(users) == JOBS
+    assert await sessions(api) == JOBS
+    assert len(await rows_of(api, "SELECT FROM pg_roles WHERE rolname LIKE 'v-%%'")) == JOBS
+    for instance in instances:
+        await cancel(api, instance)
+    async with asyncio.timeout(120):
+        while await sessions(api) or await rows_of(api, "SELECT FROM pg_roles WHERE rolname LIKE 'v-%%'"):
+            await asyncio.sleep(0.1)
+    assert bao.leases("database/creds/shop") == []
+    assert await rows_of(api, "SELECT id FROM passing_values") == []
 
 
 async def test_an_account_of_a_database_ends_with_the_job(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
