@@ -61,6 +61,7 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "createdAt": found["createdAt"],
         "destroyAt": None,
         "waitingDestroy": None,
+        "isAsleep": False,
         "lastJob": {
             "id": job["id"],
             "number": 1,

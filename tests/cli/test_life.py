@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from launchbay.cli.instances import status_words
 from tests.support.service import FAILING, GREETER, SLOW
 from tests.support.shell import Shell
 
@@ -237,7 +238,11 @@ def test_a_destroy_that_waits_is_in_the_status_and_in_lists_and_its_undo_says_wh
     end = local(document["destroyAt"])
     said = f"The instance is destroyed at {end}. Its lifetime ends then too"
     assert f"{said}: to keep it, run undo-destroy and set a later end. Take it back: launchbay" in destroyed.stderr
-    assert re.search(rf"^waitingFor +{re.escape(said)}", cli.good("status", "patient-1"), flags=re.MULTILINE)
+    shown = cli.good("status", "patient-1")
+    assert re.search(rf"^waitingFor +{re.escape(said)}", shown, flags=re.MULTILINE)
+    assert re.search(
+        rf"^ends +{re.escape(end)}: Launchbay destroys the instance\. Its lifetime ends then", shown, flags=re.MULTILINE
+    )
     for command in (("ps",), ("instance", "list")):
         listed = cli.run(*command, "--application", "patient")
         assert re.search("patient-1 +Running, to be destroyed ", listed.stdout)
@@ -250,6 +255,26 @@ def test_a_destroy_that_waits_is_in_the_status_and_in_lists_and_its_undo_says_wh
     )
     assert f"Launchbay destroys the instance at {end}. Later: launchbay instance extend" in undone.stderr
     assert "to be destroyed" not in cli.good("ps", "--application", "patient")
+
+
+def test_submodules_that_go_with_their_instance_are_counted_and_have_its_end(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "inner-boat", "launch: {steps: []}\n")
+    child = "{type: reference.Submodule, configuration: {__locator.application-id: inner-boat}}"
+    uploaded(cli, tmp_path, "outer-boat", f"application: {{components: {{child: {child}}}}}\n")
+    cli.good("application", "set-lifetime", "outer-boat", "--grace-ms", "2h")
+    cli.good("launch", "outer-boat", "--name", "outer-boat-1", "--wait")
+    cli.good("destroy", "outer-boat-1", "--yes")
+    inner = cli.run("ps", "--application", "inner-boat")
+    assert "To be destroyed: 1, 1 with the instance that launched it. To take one back: " in inner.stderr
+    [row] = cli.document("ps", "--application", "inner-boat")
+    assert row["destroyAt"] is None
+    assert local(row["waitingDestroy"]["at"])[-8:] in inner.stdout
+
+
+def test_a_table_says_that_an_instance_sleeps_and_is_to_be_destroyed() -> None:
+    assert status_words("Running", None, is_asleep=True) == "Running, sleeping"
+    assert status_words("Running", "soon", is_asleep=True) == "Running, sleeping, to be destroyed"
+    assert status_words("Failed", None, is_asleep=True) == "Failed"
 
 
 def test_schedules_after_the_end_of_their_instance_say_so_in_lists(cli: Shell, tmp_path: Path) -> None:

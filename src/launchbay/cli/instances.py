@@ -60,7 +60,9 @@ def _list_all(
         {
             "id": each.id,
             "name": each.name,
-            "status": _status_words(each.status, each.waiting_destroy) if is_table else each.status,
+            "status": status_words(each.status, each.waiting_destroy, is_asleep=each.is_asleep)
+            if is_table
+            else each.status,
             "health": each.health,
             "application": each.application_name,
             "environment": each.environment_name,
@@ -69,7 +71,7 @@ def _list_all(
     ]
     show(rows, connection.output)
     if is_table:
-        _say_undo([each.name for each in found if each.waiting_destroy is not None and each.parent_id is None])
+        _say_undo([each.parent_id is not None for each in found if each.waiting_destroy is not None])
     if not (status or with_destroyed):
         _say_destroyed(connection, **where)
 
@@ -145,24 +147,29 @@ def _ps(
         click.echo(f"The first {limit}; more instances fit. To see them, use --limit.", err=True)
     if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
-        _say_undo([each["name"] for each in found if each["waitingDestroy"] is not None and not each["parentId"]])
+        _say_undo([each["parentId"] is not None for each in found if each["waitingDestroy"] is not None])
         if is_alive:
             _say_destroyed(connection, **wanted)
     else:
         show(found, connection.output)
 
 
-def _status_words(status: str, waiting_destroy: Any) -> str:
-    return status if waiting_destroy is None else f"{status}, to be destroyed"
+def status_words(status: str, waiting_destroy: Any, *, is_asleep: bool) -> str:
+    """Return the status of an instance for a table."""
+    sleeps = ["sleeping"] if is_asleep and status == InstanceStatus.RUNNING else []
+    return ", ".join([status, *sleeps, *([] if waiting_destroy is None else ["to be destroyed"])])
 
 
-def _say_undo(names: Sequence[str]) -> None:
-    """Say below a table how to take back the destroys that wait."""
-    if names:
-        which = "it" if len(names) == 1 else "one"
-        click.echo(
-            f"To be destroyed: {len(names)}. To take {which} back: launchbay instance undo-destroy INSTANCE", err=True
-        )
+def _say_undo(are_submodules: Sequence[bool]) -> None:
+    """Say below a table how many destroys wait, and how to take them back.
+
+    Each item says whether it is of a submodule, which goes with another instance.
+    """
+    if are_submodules:
+        inner = f", {sum(are_submodules)} with the instance that launched it" if any(are_submodules) else ""
+        which = "it" if len(are_submodules) == 1 and not inner else "one"
+        advice = f"To take {which} back: launchbay instance undo-destroy INSTANCE"
+        click.echo(f"To be destroyed: {len(are_submodules)}{inner}. {advice}", err=True)
 
 
 def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
@@ -170,13 +177,14 @@ def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": instance["id"],
         "name": instance["name"],
-        "status": _status_words(instance["status"], instance["waitingDestroy"]),
+        "status": status_words(instance["status"], instance["waitingDestroy"], is_asleep=instance["isAsleep"]),
         "health": instance["health"],
         "application": instance["applicationName"],
         "environment": instance["environmentName"],
         "last job": f"{job['workflow']} {shown_status(job['status'], job['errorMessage'])}" if job else "",
         "ended": job.get("finishedAt"),
-        "expires": instance["destroyAt"],
+        "expires": instance["destroyAt"]
+        or (instance["waitingDestroy"] or {}).get("at"),  # one of a submodule has no own
         "error": job.get("errorMessage"),
     }
 

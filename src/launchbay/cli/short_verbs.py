@@ -29,10 +29,12 @@ from launchbay.cli.commands import (
 from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance, wait_for_job
 from launchbay.cli.inputs import completion_for
+from launchbay.cli.instances import status_words
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, RemoteCommand, show, shown_status, with_iso_times, with_local_times
 from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import ListedJob
+from launchbay.clock import from_ms, iso_time
 from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
@@ -53,6 +55,7 @@ _SHOWN = (
     "version",
     "createdAt",
     "destroyAt",
+    "ends",
     "destroyedBy",
     "sleep",
     "waitingFor",
@@ -75,6 +78,10 @@ def _status(instance: str, **given: Any) -> None:
         return
     job, error, failure = document["job"], document["errorMessage"], document["lastFailure"]
     brief = {name: document[name] for name in _SHOWN if document[name] is not None}
+    brief["status"] = status_words(document["status"], None, is_asleep=document["isAsleep"])
+    if document["ends"] is not None:
+        at = with_local_times(iso_time(from_ms(document["ends"]["at"])))
+        brief["ends"] = f"{at}: {with_local_times(document['ends']['text'])}"
     if job is not None:
         steps = ", ".join(_step(step, document["ignoredSteps"]) for step in job["steps"])
         brief["job"] = f"{job['name']} ({steps or job['status']})"
@@ -133,11 +140,13 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "name": document["name"],
         "status": document["status"],
         "health": known.get("health"),
+        "isAsleep": known.get("isAsleep", False),
         "application": known.get("applicationName", document["applicationId"]),
         "environment": known.get("environmentName", document["environmentId"]),
         "version": document["version"],
         "createdAt": document["createdAt"],
         "destroyAt": document["destroyAt"],
+        "ends": None if is_destroyed else _ends(connection, instance_id),
         "destroyedBy": None if last is None else last["beganBy"]["name"],
         "labels": document.get("labels") or {},
         "components": known.get("components"),
@@ -164,6 +173,17 @@ def _components(connection: Connection, instance_id: str) -> list[dict[str, Any]
     return sorted(found, key=lambda each: ComponentStatus(each["status"]).is_settled)
 
 
+def _ends(connection: Connection, instance_id: str) -> dict[str, Any] | None:
+    """Return when and by what an instance is destroyed by itself."""
+    try:
+        found: dict[str, Any] = answer(connection, Operations.read_lifetime.call(instance_id))
+    except NotFound:  # an older server
+        return None
+    return next(
+        ({"at": each["at"], "text": each["text"]} for each in found["coming"] if each["kind"] == "destroy"), None
+    )
+
+
 def _sleep(connection: Connection, instance_id: str) -> str | None:
     """Return the sentence about an instance that sleeps; None if it is awake."""
     try:
@@ -178,6 +198,7 @@ status = RemoteCommand(
     callback=_status,
     short_help="Show the status of an instance, its running job and its newest jobs.",
     help="Show the status of an instance, its running job and what it waits for, its last error and its newest jobs. "
+    "`destroyAt` is the end of its lifetime, and `ends` says what destroys it first. "
     "The ID of a job, or INSTANCE#NUMBER, shows that job.",
     params=[_instance_argument(), *sharing_options()],
     context_settings=HELP_OPTIONS,

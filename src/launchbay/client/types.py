@@ -1258,6 +1258,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     destroy_at: int | None
     last_job: LastJob | None
     waiting_destroy: ComingDestroy | None = None
+    is_asleep: bool = False
 
 
 class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1687,6 +1688,7 @@ class ExtendedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """The new end."""
 
     destroy_at: int
+    ends_first: str | None = None
 
 
 class UndoneDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

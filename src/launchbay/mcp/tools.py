@@ -303,6 +303,7 @@ async def list_instances(caller: Caller, given: ListInstances) -> Any:
     """List instances by status, application, environment and labels, the newest first.
 
     Destroyed ones are listed only if status names them. To see what needs attention, ask for last_status Failed.
+    destroyAt is the nearest end, whatever ends it.
     """
     where = given.organization
     application = None if given.application is None else await caller.application(given.application, where)
@@ -327,6 +328,7 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "id": row.id,
         "status": row.status,
         "health": row.health,
+        "isAsleep": row.is_asleep,
         "application": row.application_name,
         "environment": row.environment_name,
         "version": row.version,
@@ -608,7 +610,10 @@ class OneInstance(_InOrganization, frozen=True, kw_only=True):
 
 @_tool("Show an instance", "list_organizations", "list_organization_instances", "read_instance", "list_components")
 async def read_instance(caller: Caller, given: OneInstance) -> Any:
-    """Show an instance: status, components, parameters, results, available workflows and newest jobs."""
+    """Show an instance: status, components, parameters, results, available workflows and newest jobs.
+
+    destroyAt is the end of its lifetime; waitingFor names a destroy that comes before.
+    """
     found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
     components = await caller.client.list_components(found.id)
     return {

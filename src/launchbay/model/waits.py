@@ -58,6 +58,7 @@ class _Waits(msgspec.Struct, frozen=True):
     launching: list[tuple[str, str]] | None = None  # component, instance
     due: list[tuple[str, str, str, int]] | None = None  # kind, workflow, component, time
     sleeping: tuple[int, int | None] | None = None  # since when, until when
+    due_to_sleep: int | None = None  # since when, while something else runs
     destroying: tuple[int, int, bool] | None = None  # since when, when, whether by the rule for idle instances
     scheduled: tuple[int, int] | None = None  # since when, and for when a destroy is scheduled
     is_submodule: bool = False  # then the three are of the instance that it goes with
@@ -100,6 +101,9 @@ def read_waits(
             end = None if until is None else _time(until)
             sentence = sleeping_message(_time(since), end, _ends_of(found).first)
             waits.append(Wait("sleep", sentence, since, "The window ends, or somebody keeps it awake.", until))
+        if found.due_to_sleep is not None:
+            sentence = due_to_sleep_message(_time(found.due_to_sleep))
+            waits.append(Wait("sleep", sentence, found.due_to_sleep, "Nothing else runs, or the window ends."))
         waits += _of_destroys(found)
     return waits
 
@@ -130,6 +134,11 @@ def sleeping_message(since: datetime, until: datetime | None, ends_at: datetime 
         return f"Sleeping since {_moment(since)}. The instance is destroyed at {_moment(ends_at)}, before it wakes."
     wakes = "somebody keeps it awake" if until is None else _moment(until)
     return f"Sleeping since {_moment(since)}, until {wakes}."
+
+
+def due_to_sleep_message(since: datetime) -> str:
+    """Describe an instance that a sleep window stops as soon as it isn't busy."""
+    return f"Due to sleep since {_moment(since)}. It is stopped as soon as nothing else runs on it."
 
 
 def never_message(end: datetime) -> str:
@@ -177,6 +186,18 @@ class Ends(NamedTuple):
             who = f"Nothing has run on {_decapitalized(who)} for as long as its rules allow: it"
         with_it = ", and this one with it" if self.is_submodule else ""
         return f"{who} is destroyed at {_moment(first)}{with_it}. {self.advice}"
+
+    def first_before(self, at: datetime, idle_ends_at: datetime | None) -> str | None:
+        """Return the sentence about what ends it before `at`, if anything does.
+
+        `idle_ends_at` is when it ends if nothing runs on it.
+        """
+        first = min((each for each in (self.first, idle_ends_at) if each is not None), default=at)
+        if first >= at:
+            return None
+        if first != self.first:
+            return f"It is destroyed at {_moment(first)} if nothing runs on it until then."
+        return self.message or f"Its lifetime still ends at {_moment(first)}."
 
     @property
     def advice(self) -> str:

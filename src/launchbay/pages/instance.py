@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from launchbay.clock import to_ms
+from launchbay.clock import from_ms, to_ms
 from launchbay.console import forms
 from launchbay.console.assets import shown_status
 from launchbay.console.fields import (
@@ -667,8 +667,8 @@ async def extend(request: PageRequest) -> Response:
         record, _ = await read_instance_record(request.ctx, request.path("id"))
         life = await read_lifetime(request.ctx, record.id)
         if life.ends_at is not None and life.ends_at == life.idle_ends_at:
-            await extend_life(request.ctx, record.id, _DAY_MS)
-            return request.redirect(safe_path(form.text("back", _path(request))), "Expiry saved.")
+            _, first = await extend_life(request.ctx, record.id, _DAY_MS)
+            return request.redirect(safe_path(form.text("back", _path(request))), _saved(first))
         if record.destroy_at is None:
             raise BadRequest("The instance doesn't expire.", code="InvalidDestroyInterval")
         at = to_ms(record.destroy_at) + _DAY_MS
@@ -677,7 +677,14 @@ async def extend(request: PageRequest) -> Response:
         at = NEVER if interval == NEVER else to_ms(request.now()) + interval
     async with request.unless_changed("instances", request.path("id"), partial(_read_setting, request, "expires")):
         await instances.set_destroy_at(request.ctx, request.path("id"), at)
-    return request.redirect(safe_path(form.text("back", _path(request))), "Expiry saved.")
+    life = await read_lifetime(request.ctx, request.path("id"))
+    first = None if at == NEVER else life.ends.first_before(from_ms(at), life.idle_ends_at)
+    return request.redirect(safe_path(form.text("back", _path(request))), _saved(first))
+
+
+def _saved(ends_first: str | None) -> str:
+    """Return the message about a new expiry."""
+    return "Expiry saved." if ends_first is None else f"Expiry saved. {ends_first}"
 
 
 async def _read_setting(request: PageRequest, name: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.manifests import changed_code, manifest_text
 from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.submodule_shapes import same_configuration
-from launchbay.usecases.workflows import describe_dependents
+from launchbay.usecases.workflows import describe_dependents, foresee_grace
 
 
 class ParameterChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,10 +179,19 @@ async def preview_version(ctx: Context, instance_id: str, version: int | None) -
 
 
 async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Preview:
-    """Return what `destroy` would do. Users are errors, with `force` warnings."""
+    """Return what `destroy` would do, and that it would wait.
+
+    Users are errors, with `force` warnings. So is a destroy that waits already, unless one is forced.
+    """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-        return await preview_end(work, record, force=force)
+        found = await preview_end(work, record, force=force)
+        if found.errors or force:
+            return found
+        refusal, wait = await foresee_grace(work, record)
+        if refusal is not None:
+            return Preview(errors=[refusal])
+        return found if wait is None else msgspec.structs.replace(found, warnings=[wait, *found.warnings])
 
 
 async def preview_end(work: Work, record: InstanceRecord, *, force: bool) -> Preview:

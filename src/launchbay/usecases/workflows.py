@@ -17,6 +17,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.ids import canonical_id, is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.v1 import ACTIONS, inner_name
+from launchbay.model.expiry import duration
 from launchbay.model.findings import shorten_names
 from launchbay.model.instance import InstanceStatus, read_link
 from launchbay.model.types import Type
@@ -154,11 +155,7 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
         raise _gone(record)
     waiting = await store.get_waiting_destroy(work.connection, instance_id=record.id)
     if waiting is not None:
-        raise Conflict(
-            f"The instance waits for its destruction at {waiting.due_at:%Y-%m-%d %H:%M:%S} UTC. "
-            "Take it back, or force the destroy.",
-            code="DestroyWaits",
-        )
+        raise Conflict(_waits_already(waiting), code="DestroyWaits")
     if locked.job_id is not None or record.job_id is not None:
         raise await busy(work, record)
     await _check_users(work, record, DESTROY, {})
@@ -183,6 +180,23 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
     after = {"destroyAt": to_ms(at), **({} if job_id is None else {"job": job_id})}
     await work.audit("run_workflow", record, after=after, at=_at(record, DESTROY))
     return DestroyAt(record.id, at, job_id)
+
+
+def _waits_already(waiting: store.WaitingDestroy) -> str:
+    at = f"{waiting.due_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"The instance waits for its destruction at {at}. Take it back, or force the destroy."
+
+
+async def foresee_grace(work: Work, record: InstanceRecord) -> tuple[str | None, str | None]:
+    """Return why `destroy` would be refused, or that it would wait."""
+    grace_ms = (await work.expiry_rules(record)).grace_ms
+    waiting = None if grace_ms is None else await store.get_waiting_destroy(work.connection, instance_id=record.id)
+    if grace_ms is None or waiting is not None:
+        return waiting and _waits_already(waiting), None
+    stop, _ = await stop_and_start(work, record, await work.manifest(record.application_id, record.version))
+    stopped = f", with the instance stopped by {stop!r}" if stop else ""
+    end = ", or until its lifetime ends" if record.destroy_at is not None else ""
+    return None, f"The destroy first waits {duration(grace_ms)}{end}{stopped}. Until then, undo-destroy takes it back."
 
 
 async def destroy_idle(work: Work, record: InstanceRecord) -> None:

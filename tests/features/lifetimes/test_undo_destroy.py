@@ -510,3 +510,32 @@ async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api, vi
     accepted(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": -1}))
     [wait] = accepted(await api.get(f"jobs/{job}"))["waitingFor"]
     assert wait["endsWhen"] == "The approval of any user who may approve, or its expiry."
+
+
+async def test_a_preview_says_that_a_destroy_would_wait_and_refuses_a_second_one(api: Api) -> None:
+    instance = await instance_with_grace(api, STOPPABLE)
+    preview = f"instances/{instance}/destroy/preview"
+    found = accepted(await api.post(preview))
+    wait = (
+        "The destroy first waits 1 hour, with the instance stopped by 'stop'. Until then, undo-destroy takes it back."
+    )
+    assert (found["errors"], found["warnings"]) == ([], [wait])
+    assert accepted(await api.post(f"{preview}?force=1"))["warnings"] == []
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    await api.settled(instance)
+    [refusal] = accepted(await api.post(preview))["errors"]
+    assert refusal == refused(await api.post(f"instances/{instance}/destroy"), 409, "DestroyWaits")
+    assert accepted(await api.post(f"{preview}?force=1"))["errors"] == []
+
+
+async def test_an_extension_says_what_ends_the_instance_all_the_same(api: Api) -> None:
+    instance = await instance_with_grace(api, PLAIN, destroyInterval=10 * HOUR_MS)
+    extend = f"instances/{instance}/lifetime/extend"
+    assert accepted(await api.post(extend, {"byMs": HOUR_MS}))["endsFirst"] is None
+    accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": 2 * HOUR_MS}))
+    said = accepted(await api.post(extend, {"byMs": HOUR_MS}))
+    [destroy] = [each for each in (await lifetime(api, instance))["coming"] if each["kind"] == "destroy"]
+    assert said["destroyAt"] > destroy["at"]
+    assert said["endsFirst"].startswith(
+        f"The instance is destroyed at {iso_time(from_ms(destroy['at']))}. It is scheduled"
+    )

@@ -97,6 +97,8 @@ async def test_an_instance_is_stopped_at_the_begin_and_started_at_the_end_of_a_w
     assert (found["isAsleep"], found["wakesAt"]) == (True, ms(MORNING))
     assert found["waitingFor"].startswith("Sleeping since 2031-06-04T18:00:")
     assert found["waitingFor"].endswith(", until 2031-06-05T05:00:00Z.")
+    [listed] = accepted(await bay.api.get(_FLEET.format(bay.api.organization)))
+    assert (listed["status"], listed["isAsleep"], listed["components"]["sleeping"]) == ("Running", True, 1)
     assert (await bay.api.document(instance))["waitingFor"] == found["waitingFor"]
     await bay.at(MORNING)
     await bay.round()
@@ -178,8 +180,16 @@ async def test_a_busy_instance_sleeps_later_or_not_in_this_window(bay: Bay, when
     job = accepted(await bay.api.post(f"instances/{instance}/long"))["id"]
     assert job
     await bay.at(EVENING)
-    message = (await bay.sleep(instance))["message"]
-    assert "already running" in message
+    shown = await bay.sleep(instance)
+    assert "already running" in shown["message"]
+    if when_busy == "queue":
+        assert shown["message"].startswith("It waits: ")
+        assert "try again" not in shown["message"]
+        assert shown["sleepsAt"] == ms(EVENING)
+        assert shown["waitingFor"].startswith("Due to sleep since 2031-06-04T18:00:00Z.")
+        assert shown["waitingFor"] in (await bay.api.document(instance))["waitingFor"]
+    else:
+        assert (shown["sleepsAt"], shown["waitingFor"]) == (ms(EVENING + timedelta(days=1)), None)
     [running] = [
         each for each in (await bay.api.document(instance))["workflowHistory"] if each["status"] == "Executing"
     ]

@@ -56,6 +56,7 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "createdAt": ms(row["created_at"]),
         "destroyAt": ms(row["destroy_at"]),
         "waitingDestroy": None,  # no instance of the population has a destroy that can be taken back
+        "isAsleep": row["id"] in oracle.asleep,
         "lastJob": _last_job(oracle, row["id"]),
         "components": {"total": counts.total(), **counts},
     }

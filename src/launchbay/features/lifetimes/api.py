@@ -67,7 +67,9 @@ class LifetimeDocument(msgspec.Struct, kw_only=True):
     """How long an instance lives, by the rules of its application and environment."""
 
     createdAt: int
-    destroyAt: int | None
+    destroyAt: Annotated[
+        int | None, msgspec.Meta(description="The end of its lifetime. `coming` says what ends it first.")
+    ]
     latestAt: Annotated[int | None, msgspec.Meta(description="The latest end that the rules allow.")]
     idleEndsAt: Annotated[int | None, msgspec.Meta(description="When it is destroyed if nothing runs until then.")]
     extensions: int
@@ -88,6 +90,9 @@ class ExtendedDocument(msgspec.Struct, kw_only=True):
     """The new end."""
 
     destroyAt: int
+    endsFirst: Annotated[
+        str | None, msgspec.Meta(description="What destroys the instance before that all the same.")
+    ] = None
 
 
 class UndoneDocument(msgspec.Struct, kw_only=True):
@@ -184,12 +189,12 @@ async def read_lifetime(request: Request[None, None]) -> LifetimeDocument:
     tags=("Instances",),
     permission="RunInstanceWorkflow for the workflow extend",
     body=JsonBody(example={"byMs": 86_400_000}),
-    returns=Returns("The new end.", {"destroyAt": 1_798_761_600_000}),
+    returns=Returns("The new end.", {"destroyAt": 1_798_761_600_000, "endsFirst": None}),
 )
 async def extend_instance(request: Request[ExtendBody, None]) -> ExtendedDocument:
     """Let an instance live longer, within the rules."""
-    destroy_at = await lifetimes.extend(request.ctx, request.path["id"], request.body.byMs)
-    return ExtendedDocument(destroyAt=to_ms(destroy_at))
+    destroy_at, ends_first = await lifetimes.extend(request.ctx, request.path["id"], request.body.byMs)
+    return ExtendedDocument(destroyAt=to_ms(destroy_at), endsFirst=ends_first)
 
 
 @routes.post(

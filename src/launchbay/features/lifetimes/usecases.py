@@ -172,8 +172,8 @@ async def _idle_end(work: Work, record: InstanceRecord, rules: LifetimeRules) ->
     return found or record.created_at + timedelta(milliseconds=rules.idle_ms)
 
 
-async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
-    """Let an instance live longer and return its new end.
+async def extend(ctx: Context, instance_id: str, by_ms: int) -> tuple[datetime, str | None]:
+    """Let an instance live longer; return its new end, and what ends it before.
 
     Whoever may run the workflow `extend` may do so, within the rules. Of two ends, this moves the nearer one. Raises
     BadRequest for an instance without an end, and for what the rules forbid.
@@ -224,7 +224,10 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> datetime:
         await store.count_extension(work.connection, instance_id=record.id)
         before, after = {"destroyAt": to_ms(min(ends))}, {"destroyAt": to_ms(destroy_at), "byMs": by_ms}
         await work.audit("extend_instance", record, before, after)
-    return destroy_at
+        found = await schedules.get_ends(work.connection, instance_id=record.id)
+        assert found is not None, "the statement returns a row"
+        idle_ends_at = await _idle_end(work, record, rules)
+    return destroy_at, found.ends.first_before(destroy_at, idle_ends_at)
 
 
 class WarningRunner:

@@ -54,14 +54,17 @@ class SleepDocument(msgspec.Struct, kw_only=True):
 
     isAsleep: bool
     since: Annotated[int | None, msgspec.Meta(description="Since when it sleeps.")]
-    sleepsAt: Annotated[int | None, msgspec.Meta(description="When it sleeps next.")]
+    sleepsAt: Annotated[int | None, msgspec.Meta(description="When it sleeps next. Past while it is busy.")]
     wakesAt: Annotated[int | None, msgspec.Meta(description="When it wakes next.")]
     keptAwakeUntil: int | None
     keptAwakeBy: Annotated[str | None, msgspec.Meta(description="The ID of the user who keeps it awake.")]
     message: Annotated[str | None, msgspec.Meta(description="Why it waits, or didn't sleep or wake the last time.")]
     ruleOf: Annotated[str | None, msgspec.Meta(description="`application` or `environment`; null without a rule.")]
     rules: SleepBody
-    waitingFor: Annotated[str | None, msgspec.Meta(description="Since when it sleeps, why, and what wakes it.")] = None
+    waitingFor: Annotated[
+        str | None,
+        msgspec.Meta(description="Since when it sleeps, why, and what wakes it; or what it waits for to sleep."),
+    ] = None
 
 
 class KeepAwakeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

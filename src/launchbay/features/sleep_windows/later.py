@@ -27,7 +27,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context
 from launchbay.usecases.later import LaterWork
 from launchbay.usecases.on_behalf import PASSING
-from launchbay.usecases.workflows import run_unchecked
+from launchbay.usecases.workflows import reason_to_wait, run_unchecked
 
 log = structlog.get_logger(__name__)
 _ROUND = 100  # rows before the others of the process have theirs
@@ -105,7 +105,7 @@ class SleepWork(LaterWork[Sleeper, Change]):
         One that is busy waits, unless its rules say otherwise.
         """
         if refusal.code in PASSING and (item == "wake" or row.rules.when_busy == "queue"):
-            message = f"It waits: {refusal}"[:500]
+            message = f"It waits: {reason_to_wait(refusal)}"[:500]
             await store.postpone(connection, instance_id=row.record.id, fires_at=row.now + _BUSY_PAUSE, message=message)
             return
         changed = row.row._replace(message=f"{refusal}"[:500])

@@ -18,7 +18,8 @@ class RulesRow(NamedTuple):
 class SleepRow(NamedTuple):
     """Whether an instance sleeps, and its next turn.
 
-    While it sleeps, `wake_workflow` is what wakes it, and `job_id` what stopped it.
+    While it sleeps, `wake_workflow` is what wakes it, and `job_id` what stopped it. One that `is_postponed` is busy,
+    and is looked at again after `due_at`.
     """
 
     due_at: datetime | None
@@ -29,6 +30,7 @@ class SleepRow(NamedTuple):
     awake_until: datetime | None
     awake_by: str | None
     message: str | None
+    is_postponed: bool
 
 
 list_rules = _sql.rows("list_rules", RulesRow)

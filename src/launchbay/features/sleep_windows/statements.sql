@@ -48,11 +48,13 @@ SELECT instance_id FROM instance_sleeps WHERE fires_at <= %(now)s AND instance_i
 
 -- name: take
 -- One that is due, for one transaction. No row: another process has locked it or has given it its turn.
-SELECT due_at, is_asleep, since, wake_workflow, job_id, awake_until, awake_by, message
+SELECT due_at, is_asleep, since, wake_workflow, job_id, awake_until, awake_by, message,
+       coalesce(fires_at > due_at, false) AS is_postponed
 FROM instance_sleeps WHERE instance_id = %(instance_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
 
 -- name: get
-SELECT due_at, is_asleep, since, wake_workflow, job_id, awake_until, awake_by, message
+SELECT due_at, is_asleep, since, wake_workflow, job_id, awake_until, awake_by, message,
+       coalesce(fires_at > due_at, false) AS is_postponed
 FROM instance_sleeps WHERE instance_id = %(instance_id)s;
 
 -- name: save

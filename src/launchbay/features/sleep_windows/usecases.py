@@ -19,7 +19,7 @@ from launchbay.features.sleep_windows.rules import SleepRules
 from launchbay.ids import first_id_of_last
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.waits import sleeping_message
+from launchbay.model.waits import due_to_sleep_message, sleeping_message
 from launchbay.store import schedules
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection
@@ -36,7 +36,8 @@ LAUNCHED_LATELY_S = 3_600
 class Sleep:
     """Whether an instance sleeps, and when that changes; `rules` are None without a rule.
 
-    `ends_at` is when it is destroyed, if it sleeps until then.
+    `ends_at` is when it is destroyed, if it sleeps until then. `due_since` is when it should have gone to sleep,
+    if it is stopped as soon as it isn't busy; `sleeps_at` is the same then.
     """
 
     rules: SleepRules | None
@@ -49,9 +50,12 @@ class Sleep:
     awake_by: str | None
     message: str | None
     ends_at: datetime | None = None
+    due_since: datetime | None = None
 
     def waiting_for(self) -> str | None:
-        """Return since when the instance sleeps, and what wakes it."""
+        """Return since when the instance sleeps or is due to, and what wakes it."""
+        if self.due_since is not None:
+            return due_to_sleep_message(self.due_since)
         if not self.is_asleep or self.since is None:
             return None
         return sleeping_message(self.since, self.wakes_at, self.ends_at)
@@ -153,6 +157,9 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
     if cannot:
         wakes_at = None
     ends_asleep = end is not None and is_asleep and (wakes_at is None or end <= wakes_at)
+    due_since = None if row is None or row.is_asleep or not row.is_postponed else row.due_at
+    if due_since is not None:
+        sleeps_at = due_since
     if end is not None:  # what comes after its end doesn't happen
         sleeps_at = None if ends.undoable is not None or sleeps_at is None or end <= sleeps_at else sleeps_at
         wakes_at = None if wakes_at is None or end <= wakes_at else wakes_at
@@ -167,6 +174,7 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
         None if row is None or awake_until is None else row.awake_by,
         cannot or (None if row is None else row.message),
         end if ends_asleep else None,
+        due_since,
     )
 
 

@@ -183,12 +183,19 @@ class FleetInstance(msgspec.Struct, kw_only=True):
     labels: dict[str, str]
     components: ComponentCounts | None
     createdAt: int | None
-    destroyAt: int | None
+    destroyAt: Annotated[
+        int | None,
+        _about(
+            "The nearest end: that of its lifetime, a scheduled destroy, or one that can be taken back. The field of "
+            "the same name of `GET /instances/{id}` is only the end of its lifetime."
+        ),
+    ]
     lastJob: LastJob | None
     waitingDestroy: Annotated[
         ComingDestroy | None,
         _about("A destroy that can be taken back. Of a submodule, that of the instance that it goes with."),
     ] = None
+    isAsleep: Annotated[bool, _about("Whether a sleep window has stopped it; its status stays Running.")] = False
 
 
 def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None) -> FleetInstance:
@@ -214,6 +221,7 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         waitingDestroy=None
         if row.destroy_due_at is None
         else ComingDestroy(to_ms(row.destroy_due_at), row.destruction or ""),
+        isAsleep=row.is_asleep,
     )
 
 
