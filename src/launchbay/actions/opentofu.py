@@ -351,7 +351,7 @@ _OF_OPERATOR = ("TF_CLI_CONFIG_FILE", "TF_PLUGIN_CACHE_DIR")  # the source of pr
 
 
 class OpenTofu(ActionDefaults):
-    """Applies or destroys a module. The state is stored encrypted, and destroyed with the instance."""
+    """Applies or destroys a module. Its encrypted state ends with the instance."""
 
     name = "opentofu"
     parameters: Mapping[str, ActionParameter] = {

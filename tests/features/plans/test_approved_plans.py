@@ -25,11 +25,8 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
 
 @pytest.fixture(scope="module")
 async def lab(api: Api) -> str:
-    """An environment in which somebody else approves."""
     made = await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("lab")})
-    environment = str(accepted(made)["id"])
-    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1, "roleId": None}))
-    return environment
+    return str(accepted(made)["id"])
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +40,21 @@ def shop(file: Path, more: str = "") -> str:
     return launch + launch.replace("launch:", "grow:").replace("size: 1", "size: 2") + more
 
 
-async def made(api: Api, **body: Any) -> Any:
-    """Make a change set with plans, and return it when they are made."""
+async def begun(api: Api, environment: str, **body: Any) -> Any:
+    """Make a change set with plans, which somebody else has to approve."""
+    policy = f"environments/{environment}/changePolicy"
+    accepted(await api.put(policy, {"approvals": 1, "roleId": None}))
     found = accepted(await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **body}))
+    accepted(await api.put(policy, {"approvals": 0, "roleId": None}))  # the tests act without change sets too
+    return found
+
+
+async def made(api: Api, environment: str, **body: Any) -> Any:
+    """Make such a change set, and return it when its plans are made."""
+    return await planned(api, await begun(api, environment, **body))
+
+
+async def planned(api: Api, found: Any) -> Any:
     async with asyncio.timeout(60):
         while any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]):
             await asyncio.sleep(0.1)
@@ -65,7 +74,7 @@ async def test_a_launch_does_what_was_approved(api: Api, lab: str, approver: Cal
     file = tmp_path / "made"
     application = await api.application(shop(file))
 
-    found = await made(api, act="launch", applicationId=application, launch={"environmentId": lab})
+    found = await made(api, lab, act="launch", applicationId=application, launch={"environmentId": lab})
 
     assert found["plan"][0]["effects"]["counts"] == {"delete": 0, "create": 1, "change": 2, "run": 0, "unknown": 0}
     accepted(await approver.post(f"change-sets/{found['id']}/approve"))
@@ -82,7 +91,7 @@ async def test_a_deletion_needs_the_approval_to_say_so_and_stops_if_the_world_ha
 ) -> None:
     file = tmp_path / "made"
     instance = await api.running(shop(file, more), environmentId=lab)
-    found = await made(api, act="destroy", ids=[instance])
+    found = await made(api, lab, act="destroy", ids=[instance])
     [deleted, *_] = found["plan"][0]["effects"]["deletes"]
     approve = f"change-sets/{found['id']}/approve"
 
@@ -99,7 +108,7 @@ async def test_a_deletion_needs_the_approval_to_say_so_and_stops_if_the_world_ha
     assert "Nothing was done" in stopped["plan"][0]["message"]
     assert file.read_text() == "2\n"
 
-    again = await made(api, act="destroy", ids=[instance])
+    again = await made(api, lab, act="destroy", ids=[instance])
     accepted(await approver.post(f"change-sets/{again['id']}/approve", {"allowDeletes": ["*"]}))
     assert (await applied(api, again["id"]))["status"] == "Succeeded"
     assert not file.exists()
@@ -109,8 +118,7 @@ async def test_nothing_is_approved_or_applied_before_its_plans_are_made(
     api: Api, lab: str, approver: Caller, tmp_path: Path
 ) -> None:
     application = await api.application(shop(tmp_path / "made"))
-    body = {"act": "launch", "applicationId": application, "launch": {"environmentId": lab}, "plan": True}
-    found = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+    found = await begun(api, lab, act="launch", applicationId=application, launch={"environmentId": lab})
 
     refused(await approver.post(f"change-sets/{found['id']}/approve"), 409, "PlanUnderWay")
 
@@ -120,7 +128,8 @@ async def test_nothing_is_approved_or_applied_before_its_plans_are_made(
 async def test_who_applies_without_an_approval_allows_the_deletions(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "made"
     instance = await api.running(shop(file))
-    found = await made(api, act="destroy", ids=[instance])
+    body = {"act": "destroy", "ids": [instance], "plan": True}
+    found = await planned(api, accepted(await api.post(f"organizations/{api.organization}/change-sets", body)))
     assert found["status"] == "Ready"
 
     refused(await api.post(f"change-sets/{found['id']}/apply"), 409, "DeletionsNotAllowed")

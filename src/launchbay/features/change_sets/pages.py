@@ -20,11 +20,13 @@ from launchbay.features.change_sets.rules import ChangePolicy
 from launchbay.features.change_sets.usecases import (
     ChangeAct,
     ChangeSetRequest,
+    ChangeSetView,
     Promise,
     read_promise,
     waiting_for,
 )
 from launchbay.features.directories.plans import KEEP
+from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, read_steps
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.usecases.applications import list_applications
@@ -180,6 +182,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     view = await change_sets.read_change_set(ctx, request.path("change"))
     found, permissions = view.change_set, await request.permissions(organization_id)
     planned = [_planned(row) for row in view.instances]
+    plans = _plans(view)
     after = parse_number(request.query("after")) or 0
     rest = [each for each in planned if each.row.place > after]
     is_open = found.status in {"Pending", "Ready"}
@@ -222,6 +225,9 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         hidden=found.instances - len(planned),
         next_after=rest[_SHOWN - 1].row.place if len(rest) > _SHOWN else None,
         results=RESULTS,
+        plans=plans,
+        effects=count_effects(step for each in plans for step in each.steps),
+        deleted=deletions(step for each in plans for step in each.steps),
         applications={row.id: row.name for row in await applications},
         environments={row.id: row.name for row in await environments},
         others=[(row, title_of(row), STATUSES[row.status]) for row in await newest if row.id != found.id][:_OTHERS],
@@ -236,7 +242,11 @@ async def answer(request: PageRequest) -> Response:
     """Approve or reject a change set."""
     approves = request.form.text("do") == "approve"
     await change_sets.answer_change_set(
-        request.ctx, request.path("change"), approves=approves, comment=request.form.text("comment")
+        request.ctx,
+        request.path("change"),
+        approves=approves,
+        comment=request.form.text("comment"),
+        allow_deletes=_allowed_deletes(request),
     )
     return request.redirect(_path(request), "Approved." if approves else "Rejected.")
 
@@ -244,7 +254,7 @@ async def answer(request: PageRequest) -> Response:
 @routes.post("/console/organizations/{id}/changes/{change}/apply", again=show, refusals=(BadRequest, Conflict))
 async def apply(request: PageRequest) -> Response:
     """Apply a change set exactly as it was shown."""
-    await change_sets.apply_change_set(request.ctx, request.path("change"))
+    await change_sets.apply_change_set(request.ctx, request.path("change"), _allowed_deletes(request))
     found = (await change_sets.read_change_set(request.ctx, request.path("change"))).change_set
     is_over = found.status not in {"Ready", "Applying"}
     return request.redirect(_path(request), "Applied." if is_over else "The change set is being applied.")
@@ -289,6 +299,7 @@ async def save(
         comment=form.text("changeComment"),
         expires_in_ms=expiry if expiry in dict(EXPIRIES) else limits.CHANGE_SET_EXPIRY_MS,
         on_failure="rollback" if form.has("changeRollback") else "keep",
+        with_plans=form.has("changePlan"),
     )
     made = await change_sets.create_change_set(request.ctx, organization_id, wish)
     return request.redirect(f"{HOME}/organizations/{organization_id}/changes/{made}", "Change set saved.")
@@ -314,6 +325,28 @@ def _planned(row: ChangeSetInstance) -> PlannedInstance:
     promise = read_promise(row.promise)
     keeps = sum(each.change == "keeps" for each in promise.components)
     return PlannedInstance(row, promise, keeps, None if row.differences is None else _read_sentences(row.differences))
+
+
+class InstanceEffects(NamedTuple):
+    """The plan of one instance. Without steps, `problem` or the status says why."""
+
+    name: str
+    status: str
+    problem: str | None
+    steps: list[PlannedStep]
+
+
+def _plans(view: ChangeSetView) -> list[InstanceEffects]:
+    return [
+        InstanceEffects(row.instance_name, plan.status, plan.problem, read_steps(plan.result or "[]"))
+        for row in view.instances
+        if (plan := view.plans.get(row.place)) is not None
+    ]
+
+
+def _allowed_deletes(request: PageRequest) -> list[str]:
+    """Return patterns of what may be deleted: all that the page shows, or nothing."""
+    return ["*"] if request.form.has("allowDeletes") else []
 
 
 def _total(promises: Sequence[Promise]) -> Total:

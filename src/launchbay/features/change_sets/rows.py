@@ -14,7 +14,7 @@ _sql = load("features.change_sets")
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """A change set without what it does. `instances` is their number.
+    """A change set without what it does. `instances` and `plans` are their numbers.
 
     With `confirm`, any person who may approve confirms it, the author too, but no access token. What the apply of a
     directory touches are existing environments and applications; `differences` is its result, a JSON text.
@@ -43,6 +43,7 @@ class ChangeSet:
     git_source_id: str | None
     git_commit: str | None
     instances: int
+    plans: int
 
 
 class ChangeSetInstance(NamedTuple):

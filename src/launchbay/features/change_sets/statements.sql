@@ -3,7 +3,8 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
        c.id, c.organization_id, c.owner_id, c.owner_email, c.token_id, c.kind, c.comment, c.on_failure, c.needed, c.role_ids, c.confirm,
        CASE WHEN c.status IN ('Pending', 'Ready') AND c.expires_at <= now() THEN 'Expired' ELSE c.status END AS status,
        c.created_at, c.expires_at, c.applied_by, c.applied_at, c.finished_at, c.environment_ids, c.application_ids, c.differences,
-       c.git_source_id, c.git_commit, (SELECT count(*) FROM change_set_instances WHERE change_set_id = c.id) AS instances
+       c.git_source_id, c.git_commit, (SELECT count(*) FROM change_set_instances WHERE change_set_id = c.id) AS instances,
+       (SELECT count(*) FROM plans WHERE plans.change_set_id = c.id) AS plans
 FROM users u
 LEFT JOIN (change_sets c JOIN organizations o ON o.id = c.organization_id) ON c.id = %(id)s
 WHERE u.id = %(caller_id)s;
@@ -35,7 +36,8 @@ FROM unnest(%(ids)s::text[], %(names)s::text[], %(application_ids)s::text[], %(e
 SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, confirm,
        CASE WHEN status IN ('Pending', 'Ready') AND expires_at <= now() THEN 'Expired' ELSE status END AS status,
        created_at, expires_at, applied_by, applied_at, finished_at, environment_ids, application_ids, differences, git_source_id, git_commit,
-       (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
+       (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances,
+       (SELECT count(*) FROM plans WHERE plans.change_set_id = change_sets.id) AS plans
 FROM change_sets
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;
@@ -44,7 +46,8 @@ ORDER BY id DESC LIMIT %(count)s;
 -- Change sets that wait for somebody's answer, as far as their roles matter, the newest first.
 SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_failure, needed, role_ids, confirm, status,
        created_at, expires_at, applied_by, applied_at, finished_at, environment_ids, application_ids, differences, git_source_id, git_commit,
-       (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances
+       (SELECT count(*) FROM change_set_instances WHERE change_set_id = change_sets.id) AS instances,
+       (SELECT count(*) FROM plans WHERE plans.change_set_id = change_sets.id) AS plans
 FROM change_sets
 WHERE organization_id = %(organization_id)s AND status = 'Pending' AND expires_at > now() AND (confirm OR owner_id <> %(user_id)s)
   AND NOT EXISTS (SELECT FROM change_set_answers WHERE change_set_id = change_sets.id AND user_id = %(user_id)s)

@@ -480,7 +480,7 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
                 permissions.environment(row.environment_id),
             )
         ]
-        plans = await plans_of_change_set(work, found.organization_id, found.id) if visible else {}
+        plans = await plans_of_change_set(work, found.organization_id, found.id) if found.plans and visible else {}
     return ChangeSetView(found, answers, visible, may_answer, directory, plans)
 
 
@@ -591,7 +591,8 @@ async def answer_change_set(
             raise Conflict(f"Nobody is asked about the change set: it is {before}.", code="ChangeSetDecided")
         if own is not None and own.approves is approves and not may_replace(ctx, own):
             return  # the same answer again; an approval in person isn't replaced by one that ends with its token
-        digests = await require_plans(work, found.organization_id, found.id, allow_deletes) if approves else []
+        is_covered = approves and found.plans > 0
+        digests = await require_plans(work, found.organization_id, found.id, allow_deletes) if is_covered else []
         await store.insert_answer(
             work.connection,
             change_set_id=found.id,
@@ -708,8 +709,8 @@ async def _apply(ctx: Context, change_set_id: str, allow_deletes: Sequence[str])
             await _apply_directory(ctx, work, found, act, act.plan)
             return []
         # What was approved has its deletions allowed already.
-        allowed = ["*"] if found.needed else allow_deletes
-        await require_plans(work, found.organization_id, found.id, allowed)
+        if found.plans:
+            await require_plans(work, found.organization_id, found.id, ["*"] if found.needed else allow_deletes)
         planned = await _plan_again(work, act, rows)
         inner = replace(ctx, audited=False, cause=Cause("change-set", found.id), change_set=found.id)
         started: list[StartedJob] = []
