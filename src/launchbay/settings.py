@@ -31,6 +31,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 Count = Annotated[int, Meta(ge=1, le=1_000_000, description="a whole number, 1 to 1000000")]
 Rate = Annotated[int, Meta(ge=0, le=1_000_000_000, description="a whole number, 0 to 1000000000")]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000, description="a number, 0 to 1000000")]
+Mebibytes = Annotated[int, Meta(ge=0, le=1_048_576, description="a whole number of MiB, 0 to 1048576")]
 Duration = Annotated[float, Meta(gt=0, le=1_000_000, description="a number above 0, at most 1000000")]
 
 
@@ -129,6 +130,12 @@ class Settings:
     quota_event_streams: Rate = 800
     quota_requests_per_s: Rate = 5_000
     database_connections: Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1 to 10000")] = 10
+    postgres_memory_mib: Mebibytes = 0
+    postgres_shared_buffers_mib: Mebibytes = 0
+    postgres_effective_cache_size_mib: Mebibytes = 0
+    postgres_work_mem_mib: Mebibytes = 0
+    postgres_maintenance_work_mem_mib: Mebibytes = 0
+    postgres_max_wal_size_mib: Mebibytes = 0
     heartbeat_interval_s: Duration = 1.0
     stalled_after_s: Duration = 4.0
     stop_grace_s: Amount = 5.0

@@ -22,14 +22,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from launchbay.app.doctor import Finding, Level, check_machine, check_services, judge_encryption
+from launchbay.app.doctor import Finding, Level, check_machine, check_services, judge_encryption, judge_upkeep
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.cli.main import main
 from launchbay.engine.jetstream import wanted_stream
+from launchbay.limits import MIB
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.settings import Settings
 from launchbay.store import schema
 from launchbay.store.schema import revisions, upgrade
+from launchbay.store.upkeep import TableState, Upkeep
 from tests.support.external_services import made_certificate
 from tests.support.nats_server import nats_servers, url_of
 from tests.support.outgoing_proxies import outgoing_proxy, squid
@@ -562,4 +564,68 @@ def test_it_looks_into_the_embedded_database_of_a_running_server(directory: Path
         asyncio.run(upgrade(embedded.url))
         leave_session(embedded.url)
         assert_names_the_session(services(settings(directory), "secret sessions"))
+    remove_postgres(directory)
+
+
+QUIET = Upkeep(
+    size=8_000 * MIB,
+    pages_hit=99_000_000,
+    pages_read=1_000_000,
+    cache=128 * MIB,
+    tables=(TableState("jobs", 1_000_000, 60_000, 900 * MIB),),
+    oldest_transaction_s=2.0,
+    miscounted=(),
+)
+
+
+def test_a_database_in_good_order_has_its_size_and_cache_told() -> None:
+    [found] = judge_upkeep(QUIET, is_embedded=True)
+    assert (found.level, found.fix) == (Level.OK, "")
+    assert found.found == "8000 MiB, with a cache of 128 MiB that has 99.0% of what is read."
+
+
+@pytest.mark.parametrize(
+    ("is_embedded", "named"), [(True, "LAUNCHBAY_POSTGRES_SHARED_BUFFERS_MIB"), (False, "of Post")]
+)
+def test_a_cache_that_is_too_small_is_named_with_its_setting(is_embedded: bool, named: str) -> None:
+    reading = QUIET._replace(pages_read=20_000_000)
+    [found] = judge_upkeep(reading, is_embedded=is_embedded)
+    assert found.level is Level.WARNING
+    assert named in found.fix
+    for fine in (reading._replace(size=100 * MIB), QUIET._replace(pages_hit=100, pages_read=900)):
+        [found] = judge_upkeep(fine, is_embedded=is_embedded)
+        assert found.level is Level.OK
+
+
+def test_dead_rows_open_transactions_and_wrong_numbers_are_warnings() -> None:
+    dead = TableState("fleet_jobs", 300_000, 200_000, 700 * MIB)
+    few = TableState("ready", 10, 5_000, 3 * MIB)
+    neglected = QUIET._replace(tables=(dead, few), oldest_transaction_s=7_300.0, miscounted=(("0" * 24, -2),))
+    [_, rows, transaction, number] = judge_upkeep(neglected, is_embedded=True)
+    assert rows.found == "fleet_jobs has 200000 dead rows and 300000 others, in 700 MiB."
+    assert "2 h" in transaction.found
+    assert number.found.endswith("is wrong by 2.")
+    assert {each.level for each in (rows, transaction, number)} == {Level.WARNING}
+
+
+def test_the_tables_of_a_database_are_looked_at(directory: Path, database_url: str) -> None:
+    wanted = settings(directory, database_url=database_url)
+    [found] = services(wanted, "database")
+    assert found.level is Level.OK
+    assert re.fullmatch(r"\d+ MiB, with a cache of \d+ MiB that has [\d.]+% of what is read.", found.found)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO instance_counts VALUES ('0123456789abcdef01234567', 3)")
+    [_, wrong] = services(wanted, "database")
+    assert "0123456789abcdef01234567 is wrong by 3" in wrong.found
+
+
+@pytest.mark.slow
+def test_the_running_embedded_database_is_looked_at(directory: Path) -> None:
+    wanted = settings(directory)
+    with EmbeddedPostgres.start(directory) as embedded:
+        assert services(wanted, "database") == []  # it has no tables yet
+        asyncio.run(upgrade(embedded.url))
+        [found] = services(wanted, "database")
+        assert (found.level, found.where) == (Level.OK, str(directory / "postgres"))
+    assert services(wanted, "database") == []
     remove_postgres(directory)

@@ -55,6 +55,7 @@ from launchbay.manifest.reader import Bounds
 from launchbay.pages.table import TABS
 from launchbay.planning.compiled import CompiledManifests
 from launchbay.postgres.cluster import MAX_CONNECTIONS
+from launchbay.postgres.memory import as_overrides, sizes_of
 from launchbay.postgres.server import EmbeddedPostgres, directory_of
 from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
@@ -337,7 +338,7 @@ async def _database_url(settings: Settings, stack: AsyncExitStack) -> str:
     if settings.database_url:
         return settings.database_url
     needed = settings.processes * (settings.database_connections + _CONNECTIONS_BESIDE_POOL) + _CONNECTIONS_OF_OTHERS
-    overrides = {"max_connections": str(max(needed, MAX_CONNECTIONS))}
+    overrides = {"max_connections": str(max(needed, MAX_CONNECTIONS)), **as_overrides(sizes_of(settings))}
     embedded = await asyncio.to_thread(partial(EmbeddedPostgres.start, settings.data_dir, overrides=overrides))
     stack.push_async_callback(asyncio.to_thread, embedded.stop)
     watching = asyncio.create_task(embedded.keep_running(), name="embedded postgres")

@@ -32,6 +32,7 @@ from launchbay.fairness.shared_counts import SharedCounts
 from launchbay.limits import MIB
 from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
+from launchbay.postgres.memory import as_overrides, sizes_of
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.quotas.bounds import Quota, Quotas, default_quotas
 from launchbay.settings import Settings, load
@@ -136,8 +137,13 @@ def _existing_database(settings: Settings) -> Iterator[str]:
     elif not (settings.data_dir / "postgres").exists():
         raise CannotStart(f"{settings.data_dir} has no database.", "Set its directory with --data-dir.")
     else:
-        with EmbeddedPostgres.start(settings.data_dir, serving=False) as embedded:
+        with _embedded(settings, serving=False) as embedded:
             yield embedded.url
+
+
+def _embedded(settings: Settings, *, serving: bool = True) -> EmbeddedPostgres:
+    overrides = as_overrides(sizes_of(settings))
+    return EmbeddedPostgres.start(settings.data_dir, serving=serving, overrides=overrides)
 
 
 _file_argument = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -182,7 +188,7 @@ def _restore(settings: Settings, file: Path) -> None:
         _fill(settings.direct_url(), file)
     else:
         checked_revision(file)  # before it creates the data directory
-        with EmbeddedPostgres.start(settings.data_dir) as embedded:
+        with _embedded(settings) as embedded:
             _fill(embedded.url, file)
     key = settings.key_file()
     if not key.exists():
@@ -610,7 +616,7 @@ def migrate(config: Path | None, **given: Any) -> None:
         if settings.database_url:
             await upgrade(settings.direct_url())
         else:
-            with EmbeddedPostgres.start(settings.data_dir, serving=False) as embedded:
+            with _embedded(settings, serving=False) as embedded:
                 await upgrade(embedded.url)
         click.echo("The database has the schema of this version.")
 

@@ -45,10 +45,12 @@ from launchbay.errors import CannotStart, EgressFailed
 from launchbay.limits import DESCRIPTORS_WANTED, MIB
 from launchbay.postgres import cluster
 from launchbay.postgres.backup import TLS_MODES, client_program
+from launchbay.postgres.memory import read_memory, sizes_of
 from launchbay.processes.run import minimal_environment, search_path
 from launchbay.settings import Settings
 from launchbay.store.database import Database, connection_parameters, has_no_room, redacted_url
 from launchbay.store.schema import Inspection, inspect, revisions
+from launchbay.store.upkeep import Upkeep, look
 
 
 class Level(StrEnum):
@@ -74,7 +76,7 @@ class Finding:
 _LEAST_MEMORY = 384 * MIB  # of a server with the embedded PostgreSQL
 _GOOD_MEMORY = 1024 * MIB
 _LEAST_DISK = 512 * MIB
-_GOOD_DISK = 2560 * MIB  # PostgreSQL keeps up to 1 GB of its log, and logs of jobs come on top
+_GOOD_DISK = 1536 * MIB  # PostgreSQL's log comes on top
 _GOOD_INODES = 10_000
 _GOOD_FILES = 4_096
 _ANSWER_S = 3.0
@@ -84,7 +86,10 @@ _EXPIRES_SOON_DAYS = 14
 _ZONES_VERSION = re.compile(r"# version (\w+)")
 _UNSYNCHRONIZED = 5  # TIME_ERROR of adjtimex(2)
 _TIMEX_BYTES = 512  # more than struct timex has on any platform
-_UNLIMITED = 1 << 60  # cgroups of version 1 write a number near 2^63 for no limit
+_PAGES_TOLD = 1_000_000  # read since the statistics began, from which on the share of the cache says something
+_GOOD_SHARE = 0.95
+_DEAD_ROWS = 100_000
+_LONG_TRANSACTION_S = 3_600.0
 _VOLATILE = frozenset({"tmpfs", "ramfs", "overlay"})
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
 _PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
@@ -145,7 +150,7 @@ def check_machine(settings: Settings, root: Path = Path("/")) -> Iterator[Findin
 
 async def check_services(settings: Settings) -> list[Finding]:
     """Check the database and the other servers that the settings name."""
-    wanted = [_check_external(settings) if settings.database_url else asyncio.to_thread(_check_embedded, settings)]
+    wanted = [_check_external(settings) if settings.database_url else _check_embedded(settings)]
     wanted.append(_check_stuck(settings))
     if settings.dispatch_url:
         wanted.append(_check_nats(settings))
@@ -182,16 +187,10 @@ def _check_platform() -> Iterator[Finding]:
 
 
 def _check_memory(root: Path) -> Finding:
-    where, total = "the machine", _UNLIMITED
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            total = int(line.split()[1]) * 1024
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        limit = _text(root / "sys/fs/cgroup" / name)
-        if limit.isdigit() and int(limit) < total:
-            where, total = "the container", int(limit)
-    if total == _UNLIMITED:
-        return Finding("memory", Level.NOTE, where, "The amount of memory is unknown.")
+    memory = read_memory(root)
+    if memory is None:
+        return Finding("memory", Level.NOTE, "the machine", "The amount of memory is unknown.")
+    where, total = "the container" if memory.is_bounded else "the machine", memory.total
     level = Level.PROBLEM if total < _LEAST_MEMORY else Level.WARNING if total < _GOOD_MEMORY else Level.OK
     fix = "" if level is Level.OK else f"Give it {_GOOD_MEMORY // MIB} MiB, or more for many jobs at once."
     return Finding("memory", level, where, f"{total // MIB} MiB of memory.", fix)
@@ -305,8 +304,11 @@ def _check_data(settings: Settings, root: Path) -> Iterator[Finding]:
         return
     found = os.statvfs(there)
     free = found.f_bavail * found.f_frsize
-    level = Level.PROBLEM if free < _LEAST_DISK else Level.WARNING if free < _GOOD_DISK else Level.OK
-    fix = "" if level is Level.OK else f"Keep {_GOOD_DISK // MIB} MiB free, or set LAUNCHBAY_DATA_DIR to a larger disk."
+    wanted_bytes = _GOOD_DISK + sizes_of(settings, root).max_wal_size * MIB
+    level = Level.PROBLEM if free < _LEAST_DISK else Level.WARNING if free < wanted_bytes else Level.OK
+    fix = (
+        "" if level is Level.OK else f"Keep {wanted_bytes // MIB} MiB free, or set LAUNCHBAY_DATA_DIR to a larger disk."
+    )
     is_full = has_no_room(wanted / "postgres")
     what = f"{free // MIB} MiB are free{': the database is out of space' if is_full else ''}."
     yield Finding("disk", level, str(wanted), what, fix)
@@ -493,8 +495,56 @@ def _succeeds(*command: str) -> bool:
     return done.returncode == 0
 
 
-def _check_embedded(settings: Settings) -> list[Finding]:
+async def _check_embedded(settings: Settings) -> list[Finding]:
     """Check the embedded PostgreSQL without starting or creating anything."""
+    found = await asyncio.to_thread(_check_programs_of_postgresql, settings)
+    url = cluster.running_url(settings.data_dir.expanduser().resolve() / "postgres")
+    if not url or any(each.level is Level.PROBLEM for each in found):
+        return found
+    return [*found, *await _check_upkeep(settings, url, str(settings.data_dir / "postgres"))]
+
+
+async def _check_upkeep(settings: Settings, url: str, where: str) -> list[Finding]:
+    """Look at the tables if they are those of this version."""
+    try:
+        async with asyncio.timeout(4 * _ANSWER_S):
+            if (await inspect(url)).revision != revisions()[-1]:
+                return []
+            found = await look(url)
+    except CannotStart as error:
+        return [Finding("database", Level.NOTE, where, error.messages[0], " ".join(error.messages[1:]))]
+    except TimeoutError:
+        fix = "Run this command again while the server has less to do."
+        return [Finding("database", Level.NOTE, where, "A look at the tables takes too long.", fix)]
+    return [replace(each, where=where) for each in judge_upkeep(found, is_embedded=not settings.database_url)]
+
+
+def judge_upkeep(found: Upkeep, *, is_embedded: bool) -> Iterator[Finding]:
+    """Judge the size, cache, dead rows and kept numbers of a database."""
+    pages = found.pages_hit + found.pages_read
+    share = found.pages_hit / pages if pages else 1.0
+    text = f"{found.size // MIB} MiB, with a cache of {found.cache // MIB} MiB that has {share:.1%} of what is read."
+    is_small = pages >= _PAGES_TOLD and share < _GOOD_SHARE and found.size > found.cache
+    setting = "LAUNCHBAY_POSTGRES_SHARED_BUFFERS_MIB" if is_embedded else "shared_buffers of PostgreSQL"
+    fix = f"Raise {setting} to up to a quarter of the memory, or give the machine more." if is_small else ""
+    yield Finding("database", Level.WARNING if is_small else Level.OK, "", text, fix)
+    for table in found.tables:
+        if table.dead_rows >= _DEAD_ROWS and table.dead_rows > table.live_rows / 2:
+            rows = f"{table.dead_rows} dead rows and {table.live_rows} others"
+            text = f"{table.name} has {rows}, in {table.size // MIB} MiB."
+            fix = "Run VACUUM in the database, and look at its log for what keeps autovacuum from it."
+            yield Finding("database", Level.WARNING, "", text, fix)
+    if found.oldest_transaction_s > _LONG_TRANSACTION_S:
+        text = f"A transaction has been open for {found.oldest_transaction_s / 3600:.0f} h, so dead rows stay."
+        fix = "Find it in pg_stat_activity by xact_start, and end its program."
+        yield Finding("database", Level.WARNING, "", text, fix)
+    for organization_id, missing in found.miscounted:
+        text = f"The number of instances of organization {organization_id} is wrong by {-missing}."
+        fix = "A server corrects it within some minutes. If it comes back, report it."
+        yield Finding("database", Level.WARNING, "", text, fix)
+
+
+def _check_programs_of_postgresql(settings: Settings) -> list[Finding]:
     directory = settings.data_dir / "postgres"
     try:
         programs = cluster.binaries()
@@ -530,7 +580,12 @@ async def _check_external(settings: Settings) -> list[Finding]:
         fix = "Check LAUNCHBAY_DATABASE_URL, firewalls, and that PostgreSQL runs."
         return [Finding("postgresql", Level.PROBLEM, where, "The database doesn't answer.", fix)]
     judged = [*_judge_database(settings, found), *judge_encryption(settings.direct_url())]
-    return [*(replace(each, where=where) for each in judged), *await asyncio.to_thread(_check_backups, settings)]
+    tables = await _check_upkeep(settings, settings.direct_url(), where)
+    return [
+        *(replace(each, where=where) for each in judged),
+        *tables,
+        *await asyncio.to_thread(_check_backups, settings),
+    ]
 
 
 async def _check_stuck(settings: Settings) -> list[Finding]:
@@ -625,7 +680,7 @@ def _judge_key(file: Path, mark: bytes) -> Iterator[Finding]:
 
 
 async def _check_nats(settings: Settings) -> list[Finding]:
-    """Read what each server says first, which is its state, and look at the stream."""
+    """Read what each server says first, and look at the stream."""
     found = []
     for url in settings.dispatch_url.split(","):
         parts = urlsplit(url if "://" in url else f"nats://{url}")

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from launchbay.errors import CannotStart
 from launchbay.limits import MIB
@@ -166,7 +167,7 @@ _SETTINGS = {
     "listen_addresses": "''",
     "unix_socket_permissions": "0700",
     "max_connections": str(MAX_CONNECTIONS),
-    "shared_buffers": "128MB",
+    "shared_buffers": "128MB",  # the least; servers set it by their memory
     "max_wal_size": "1GB",
     "random_page_cost": "1.1",  # solid-state disks
     "jit": "off",  # compiling costs more than any of our statements runs
@@ -338,9 +339,13 @@ def running(cluster: Path) -> Postmaster | None:
 def running_url(cluster: Path) -> str:
     """Return the URL of the running database, or an empty text."""
     found = running(cluster)
-    if found is None or not found.ready:
-        return ""
-    return f"postgresql://{ROLE}@/{DATABASE}?host={found.socket_dir}&port={found.port}"
+    return url_of(found) if found is not None and found.ready else ""
+
+
+def url_of(postmaster: Postmaster) -> str:
+    """Return the URL of the database."""
+    sockets = quote(str(postmaster.socket_dir), safe="")
+    return f"postgresql://{ROLE}@/{DATABASE}?host={sockets}&port={postmaster.port}"
 
 
 def is_recovering(cluster: Path) -> bool:
@@ -377,7 +382,7 @@ def _serves(pid: int, cluster: Path) -> bool:
 
 
 def _has_processes(cluster: Path) -> bool:
-    """Tell whether a process of this cluster is alive, be it one that outlived its postmaster."""
+    """Tell whether any process of this cluster is alive."""
     titled = f"postgres: {_command_marker(cluster)}: ".encode()
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     return any(_serves(pid, cluster) or _command_line(pid).startswith(titled) for pid in pids)

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
-from urllib.parse import quote
 
 import structlog
 
@@ -248,8 +247,7 @@ class EmbeddedPostgres:
             postmaster = found or self._launch(binaries)
         finally:
             self._locks.pop().close()
-        sockets = quote(str(postmaster.socket_dir), safe="")
-        self.url = f"postgresql://{cluster.ROLE}@/{cluster.DATABASE}?host={sockets}&port={postmaster.port}"
+        self.url = cluster.url_of(postmaster)
         return found is None
 
     def _await_ready_or_exit(self) -> None:
