@@ -73,6 +73,7 @@ def test_a_process_of_an_older_version_starts_no_part(newer_url: str, tmp_path: 
     [
         (launchbay, "migrate"),
         (launchbay, "rotate-secret-key"),
+        (launchbay, "rotate-identity-key"),
         pytest.param(launchbay_process, "serve", marks=pytest.mark.slow),
         pytest.param(launchbay_process, "worker", marks=pytest.mark.slow),
     ],
@@ -270,10 +271,10 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     databases.drop(url)
 
 
-async def rotate(api: Api, *options: str) -> str:
+async def rotate(api: Api, *options: str, command: str = "rotate-secret-key") -> str:
     """Run the command, beside the server."""
     where = ["--data-dir", str(api.settings.data_dir), "--database-url", api.settings.database_url]
-    result = await asyncio.to_thread(CliRunner().invoke, main, ["rotate-secret-key", *where, *options])
+    result = await asyncio.to_thread(CliRunner().invoke, main, [command, *where, *options])
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -299,6 +300,15 @@ async def use_all(api: Api, instance: str) -> None:
     document = await api.run(instance, "actions.again")
     assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
     assert LEAK.used[0] == SECRET
+
+
+async def test_a_new_key_of_tokens_joins_the_published_ones(api: Api) -> None:
+    published = (await api.client.get("http://launchbay/.well-known/jwks.json")).json()["keys"]
+    assert "sign with it in 60 minutes" in await rotate(api, command="rotate-identity-key")
+    async with api.database.connection() as connection:
+        rows = await keys.IDENTITY_KEYS.list(connection)
+    assert {each["kid"] for each in published} < {row.id for row in rows}
+    assert {bytes(row.sealed[:5]) for row in rows} == {read_secret_key(file_of(api).path).current_prefix}
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The keys that sign tokens of jobs: several servers, and a new key while tokens are issued."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,20 @@ async def test_a_new_key_is_published_by_all_servers_before_it_signs(
     assert await one.ids() == {first, new}, "what it signed is still good"
     await passes(database, clock, IDENTITY_KEY_SETTLES_S + IDENTITY_TOKEN_S + 3_601)
     assert await one.ids() == {new}
+
+
+async def test_tokens_that_are_signed_during_a_rotation_are_good_at_every_server(
+    database: Database, secret: SecretKey, clock: HandClock
+) -> None:
+    one, other = Server(database, secret, clock), Server(database, secret, clock)
+    signing: set[str] = set()
+    rotating = asyncio.gather(one.tokens.ring.rotate(), other.tokens.ring.rotate())
+    for elapsed_s in (301, IDENTITY_KEY_SETTLES_S, 0):
+        requests = [server.signing(verifier) for server in (one, other) for verifier in (other, one) for _ in range(20)]
+        signing |= set(await asyncio.gather(*requests))
+        await rotating
+        await passes(database, clock, elapsed_s)
+    assert len(signing) > 1, "new keys sign in the end"
 
 
 async def test_keys_are_sealed_and_publish_no_private_part(

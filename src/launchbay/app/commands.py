@@ -1,4 +1,4 @@
-"""The operator's commands: serve, worker, migrate, backup, restore, quota, reset-password and rotate-secret-key."""
+"""The operator's commands: serve, worker, migrate, backup, restore, quota, reset-password and both rotations."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,15 @@ from launchbay import __version__
 from launchbay.app.build import App, lifespan, prepared
 from launchbay.app.features import FEATURES
 from launchbay.app.supervisor import Channel, Supervisor
+from launchbay.auth.identity_tokens import IDENTITY_KEYS
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.secret_key import FORMER, NEXT, KeyFile, new_key, read_secret_key
+from launchbay.auth.tokens import KeyRing
 from launchbay.cli.lazy import HelpfulGroup
 from launchbay.clock import SystemClock
 from launchbay.errors import BadRequest, CannotStart, NotFound, Unavailable
 from launchbay.fairness.shared_counts import SharedCounts
-from launchbay.limits import MIB
+from launchbay.limits import IDENTITY_KEY_SETTLES_S, IDENTITY_KEYS_CACHED_S, IDENTITY_TOKEN_S, MIB
 from launchbay.postgres.backup import back_up, checked_revision
 from launchbay.postgres.backup import restore as restore_database
 from launchbay.postgres.memory import as_overrides, sizes_of
@@ -44,7 +46,7 @@ from launchbay.telemetry.logs import configure_logs
 from launchbay.telemetry.metrics import SAMPLE_INTERVAL_S, sample_process
 from launchbay.usecases import organizations, users
 from launchbay.usecases.organizations import FirstAdministrator
-from launchbay.usecases.sealing import Resealed, begin_rotation, check_copy, end_rotation, reseal
+from launchbay.usecases.sealing import NewestKey, Resealed, begin_rotation, check_copy, end_rotation, reseal
 from launchbay.web.connections import Listener, raise_descriptor_limit
 from launchbay.web.server import bind
 from launchbay.web.server import serve as serve_http
@@ -404,6 +406,31 @@ _T = TypeVar("_T")
 async def _in_transaction(url: str, work: Callable[[Connection], Awaitable[_T]]) -> _T:
     async with Database(url, connections=1) as database, database.transaction() as connection:
         return await work(connection)
+
+
+@click.command("rotate-identity-key")
+@config_option
+@data_option
+@database_option
+def rotate_identity(config: Path | None, **given: Any) -> None:
+    """Make a new key for the tokens of jobs. Servers keep running.
+
+    They publish it within minutes, and sign with it an hour later. Tokens that were signed before stay valid.
+    """
+    settings = read_settings(config, given)
+    file = KeyFile(settings.key_file())
+
+    async def rotate(url: str) -> None:
+        await upgrade(url)
+        key = read_secret_key(file.path, creates=False)
+        async with Database(url, connections=2) as database:
+            await NewestKey(database, key, file).adopt()
+            await KeyRing(database, key, SystemClock(), IDENTITY_TOKEN_S, IDENTITY_KEYS).rotate()
+
+    with _reporting_errors(), _existing_database(settings) as url:
+        asyncio.run(rotate(url))
+    click.echo(f"Made a new key. Servers publish it within {IDENTITY_KEYS_CACHED_S // 60} minutes,")
+    click.echo(f"and sign with it in {IDENTITY_KEY_SETTLES_S / 60:g} minutes.")
 
 
 @click.command("rotate-secret-key")

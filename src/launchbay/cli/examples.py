@@ -98,6 +98,7 @@ _EXAMPLES: Mapping[str, str] = {
     "rollback": "rollback shop-3 --dry-run",
     "rollout create": "rollout create shop --version 4 --waves 1 --waves 10%",
     "rollout wait": "rollout wait 6a1f0c9d2b7e4a5083d6c1f2 --timeout 30m",
+    "rotate-identity-key": "rotate-identity-key",
     "rotate-secret-key": "rotate-secret-key",
     "run": "run shop-3 manage.scale quantity=4 --wait",
     "serve": "serve --host 127.0.0.1 --port 8080",

@@ -147,6 +147,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "role": "reference/permissions",
     "rollback": "howto/change-safely",
     "rollout": "howto/change-safely",
+    "rotate-identity-key": "reference/identity",
     "rotate-secret-key": "howto/rotate-the-key",
     "run": "get-started/tutorial",
     "serve": "howto/configure",

@@ -80,6 +80,9 @@ SECTIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "restore": LazyCommand("launchbay.app.commands:restore", "Restore a backup into an empty database."),
         "reset-password": LazyCommand("launchbay.app.commands:reset_password", "Replace a forgotten password."),
         "erase-person": LazyCommand("launchbay.app.commands:erase_person", "Erase the address of a removed person."),
+        "rotate-identity-key": LazyCommand(
+            "launchbay.app.commands:rotate_identity", "Make a new key for the tokens of jobs."
+        ),
         "rotate-secret-key": LazyCommand(
             "launchbay.app.commands:rotate", "Re-encrypt all secrets with a new secret key."
         ),

@@ -324,7 +324,10 @@ async def changed_parameters(
 
 
 def validate_arguments(command: ServiceCommand, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a command's arguments, coerced to their types. Null means missing. Raises FieldErrors, by argument."""
+    """Return a command's arguments, coerced to their types.
+
+    Null means missing. Raises FieldErrors, by argument.
+    """
     problems: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for name, value in given.items():
