@@ -1347,7 +1347,9 @@ class SavedViews(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FailedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance with the failure. `workflow`, `jobId` and `number` are those of its last job."""
+    """An instance with the failure. `workflow`, `jobId` and `number` are those of its last job. `failedAt` is when
+    the failure was, which an earlier one may have.
+    """
 
     id: str
     name: str

@@ -18,10 +18,10 @@ class FleetRow(NamedTuple):
     `parameters` and `environment_view`, which are None without an error. `is_asking` is true while the running job
     waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_incomplete`
     has components that aren't launched, or submodules that have failed. If an earlier job than the last made it
-    Failed, and workflows that leave the status have failed since, `cause_error` and `cause_workflow` are that
-    one's. `destroy_at` is the nearest of `lifetime_ends_at`, `destroy_scheduled_at`, and `destroy_due_at`, when a
-    destroy is due that can be taken back; the rule for idle instances asked for it if `is_idle_destroy`. Of a
-    submodule it is None, and the others are of the instance that it goes with.
+    Failed, and workflows that leave the status have failed since, `cause_error`, `cause_workflow` and `cause_at_ms`
+    are that one's. `destroy_at` is the nearest of `lifetime_ends_at`, `destroy_scheduled_at`, and `destroy_due_at`,
+    when a destroy is due that can be taken back; the rule for idle instances asked for it if `is_idle_destroy`. Of
+    a submodule it is None, and the others are of the instance that it goes with.
     """
 
     total: int | None
@@ -57,6 +57,7 @@ class FleetRow(NamedTuple):
     job_error: str | None
     cause_error: str | None
     cause_workflow: str | None
+    cause_at_ms: int | None
     parameters: str | None
     environment_view: str | None
 

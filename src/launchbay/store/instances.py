@@ -359,6 +359,7 @@ class ImpactRow(NamedTuple):
     state: str
     environment_id: str
     environment_view: str
+    is_submodule: bool
     links: str
 
 

@@ -238,4 +238,5 @@ def _place_of_cancelled_job(row: FleetRow) -> str:
 
 
 def failed_at(row: FleetRow) -> datetime | None:
-    return None if row.job_ended_at_ms is None else from_ms(row.job_ended_at_ms)
+    at_ms = row.job_ended_at_ms if row.cause_at_ms is None else row.cause_at_ms
+    return None if at_ms is None else from_ms(at_ms)

@@ -122,6 +122,11 @@ async def test_a_failure_is_resumed_only_where_no_other_job_has_failed_since(own
     failures = f"organizations/{own.organization}/failures"
     [group] = accepted(await own.get(f"{failures}?application={application}"))
     assert (group["place"], group["count"]) == ("lay", 4)
+    histories = [(await own.document(instance))["workflowHistory"] for instance in made]
+    launched = [job["finishedAt"] for jobs in histories for job in jobs if job["name"] == "launch"]
+    # When the named launches failed, not when `backup` did.
+    assert (group["firstAt"], group["lastAt"]) == (min(launched), max(launched))
+    assert sorted(each["failedAt"] for each in group["instances"]) == sorted(launched)
     begun = await own.post(f"{failures}/{group['id']}/resume?application={application}")
     said = "Left out: 2 of the 4 instances. Another job has ended on them since."
     assert said in begun.headers["launchbay-warnings"]

@@ -228,3 +228,20 @@ async def test_parameters_of_a_service_show_the_instances_that_keep_others(api: 
     reader = await api.member(f"Read: [/services/{pool}]")
     assert counts(accepted(await reader.get(path))) == (0, 0, 0, 0)
     assert (await reader.post(path, {"parameters": parameters})).status_code == 403
+
+
+async def test_an_instance_of_a_submodule_cannot_be_changed_by_itself_as_rollouts_say(api: Api) -> None:
+    name = fresh_name("inner")
+    inner = await api.application(picky(), name)
+    child = f"{{type: reference.Submodule, configuration: {{__locator.application-id: {name}}}}}"
+    outer = await api.running(f"application: {{components: {{child: {child}}}}}")
+    own = await api.launch(inner)
+    await api.settled(own)
+    accepted(await api.put_yaml(f"applications/{inner}/manifest", picky().replace("input.size: 1", "input.size: 2")))
+    found: Any = accepted(await api.get(f"applications/{inner}/impact"))
+    assert (found["changes"], found["fails"]) == (1, 1)
+    fails, changes = found["groups"]
+    assert fails["errors"] == ["The instance belongs to a submodule of another instance. Reconfigure that one."]
+    [part] = (await api.document(outer))["components"]
+    assert [each["id"] for each in fails["instances"]] == [part["instanceId"]]
+    assert [each["id"] for each in changes["instances"]] == [own]

@@ -1,5 +1,6 @@
 """What the endpoints show."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -472,7 +473,11 @@ def seconds(at: Any) -> int | None:
 
 
 def _ended(oracle: Oracle, instance: str) -> int | None:
+    row = oracle.instances[instance]
     job = oracle.last_job(instance)
+    cause = json.loads(row["last_failure"] or "{}").get("cause")
+    if row["status"] == "Failed" and cause and job and job["error_message"]:  # an earlier job, which made it Failed
+        return int(cause["time"])
     return None if job is None else ms(job["finished_at"])
 
 

@@ -1,8 +1,9 @@
 """What a change would do to live instances, before it reaches them.
 
 The change is another manifest version, a revision, an environment's settings, or a service's parameters. It compares as
-a preview does, but instance by instance, without submodules, which the preview of one instance shows. Threads compute
-batches, so that the event loop continues.
+a preview does, but instance by instance, without submodules, which the preview of one instance shows. An instance that
+belongs to a submodule can't get another version or revision by itself. Threads compute batches, so that the event loop
+continues.
 """
 
 import asyncio
@@ -68,6 +69,8 @@ from launchbay.usecases.services import plan_parameters
 _PAGE = 2_000
 _BATCH = 250  # computed in a thread at once
 _NAMED = 20  # instances of a group
+# Rollouts refuse it in the same words, with the ID of the other instance.
+_OF_SUBMODULE = "The instance belongs to a submodule of another instance. Reconfigure that one."
 _UNSET = "null"  # as JSON
 # First words of policies that aren't actions: they apply to whatever an instance does.
 _GENERAL_POLICIES = ("outgoing", "machines", "dry-run")
@@ -374,6 +377,8 @@ class _ManifestJudge:
     def __call__(self, row: ImpactRow, manifest: CompiledManifest) -> Outcome | None:
         if self.parameters is None and row.version == self.version:
             return None
+        if row.is_submodule:
+            return Outcome(row.application_id, row.version, errors=(_OF_SUBMODULE,))
         key = (row.version, row.parameters, row.parameter_origins, row.state, row.environment_view)
         if key not in self.known:
             self.known[key] = self._outcome(row, manifest)

@@ -86,6 +86,7 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
        floor(extract(epoch FROM nullif(page.job_ended_at, '-infinity')) * 1000)::bigint AS job_ended_at_ms, jobs.error_message AS job_error,
        CASE WHEN page.status = 'Failed' AND jobs.error_message IS NOT NULL THEN instances.last_failure::json #>> '{cause,message}' END AS cause_error,
        CASE WHEN page.status = 'Failed' AND jobs.error_message IS NOT NULL THEN instances.last_failure::json #>> '{cause,workflow}' END AS cause_workflow,
+       CASE WHEN page.status = 'Failed' AND jobs.error_message IS NOT NULL THEN (instances.last_failure::json #>> '{cause,time}')::bigint END AS cause_at_ms,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.parameters END AS parameters,
        CASE WHEN jobs.error_message IS NOT NULL THEN instances.environment_view END AS environment_view
 FROM (SELECT CASE WHEN %(counts)s::boolean THEN (SELECT count(*) FROM found) END AS total) AS counted

@@ -310,21 +310,21 @@ SELECT status FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 
 -- name: list_for_impact
 -- Live instances of an application, page by page, with what decides how a change would reach them.
-SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view,
+SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view, parent_id IS NOT NULL AS is_submodule,
        '[]' AS links
 FROM instances WHERE application_id = %(application_id)s AND id > %(after)s AND status NOT IN ('Destroying', 'Destroyed')
 ORDER BY id LIMIT %(count)s;
 
 -- name: list_for_impact_of_revision
 -- The same of those that have a revision.
-SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view,
+SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view, parent_id IS NOT NULL AS is_submodule,
        '[]' AS links
 FROM instances WHERE revision_id = %(revision_id)s AND id > %(after)s AND status NOT IN ('Destroying', 'Destroyed')
 ORDER BY id LIMIT %(count)s;
 
 -- name: list_for_impact_of_environment
 -- The same of an environment, with the services behind their components.
-SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view,
+SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view, parent_id IS NOT NULL AS is_submodule,
        (SELECT coalesce(json_agg(json_build_array(component, target_id, kind) ORDER BY component), '[]')::text
         FROM instance_links WHERE instance_id = instances.id AND kind IN ('service', 'service-instance')) AS links
 FROM instances WHERE environment_id = %(environment_id)s AND id > %(after)s AND status NOT IN ('Destroying', 'Destroyed')
@@ -332,7 +332,7 @@ ORDER BY id LIMIT %(count)s;
 
 -- name: list_for_impact_of_service
 -- The same of those that use a service, with what they keep of it, component by component.
-SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view,
+SELECT id, name, application_id, version, parameters, parameter_origins, state, environment_id, environment_view, parent_id IS NOT NULL AS is_submodule,
        (SELECT json_agg(json_build_array(component, binding::json) ORDER BY component)::text
         FROM instance_links
         WHERE instance_id = instances.id AND target_id = %(service_id)s AND binding IS NOT NULL) AS links

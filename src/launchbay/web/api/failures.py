@@ -67,7 +67,8 @@ class FailureQuery(FailureFilter, frozen=True):
 class FailedInstance(msgspec.Struct, kw_only=True):
     """An instance with the failure.
 
-    `workflow`, `jobId` and `number` are those of its last job.
+    `workflow`, `jobId` and `number` are those of its last job. `failedAt` is when the failure was, which an earlier one
+    may have.
     """
 
     id: str
@@ -142,5 +143,5 @@ def _instance(row: FleetRow) -> FailedInstance:
         jobId=row.job_id,
         number=row.job_number,
         workflow=row.job_name,
-        failedAt=row.job_ended_at_ms,
+        failedAt=optional_ms(failures.failed_at(row)),
     )
