@@ -192,7 +192,7 @@ def masked(value: Any, sensitive: Any, unknown: Any) -> Any:
     """Return a value with a text in each place that is marked."""
     if sensitive is True:
         return None if value is None and not _is_marked(unknown) else REDACTED
-    if unknown is True:
+    if unknown is True or (value is None and isinstance(unknown, list) and _is_marked(unknown)):
         return AFTER_APPLY
     if isinstance(value, Mapping) or (value is None and isinstance(unknown, Mapping) and _is_marked(unknown)):
         inside: Mapping[str, Any] = value or {}
