@@ -59,6 +59,7 @@ from launchbay.pages.components import (
     read_graph_query,
     shown_graph,
 )
+from launchbay.pages.schedules import rescheduled_message
 from launchbay.planning.names import DESTROY
 from launchbay.store.audit import AuditRow
 from launchbay.store.instances import InstanceRecord
@@ -567,8 +568,8 @@ async def reschedule(request: PageRequest) -> Response:
     instance_id, schedule = request.path("id"), request.form.text("schedule")
     cancels = request.form.text("do") == "cancel"
     interval = 0 if cancels else forms.minutes_ms(request.form.text("minutes"))
-    await workflows.reschedule_workflow(request.ctx, instance_id, schedule, interval, None)
-    return request.redirect(f"{_path(request)}/schedules", "Schedule cancelled." if cancels else "Schedule moved.")
+    done = await workflows.reschedule_workflow(request.ctx, instance_id, schedule, interval, None)
+    return request.redirect(f"{_path(request)}/schedules", rescheduled_message(done))
 
 
 @routes.post("/console/instances/{id}/labels", again=show_settings)

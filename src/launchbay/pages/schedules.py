@@ -170,11 +170,17 @@ async def change(request: PageRequest) -> Response:
 
     A cancelled one of the manifest that is moved runs again.
     """
-    form = request.form
+    form, instance_id = request.form, request.path("id")
     interval = 0 if form.text("do") == "cancel" else forms.minutes_ms(form.text("minutes"))
-    await workflows.reschedule_workflow(request.ctx, request.path("id"), request.path("schedule"), interval, None)
-    message = "Schedule cancelled." if interval == 0 else "Schedule moved."
-    return request.redirect(safe_path(form.text("back")), message)
+    done = await workflows.reschedule_workflow(request.ctx, instance_id, request.path("schedule"), interval, None)
+    return request.redirect(safe_path(form.text("back")), rescheduled_message(done))
+
+
+def rescheduled_message(done: workflows.Rescheduled) -> str:
+    """Return the message for somebody who moved or cancelled a schedule."""
+    if done.takes_back:
+        return "Destruction taken back." + (" Starting." if done.starts else "")
+    return "Schedule cancelled." if done.id is None else "Schedule moved."
 
 
 def _lines(entries: Iterable[CalendarEntry]) -> list[Sequence[CalendarEntry]]:

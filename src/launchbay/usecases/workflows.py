@@ -331,10 +331,18 @@ async def _warn_of_end(work: Work, record: InstanceRecord, due_at: datetime) -> 
         work.warn([never_message(end)])
 
 
+class Rescheduled(NamedTuple):
+    """What came of moving or cancelling a schedule."""
+
+    id: str | None  # None: it was cancelled
+    takes_back: bool = False  # a destroy in its grace time
+    starts: bool = False  # the instance, which that destroy had stopped
+
+
 async def reschedule_workflow(
     ctx: Context, instance_id: str, schedule: str, interval: Any, parameters: Mapping[str, Any] | None
-) -> str | None:
-    """Move a schedule, named by its id or its workflow's name; 0 cancels it. Returns its id, None when cancelled.
+) -> Rescheduled:
+    """Move a schedule, named by its id or its workflow's name; 0 cancels it.
 
     Parameters that are not given stay. One that the manifest made stays cancelled, and in the list, until it is moved
     or the instance is launched or reconfigured. Raises BadRequest for an unknown or ambiguous schedule.
@@ -349,13 +357,14 @@ async def reschedule_workflow(
         interval_ms = validate_interval(interval)
         before = {"schedule": found.id, "dueAt": to_ms(found.due_at)}
         if interval_ms == 0:
+            undone = None
             if found.cancelled_at is None:
                 undone = await _cancel(work, record, found)
                 if undone is None:
                     await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
                 else:
                     await _start_again(work, record, undone)
-            return None
+            return Rescheduled(None, takes_back=undone is not None, starts=bool(undone))
         if parameters and found.is_of_manifest:
             raise BadRequest(
                 f"The manifest schedules {found.workflow!r}, without parameters. Leave them out.",
@@ -378,7 +387,7 @@ async def reschedule_workflow(
         await _warn_of_end(work, record, moved)  # of the end as it is now: a destroy may have been moved
         after = {"schedule": found.id, "dueAt": to_ms(moved), **_given(work, parameters, interval_ms)}
         await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow))
-    return found.id
+    return Rescheduled(found.id)
 
 
 async def list_schedules(ctx: Context, instance_id: str) -> list[ScheduleRow]:

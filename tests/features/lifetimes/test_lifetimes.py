@@ -82,7 +82,7 @@ async def test_an_extension_needs_its_permission_and_keeps_the_rules(api: Api) -
     refused(await reader.post(f"instances/{instance}/lifetime/extend", {"byMs": HOUR_MS}), 403)
     owner = await api.member("Read: [/*]", "RunInstanceWorkflow: [/applications/*/instances/*/workflows/extend]")
     path = f"instances/{instance}/lifetime/extend"
-    assert accepted(await owner.post(path, {"byMs": HOUR_MS})) == {"destroyAt": before + HOUR_MS}
+    assert accepted(await owner.post(path, {"byMs": HOUR_MS})) == {"destroyAt": before + HOUR_MS, "endsFirst": None}
     assert "2 hours at most, not 3 hours" in refused(await api.post(path, {"byMs": 3 * HOUR_MS}), 400, "LifetimeRule")
     accepted(await api.post(path, {"byMs": 2 * HOUR_MS - 60_000}))
     assert "allow 2 extensions" in refused(await api.post(path, {"byMs": HOUR_MS}), 400, "LifetimeRule")
@@ -130,6 +130,27 @@ async def test_webhooks_are_warned_once_before_the_end(databases: Databases) -> 
         assert (late, 1) in await warnings(api)
 
 
+async def test_a_scheduled_destroy_is_warned_of_as_any_other_end(databases: Databases) -> None:
+    async with running_api(databases.create(), engine=False) as api:
+        hook = {"url": "https://hooks.example.com/launchbay", "events": ["expiry"]}
+        accepted(await api.post(f"organizations/{api.organization}/webhooks", hook))
+        application = await api.application(MANIFEST)
+        soon, outlived, new = [await api.launch(application, destroyInterval=-1) for _ in range(3)]
+        for instance in (soon, outlived, new):
+            accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": 20 * HOUR_MS}))
+        accepted(await api.put(f"instances/{outlived}/destroyAt", {"destroyAt": int(time.time() * 1000) + DAY_MS // 4}))
+        assert await warn(api) == 0  # who asked for it a moment ago knows
+        async with api.database.connection() as connection:
+            await connection.execute(
+                "UPDATE schedules SET created_at = now() - interval '5 days' WHERE instance_id = ANY (%s)",
+                [[soon, outlived]],
+            )
+        coming = (await lifetime(api, soon))["coming"]
+        assert [each["kind"] for each in coming] == ["warning", "destroy"]
+        assert [await warn(api), await warn(api)] == [2, 0]
+        assert await causes(api) == {(soon, "schedule"), (outlived, "lifetime")}
+
+
 @pytest.mark.slow
 async def test_owners_are_told_by_email_where_the_rules_say_so(databases: Databases) -> None:
     async with running_api(databases.create(), engine=False) as api, postbox() as box:
@@ -162,6 +183,13 @@ async def warn(api: Api) -> int | None:
         return await store.warn(
             connection, ahead_s=list(WARNINGS_S), longest_s=max(WARNINGS_S), has_mail=False, count=100
         )
+
+
+async def causes(api: Api) -> set[tuple[str, str]]:
+    """Return the instances of the warnings for webhooks, with what ends them."""
+    async with api.database.connection() as connection:
+        answer = await connection.execute("SELECT body::json FROM webhook_deliveries WHERE event = 'expiry'")
+        return {(row[0]["instance"], row[0]["expiry"]["cause"]) for row in await answer.fetchall()}
 
 
 async def warnings(api: Api) -> set[tuple[str, int]]:

@@ -221,6 +221,29 @@ async def test_a_destroy_that_is_cancelled_as_a_schedule_starts_the_instance_aga
     refused(await api.post(f"instances/{instance}/lifetime/undo-destroy"), 409, "NoDestroyWaits")
 
 
+@pytest.mark.parametrize(
+    ("manifest", "said"), [(STOPPABLE, "Destruction taken back. Starting."), (PLAIN, "Destruction taken back.")]
+)
+async def test_the_console_says_what_cancelling_the_schedule_of_a_destroy_did(
+    api: Api, manifest: str, said: str
+) -> None:
+    async with browser(api) as visitor:
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        for place in ("reschedule", "schedules/{schedule}"):
+            instance = await instance_with_grace(api, manifest)
+            accepted(await api.post(f"instances/{instance}/destroy"))
+            await api.settled(instance)
+            [waiting] = accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]
+            page = f"/console/instances/{instance}/schedules"
+            token = (await get(visitor, page)).fields["formToken"]
+            form = {"formToken": token, "do": "cancel", "schedule": waiting["id"], "back": page}
+            address = f"/console/instances/{instance}/{place.format(schedule=waiting['id'])}"
+            assert (await visitor.post(address, data=form)).status_code == 303
+            shown = (await get(visitor, page)).text
+            assert said in shown
+            assert "Schedule cancelled." not in shown
+
+
 async def test_a_scheduled_destroy_is_the_end_of_the_instance_everywhere(api: Api) -> None:
     instance = await instance_with_grace(api, PLAIN, destroyInterval=30 * HOUR_MS)
     lasts = (await lifetime(api, instance))["destroyAt"]

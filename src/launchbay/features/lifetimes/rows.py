@@ -11,7 +11,7 @@ _sql = load("features.lifetimes")
 class DueMail(NamedTuple):
     """An email to the owner of an instance.
 
-    It is current if the end hasn't been moved since.
+    `cause` is `idle`, `lifetime` or `schedule`, or None if the end was moved since.
     """
 
     instance_id: str
@@ -19,8 +19,7 @@ class DueMail(NamedTuple):
     ahead_s: int
     instance: str
     email: str
-    is_idle: bool
-    is_current: bool
+    cause: str | None
 
 
 # Rules are JSON texts, as `features/lifetimes/rules.py` reads them.

@@ -148,20 +148,23 @@ ON CONFLICT (instance_id) DO UPDATE SET extensions = instance_extensions.extensi
 -- warning would have been due has none; of those that are late, only the last one is given.
 WITH ends AS (
     SELECT instance_id, due_at, created_at FROM schedules
-    WHERE kind = 'expiry' AND NOT blocked AND due_at > now() AND due_at <= now() + %(longest_s)s::integer * interval '1 second'
+    WHERE (kind = 'expiry' OR kind = 'workflow' AND workflow = 'destroy' AND undo_workflow IS NULL)
+      AND NOT blocked AND due_at > now() AND due_at <= now() + %(longest_s)s::integer * interval '1 second'
     UNION ALL
     SELECT idle_ends.instance_id, idle_ends.due_at, idle_ends.since
     FROM idle_ends JOIN instances ON instances.id = idle_ends.instance_id
     WHERE idle_ends.due_at > now() AND idle_ends.due_at <= now() + %(longest_s)s::integer * interval '1 second'
-      AND instances.status <> 'Destroyed' AND (instances.destroy_at IS NULL OR instances.destroy_at > idle_ends.due_at)
+      AND instances.status <> 'Destroyed'
+), first AS (
+    SELECT DISTINCT ON (instance_id) instance_id, due_at, created_at FROM ends ORDER BY instance_id, due_at
 ), due AS (
-    SELECT DISTINCT ON (ends.instance_id) ends.instance_id, ends.due_at, ahead.s
-    FROM ends CROSS JOIN unnest(%(ahead_s)s::integer[]) AS ahead (s)
-    WHERE ends.due_at <= now() + ahead.s * interval '1 second' AND ends.created_at < ends.due_at - ahead.s * interval '1 second'
+    SELECT DISTINCT ON (first.instance_id) first.instance_id, first.due_at, ahead.s
+    FROM first CROSS JOIN unnest(%(ahead_s)s::integer[]) AS ahead (s)
+    WHERE first.due_at <= now() + ahead.s * interval '1 second' AND first.created_at < first.due_at - ahead.s * interval '1 second'
       AND NOT EXISTS (
           SELECT FROM expiry_warnings AS given
-          WHERE given.instance_id = ends.instance_id AND given.destroy_at = ends.due_at AND given.ahead_s <= ahead.s)
-    ORDER BY ends.instance_id, ahead.s LIMIT %(count)s
+          WHERE given.instance_id = first.instance_id AND given.destroy_at = first.due_at AND given.ahead_s <= ahead.s)
+    ORDER BY first.instance_id, ahead.s LIMIT %(count)s
 ), noted AS (
     INSERT INTO expiry_warnings (instance_id, destroy_at, ahead_s, mail_at)
     SELECT due.instance_id, due.due_at, due.s, CASE WHEN %(has_mail)s::boolean AND EXISTS (
@@ -175,7 +178,8 @@ WITH ends AS (
 )
 SELECT count(coalesce(launchbay_post(instances, 'expiry', json_build_object(
     'destroyAt', floor(extract(epoch FROM noted.destroy_at) * 1000)::bigint, 'hours', noted.ahead_s / 3600,
-    'cause', CASE WHEN idle_ends.due_at = noted.destroy_at THEN 'idle' ELSE 'lifetime' END
+    'cause', CASE WHEN idle_ends.due_at = noted.destroy_at THEN 'idle' WHEN instances.destroy_at = noted.destroy_at THEN 'lifetime'
+                  ELSE 'schedule' END
 ))::text, ''))
 FROM noted JOIN instances ON instances.id = noted.instance_id LEFT JOIN idle_ends ON idle_ends.instance_id = noted.instance_id;
 
@@ -188,10 +192,12 @@ WHERE instances.id = expiry_warnings.instance_id AND (expiry_warnings.instance_i
     ORDER BY mail_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
 )
 RETURNING expiry_warnings.instance_id, expiry_warnings.destroy_at, expiry_warnings.ahead_s, instances.name AS instance, users.email,
-          coalesce((SELECT due_at = expiry_warnings.destroy_at FROM idle_ends WHERE idle_ends.instance_id = instances.id), false) AS is_idle,
-          instances.destroy_at IS NOT DISTINCT FROM expiry_warnings.destroy_at OR EXISTS (
+          CASE WHEN EXISTS (
               SELECT FROM idle_ends WHERE idle_ends.instance_id = instances.id AND idle_ends.due_at = expiry_warnings.destroy_at
-          ) AS is_current;
+          ) THEN 'idle' WHEN instances.destroy_at = expiry_warnings.destroy_at THEN 'lifetime' WHEN EXISTS (
+              SELECT FROM schedules WHERE schedules.instance_id = instances.id AND schedules.due_at = expiry_warnings.destroy_at
+                AND kind = 'workflow' AND workflow = 'destroy'
+          ) THEN 'schedule' END AS cause;
 
 -- name: mail_is_sent
 UPDATE expiry_warnings SET mail_at = NULL

@@ -141,9 +141,9 @@ def _coming(
 ) -> list[tuple[str, datetime, str]]:
     """Return what will happen until the end of an instance.
 
-    Warnings are only of its lifetime and of the idle rule.
+    A destroy in its grace time has no warnings: it has just been requested.
     """
-    warned = min((each for each in (ends.lifetime, idle_ends_at) if each is not None), default=None)
+    warned = min((each for each in (ends.lifetime, ends.scheduled, idle_ends_at) if each is not None), default=None)
     end = min((each for each in (ends.first, warned) if each is not None), default=None)
     if end is None:
         return []
@@ -260,8 +260,8 @@ class WarningRunner:
     async def _send(self, mail: DueMail) -> None:
         assert self._mail is not None, "there is no email without a server"
         try:
-            if mail.is_current:
-                await self._mail.send(_email(mail, self._mail.domain), self._app.clock)
+            if mail.cause is not None:
+                await self._mail.send(_email(mail, _ADVICE[mail.cause], self._mail.domain), self._app.clock)
         except EgressFailed as error:
             log.warning("lifetimes.mail_failed", instance=mail.instance_id, error=str(error))
             if error.retryable:
@@ -272,13 +272,17 @@ class WarningRunner:
             )
 
 
-def _email(mail: DueMail, domain: str) -> Email:
+_ADVICE = {
+    "lifetime": "Extend its life if you still need it.",
+    "idle": "Nothing has run on it for long. Each run makes it live on.",
+    "schedule": "Cancel the schedule of its destroy if you still need it.",
+}
+
+
+def _email(mail: DueMail, advice: str, domain: str) -> Email:
     key = hashlib.sha256(f"{mail.instance_id} {mail.destroy_at.isoformat()} {mail.ahead_s}".encode()).hexdigest()[:32]
     at = mail.destroy_at.strftime("%Y-%m-%d %H:%M UTC")
     name = "".join(letter if letter.isprintable() else " " for letter in mail.instance)
-    advice = "Extend its life if you still need it."
-    if mail.is_idle:
-        advice = "Nothing has run on it for long. Each run makes it live on."
     return Email(
         message_id=f"<{key}@{domain}>",
         to=[mail.email],

@@ -162,10 +162,10 @@ async def reschedule_workflow(request: Request[ScheduleBody, IncludeQuery]) -> R
 
     A schedule of the manifest stays cancelled until you launch or reconfigure the instance, or reschedule it.
     """
-    schedule_id = await workflows.reschedule_workflow(
+    done = await workflows.reschedule_workflow(
         request.ctx, request.path["id"], request.path["workflow"], request.body.interval, request.body.parameters
     )
-    return EmptyResponse() if schedule_id is None else JSONResponse(Scheduled(schedule_id))
+    return EmptyResponse() if done.id is None else JSONResponse(Scheduled(done.id))
 
 
 @routes.get(
