@@ -146,6 +146,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "revision": "reference/glossary",
     "role": "reference/permissions",
     "rollback": "howto/change-safely",
+    "plan": "howto/plan-changes",
     "rollout": "howto/change-safely",
     "rotate-identity-key": "reference/identity",
     "rotate-secret-key": "howto/rotate-the-key",
