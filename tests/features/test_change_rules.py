@@ -25,7 +25,9 @@ async def prepared(api: Api) -> dict[str, str]:
     """Return where changes are made, by the rule that is there."""
     open_one, ruled = await api.offer(), await api.offer()
     accepted(await api.put(f"environments/{ruled}/changePolicy", {"approvals": 1}))
-    return {"no rule": open_one, "change policy": ruled}
+    frozen = await api.offer()
+    accepted(await api.put(f"environments/{frozen}/freeze", {"reason": "An incident."}))
+    return {"no rule": open_one, "change policy": ruled, "freeze": frozen}
 
 
 async def change_set(api: Api, environment: str) -> str:

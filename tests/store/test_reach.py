@@ -58,7 +58,13 @@ CELL_WIDE: dict[str, set[str]] = {
             "dispatch.wake_due",
             "quotas.exchange_activity",
         ),
-        *("instances.announce_new", "instances.list_making", "events.tell_streams", "organizations.list_tenants"),
+        *(
+            "instances.announce_new",
+            "instances.list_making",
+            "freezes.list_launching",
+            "events.tell_streams",
+            "organizations.list_tenants",
+        ),
     },
     UPKEEP: {
         *("audit.delete_idempotency_keys", "events.delete_stale_watches", "jobs.list_orphans"),

@@ -69,6 +69,7 @@ FEATURES: dict[str, Feature] = {
         )
     ),
     "documentation": Feature(),
+    "freezes": Feature(),
     "generations": Feature(tables="generations rollbacks_due"),
     "git_sources": Feature(
         may_import=(

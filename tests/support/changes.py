@@ -644,6 +644,10 @@ async def delete_change_set(stage: Stage) -> Call:
     return partial(stage.api.delete, f"change-sets/{await stage.change_set()}")
 
 
+async def set_freeze(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/freeze", {"reason": "An incident."})
+
+
 async def set_change_policy(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
 
@@ -862,7 +866,10 @@ SCENARIOS: dict[str, Scenario] = {
         delete_recurring_schedule,
         create_git_source, update_git_source, delete_git_source, sync_git_source, apply_git_source,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
-        set_change_policy, create_plan, delete_plan,
+        set_change_policy,
+        set_freeze,
+        create_plan,
+        delete_plan,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,
         create_webhook, update_webhook, test_webhook, retry_deliveries, delete_webhook, forget_host_key,

@@ -109,6 +109,8 @@ COMMANDS: Mapping[str, str] = {
     "replace_environment_sleep": "environment set-sleep",
     "read_change_policy": "environment change-policy",
     "set_change_policy": "environment set-change-policy",
+    "read_freeze": "environment freeze",
+    "set_freeze": "environment set-freeze",
     "read_environment_audiences": "environment audiences",
     "replace_environment_audiences": "environment set-audiences",
     "list_services": "service list",

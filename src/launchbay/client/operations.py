@@ -955,6 +955,17 @@ class Operations:
     ) -> Call[None]:
         """Set who approves new change sets of an environment. Permission: EditEnvironment."""
 
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/freeze"))
+    def read_freeze(self, environment_id: str) -> Call[types.FreezeDocument]:
+        """Show why nothing changes in an environment. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/freeze", media_type=JSON))
+    def set_freeze(self, environment_id: str, *, reason: str | None = None, if_match: str | None = None) -> Call[None]:
+        """Freeze an environment, or lift its freeze. Permission: EditEnvironment.
+
+        `reason`: Who is refused reads it. Null lifts the freeze.
+        """
+
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
     def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:
         """Show for whom steps in an environment may get tokens. Permission: Read."""

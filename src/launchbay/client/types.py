@@ -1896,6 +1896,15 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     role_id: str | None = None
 
 
+class FreezeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The freeze of an environment. All is null if it isn't frozen."""
+
+    reason: str | None
+    by_id: str | None
+    by_email: str | None
+    at: int | None
+
+
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The value of a pin before and after; null if unset."""
 

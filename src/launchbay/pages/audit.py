@@ -109,6 +109,7 @@ _TOLD = {
     "run_service_command": "ran a command of",
     "set_failure_policy": "changed what failures do in",
     "set_change_policy": "changed who approves in",
+    "set_freeze": "froze, or lifted the freeze of,",
     "create_service_account": "created service account",
     "create_git_source": "created git source",
     "create_rollout": "started the rollout",
@@ -188,6 +189,7 @@ _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
             "lift_sign_in_block",
             "write_sign_in_policy",
             "set_change_policy",
+            "set_freeze",
         ],
     ),
     "delete": (

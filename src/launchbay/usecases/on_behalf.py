@@ -12,7 +12,7 @@ from launchbay.store import access_tokens
 from launchbay.usecases.context import AppContext, Work
 
 # Codes of refusals that another attempt may not meet.
-PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit"}
+PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit", "EnvironmentFrozen"}
 
 
 class Begun(Protocol):

@@ -62,6 +62,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     "lifetimes",
     "sleep_windows",
     "change_sets",
+    "freezes",
     "plans",
     "impact",
     "rollouts",

@@ -1,0 +1,76 @@
+"""Stop the line: nothing changes in an environment until somebody lifts that (decision 0201).
+
+A change holds the freeze of its environment until its commit, and a freeze waits for those that hold it. Launches look
+first and hold nothing (`launch_target`), so a freeze also waits for the launches that were on their way. So nothing
+that was accepted after its answer has missed it.
+"""
+
+import asyncio
+
+import msgspec
+
+from launchbay.auth.permissions import Permission
+from launchbay.clock import Backoff, to_ms
+from launchbay.features.freezes import rows as store
+from launchbay.features.freezes.rules import Freeze, check_reason, refusal_of
+from launchbay.model.changes import Refusal
+from launchbay.planning.decisions import Change
+from launchbay.store import instances
+from launchbay.store.database import Connection
+from launchbay.usecases.context import Context
+
+_LOOKS = Backoff(0.005, 0.1)  # at launches on their way
+_read = msgspec.json.Decoder(Freeze).decode
+
+
+async def refuse_frozen(connection: Connection, change: Change) -> Refusal | None:
+    """Refuse changes of a frozen environment and of what is in it."""
+    if change.environment_id is None:
+        return None
+    held = await store.hold_freeze(connection, environment_id=change.environment_id)
+    if held is None or held.frozen is None:
+        return None
+    return refusal_of(_read(held.frozen), held.by_email, held.name, change.kind, change.cause)
+
+
+async def read_freeze(ctx: Context, environment_id: str) -> tuple[Freeze, str | None] | None:
+    """Return the freeze of an environment, with the address of who froze it."""
+    async with ctx.read() as work:
+        environment = await work.lookup.environment(environment_id, Permission.READ)
+        found = await store.get_freeze(work.connection, environment_id=environment.id)
+    if found is None or found.frozen is None:
+        return None
+    return _read(found.frozen), found.by_email
+
+
+async def set_freeze(ctx: Context, environment_id: str, reason: str | None) -> None:
+    """Freeze an environment, or lift that without a reason.
+
+    It returns once nothing is on its way that hasn't seen it. Raises BadRequest for an empty or long reason.
+    """
+    freeze = None
+    if reason is not None:
+        now_ms = to_ms(ctx.app.clock.now())
+        freeze = Freeze(reason=check_reason(reason), by_id=ctx.actor.user_id, at_ms=now_ms)
+    async with ctx.begin() as work:
+        environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
+        before = await store.get_freeze(work.connection, environment_id=environment.id)
+        text = None if freeze is None else msgspec.json.encode(freeze).decode()
+        await store.set_freeze(work.connection, environment_id=environment.id, freeze=text)
+        old = {} if before is None or before.frozen is None else {"reason": _read(before.frozen).reason}
+        new = {} if freeze is None else {"reason": freeze.reason}
+        await work.audit("set_freeze", environment, old, new)
+    if freeze is not None:
+        await _pass_launches(ctx)
+
+
+async def _pass_launches(ctx: Context) -> None:
+    """Wait for the end of launches that may not have seen a freeze."""
+    async with ctx.read() as work:
+        launching = await store.list_launching(work.connection)
+    delays_s = _LOOKS.delays()
+    while launching:
+        await asyncio.sleep(next(delays_s))
+        async with ctx.read() as work:
+            rows = await instances.list_making(work.connection, making=launching)
+        launching = [row.id for row in rows]

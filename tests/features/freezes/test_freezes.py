@@ -1,0 +1,150 @@
+"""Stop the line: nothing changes in a frozen environment, and no launch on its way is missed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx
+import psycopg
+
+from tests.support.service import Api, Caller, accepted, fresh_name, refused
+
+MANIFEST = "greet:\n  steps: []\nlaunch:\n  steps: []\ndestroy:\n  steps: []\n"
+REASON = "Incident 4711: hands off."
+
+
+async def frozen(api: Api, environment: str, reason: str | None = REASON) -> None:
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": reason}))
+
+
+async def held(api: Api) -> tuple[str, str, str]:
+    """Return an environment, an application, and a running instance."""
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    return environment, application, instance
+
+
+async def test_nothing_changes_in_a_frozen_environment_from_any_side(api: Api) -> None:
+    environment, application, instance = await held(api)
+    at = f"instances/{instance}"
+    doors: dict[str, Callable[[Caller], Awaitable[httpx.Response]]] = {
+        "launch": lambda by: by.post(f"applications/{application}/launch", {"environmentId": environment}),
+        "run": lambda by: by.post(f"{at}/greet", {}),
+        "schedule": lambda by: by.post(f"{at}/greet/schedule", {"interval": 60_000}),
+        "reconfigure": lambda by: by.put(f"{at}/configuration", {"parameters": {}}),
+        "destroy": lambda by: by.post(f"{at}/destroy", {}),
+        "delete by force": lambda by: by.delete(f"{at}?force=1"),
+        "markers": lambda by: by.put(f"environments/{environment}/markers", {"markers": []}),
+    }
+    tokens = f"organizations/{api.organization}/accessTokens"
+    token = accepted(await api.post(tokens, {"name": fresh_name("bot"), "days": 1}))["token"]
+    await frozen(api, environment)
+    for caller in (api, api.caller(f"Bearer {token}")):
+        for door, open_it in doors.items():
+            answer = await open_it(caller)
+            assert answer.status_code == 403, (door, answer.text)
+            assert (answer.json()["code"], REASON in answer.json()["errors"][0]) == ("EnvironmentFrozen", True), door
+    shown = accepted(await api.get(f"environments/{environment}/freeze"))
+    assert (shown["reason"], shown["byEmail"] is not None, shown["at"] > 0) == (REASON, True, True)
+    # Elsewhere everything continues, and here too once the freeze is lifted.
+    await api.settled(await api.launch(application))
+    await frozen(api, environment, None)
+    assert accepted(await api.get(f"environments/{environment}/freeze"))["reason"] is None
+    accepted(await api.post(f"{at}/greet", {}))
+
+
+async def test_a_job_that_runs_continues_and_can_be_cancelled(api: Api) -> None:
+    environment = await api.offer()
+    waits = "launch:\n  steps: []\nrest:\n  steps:\n  - nap: {action: wait, parameters: {delay: 1 h}}\n"
+    instance = await api.launch(await api.application(waits + "destroy:\n  steps: []\n"), environmentId=environment)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/rest", {}))
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    await frozen(api, environment)
+    assert (await api.document(instance))["workflowHistory"][0]["status"] == "Executing"
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.settled(instance)
+
+
+async def test_a_bulk_run_waits_until_the_freeze_is_lifted(api: Api) -> None:
+    environment, _, instance = await held(api)
+    await frozen(api, environment)
+    body = {"act": "run", "workflow": "greet", "ids": [instance]}
+    bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
+    async with asyncio.timeout(20):
+        while REASON not in (await api.get(f"bulk/{bulk}/instances")).text:
+            await asyncio.sleep(0.05)
+    assert accepted(await api.get(f"bulk/{bulk}"))["status"] == "Running"
+    await frozen(api, environment, None)
+    async with asyncio.timeout(40):
+        while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
+            await asyncio.sleep(0.05)
+    assert len((await api.document(instance))["workflowHistory"]) == 2
+
+
+async def test_a_freeze_waits_for_a_change_that_has_looked_and_the_next_one_sees_it(api: Api) -> None:
+    environment, _, instance = await held(api)
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        # As a change does, between its look and its commit.
+        await other.execute("SELECT frozen FROM environments WHERE id = %s FOR SHARE", [environment])
+        freezing = asyncio.create_task(frozen(api, environment))
+        await waits_for_a_lock(api)
+        assert not freezing.done()
+        await other.commit()
+        await freezing
+    refused(await api.post(f"instances/{instance}/greet", {}), 403, "EnvironmentFrozen")
+
+
+async def test_a_freeze_is_answered_after_the_launches_that_were_on_their_way(api: Api) -> None:
+    environment, application, _ = await held(api)
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        # As a launch does, from before its look until its commit.
+        await other.execute("SELECT pg_advisory_xact_lock_shared(4011229)")
+        freezing = asyncio.create_task(frozen(api, environment))
+        async with asyncio.timeout(20):
+            while accepted(await api.get(f"environments/{environment}/freeze"))["reason"] is None:
+                await asyncio.sleep(0.01)
+        body = {"environmentId": environment}
+        refused(await api.post(f"applications/{application}/launch", body), 403, "EnvironmentFrozen")
+        assert not freezing.done()
+        await other.commit()
+        await freezing
+
+
+async def test_launches_and_a_freeze_at_the_same_time_are_in_one_order(api: Api) -> None:
+    environment, application, _ = await held(api)
+    accepted_after: list[httpx.Response] = []
+    is_answered = asyncio.Event()
+
+    async def launch() -> None:
+        began_after = is_answered.is_set()
+        answer = await api.post(f"applications/{application}/launch", {"environmentId": environment})
+        assert answer.status_code in {200, 403}, answer.text
+        if began_after and answer.status_code == 200:
+            accepted_after.append(answer)
+
+    async def freeze() -> None:
+        await frozen(api, environment)
+        is_answered.set()
+
+    await asyncio.gather(*(launch() for _ in range(8)), freeze(), *(launch() for _ in range(8)))
+    listed = accepted(await api.get(f"environments/{environment}/instances"))
+    await asyncio.gather(*(launch() for _ in range(4)))
+    assert accepted_after == []
+    assert len(accepted(await api.get(f"environments/{environment}/instances"))) == len(listed)
+
+
+async def test_a_freeze_has_a_reason_and_needs_the_right_to_edit(api: Api) -> None:
+    path = f"environments/{await api.offer()}/freeze"
+    for reason in ("", " ", "x" * 10_001):
+        refused(await api.put(path, {"reason": reason}), 400, "InvalidFreeze")
+    reader = await api.member("Read: [/*]")
+    refused(await reader.put(path, {"reason": REASON}), 403, "NotAllowed")
+    assert accepted(await reader.get(path))["reason"] is None
+
+
+async def waits_for_a_lock(api: Api) -> None:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    async with asyncio.timeout(20), api.database.connection() as connection:
+        while await (await connection.execute(waiting)).fetchone() == (0,):
+            await asyncio.sleep(0.01)
