@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launchbay.cli.short_verbs import job_status_words
 from tests.support.applications import NEEDY, SPEAKER
 from tests.support.manifests import FAILING_EARLY, WAITING_COMPONENTS
 from tests.support.shell import Shell
@@ -398,3 +399,26 @@ def test_the_status_says_what_components_do_while_one_waits(cli: Shell, tmp_path
     shown = cli.good("status", instance)
     assert "2 of 4 components running, 1 waiting for approval" in shown
     assert "ask: Needs approval (sure)" in shown
+
+
+def test_a_queued_job_is_requested_in_the_status_as_its_instance_is() -> None:
+    assert job_status_words({"status": "Executing", "startedAt": None}) == "Requested"
+    assert job_status_words({"status": "Executing", "startedAt": "2031-06-04T18:00:00.000Z"}) == "Executing"
+    assert job_status_words({"status": "Failed", "startedAt": None}) == "Failed"
+
+
+def test_a_comparison_says_which_job_has_a_step_and_what_differs(cli: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "manifest.yaml"
+    rest = "{turn: {action: wait, parameters: {delay: '{$.delay}'}}}"
+    again = f"again: {{parameters: [{{delay: {{default: '0'}}}}], steps: [{rest}]}}\n"
+    file.write_text(f"launch: {{steps: [{{sail: {{action: wait, parameters: {{delay: '0'}}}}}}]}}\n{again}", "utf-8")
+    cli.good("application", "create", name := f"compared of {tmp_path.name}")
+    cli.good("manifest", "upload", name, str(file))
+    cli.good("launch", name, "--name", name, "--wait")
+    cli.good("run", name, "again", "--wait")
+    cli.good("run", name, "again", "-p", "delay=0.3", "--wait")
+    shown = cli.good("job", "compare", f"{name}#1", f"{name}#2")
+    assert re.search(r"/sail: only in job 1, 'launch' \(Succeeded\)", shown)
+    assert re.search(r"/turn: only in job 2, 'again' \(Succeeded\)", shown)
+    shown = cli.good("job", "compare", f"{name}#2", f"{name}#3")
+    assert re.search(r"/turn: Succeeded, \+[\d.]+ m?s, inputs differ", shown)

@@ -258,6 +258,9 @@ async def test_what_is_due_and_waits_for_another_job_stays_in_the_list_and_the_n
     listed = words_of((await get(visitor, f"{home}?view=list&q={name}")).answer.text)
     assert re.search(rf"due (just now|\d+ s ago) report {name} Waits since \d\d:\d\d:\d\d", listed)
     assert f"Cancel report of {name}" in listed
+    page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+    following = words_of(page.partition('id="next"')[2].partition("</section>")[0])
+    assert re.search(r"report due (just now|\d+ s ago)", following)
     soon = words_of((await get(visitor, home)).answer.text.partition("Next 24 hours")[2])
     assert re.search(rf"report {name} due (just now|\d+ s ago)", soon)
     assert name not in words_of((await get(visitor, f"{home}?month=2999-01")).answer.text.partition("Next 24 hours")[0])

@@ -41,6 +41,7 @@ from launchbay.client.operation import Operation
 from launchbay.clock import from_ms, iso_time
 from launchbay.ids import is_id
 from launchbay.model.code_change import CodeChange
+from launchbay.model.durations import duration_words
 from launchbay.model.expiry import NEVER, duration
 from launchbay.model.instance import InstanceStatus
 
@@ -754,6 +755,26 @@ def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> N
     show(answer(connection, call), "json" if connection.output == "table" else connection.output, times=False)
 
 
+def _compare_jobs(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Compare two jobs. A table says of each step what differs, and which job alone has it."""
+    document = answer(connection, call)
+    if connection.output == "table":
+        jobs = {name: f"job {document[name]['number']}, {document[name]['workflow']!r}" for name in ("one", "other")}
+        document = {**document, "steps": [_compared_step(each, jobs) for each in document["steps"]]}
+    show(document, connection.output)
+
+
+def _compared_step(step: Mapping[str, Any], jobs: Mapping[str, str]) -> str:
+    for name, absent in (("one", "other"), ("other", "one")):
+        if step[absent] is None:
+            return f"{step['path']}: only in {jobs[name]} ({step[name]['status']})"
+    statuses = list(dict.fromkeys(step[name]["status"] for name in ("one", "other")))
+    difference_ms = step["differenceMs"]
+    longer = [] if not difference_ms else [f"{'+' if difference_ms > 0 else '-'}{duration_words(abs(difference_ms))}"]
+    values = [f"{kind} differ" for kind in ("inputs", "outputs") if step[kind]]
+    return f"{step['path']}: {', '.join([' → '.join(statuses), *longer, *values])}"
+
+
 def _set_lifetime(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     """Replace all rules, and say which ones are gone."""
     is_application = call.known.path == Operations.read_application_lifetime.row.path
@@ -841,6 +862,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "schedule_workflow": Extension(_schedule, waiting_options()),
     "delete_instance": Extension(_delete, waiting_options()),
     "read_lifetime": Extension(_lifetime),
+    "compare_jobs": Extension(_compare_jobs),
     "undo_destroy": Extension(_undo_destroy),
     "list_schedules": Extension(_schedules),
     "read_log": Extension(

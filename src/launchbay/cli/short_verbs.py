@@ -6,7 +6,7 @@ in `commands.py` and `instances.py`.
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -38,7 +38,7 @@ from launchbay.clock import from_ms, iso_time
 from launchbay.model.component_state import ComponentStatus, counted
 from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import is_cancellation
+from launchbay.model.job import JobStatus, is_cancellation
 from launchbay.planning.names import DESTROY, LAUNCH, RECONFIGURE
 
 _RECENT_JOBS = 5
@@ -104,7 +104,13 @@ def _status(instance: str, **given: Any) -> None:
         brief["waits"] = [{name: wait[name] for name in _WAIT_FIELDS} for wait in waits]
     show(brief, connection.output)
     click.echo()
-    show(document["jobs"], connection.output, JOB_COLUMNS)
+    show([{**each, "status": job_status_words(each)} for each in document["jobs"]], connection.output, JOB_COLUMNS)
+
+
+def job_status_words(job: Mapping[str, Any]) -> str:
+    """Return the status of a listed job for a table: `Requested` while it is queued."""
+    is_queued = job["status"] == JobStatus.EXECUTING and job["startedAt"] is None
+    return InstanceStatus.REQUESTED.value if is_queued else str(job["status"])
 
 
 def _component(found: dict[str, Any]) -> str:

@@ -68,6 +68,18 @@ async def test_a_workflow_is_repeated_with_its_next_times_shown_while_typing(
     assert 'class="st plain stop"' in listed.answer.text, "nothing happens, and nobody has to act"
 
 
+async def test_the_list_has_seconds_where_the_cron_expression_has_them(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running(SHOP, destroyInterval=-1)
+    home = f"/console/organizations/{api.organization}/recurring"
+    form = await get(visitor, f"{home}/new?instance={instance}")
+    for cron, time in (("15 30 2 * * *", "02:30:15"), ("30 2 * * *", "02:30")):
+        fields = {"instance": instance, "name": fresh_name("night"), "workflow": "back-up", "cron": cron}
+        made = await _sent(visitor, home, form, **fields, parameters="{}", zone="UTC", do="create")
+        assert made.status_code == 303, Page(made).text
+        row = (await get(visitor, home)).answer.text.partition(fields["name"])[2].partition("</tr>")[0]
+        assert re.search(rf", {time}<", row)
+
+
 async def _planned(visitor: httpx.AsyncClient, instance: str) -> str:
     """Return what the page of an instance says about its next runs."""
     page = await get(visitor, f"/console/instances/{instance}")

@@ -249,13 +249,18 @@ async def shown_rows(request: PageRequest, organization_id: str, views: Sequence
                 schedule,
                 schedule.status,
                 _what(view.doing, schedule.kind),
-                [each.astimezone(zone).strftime(_SHORT) for each in view.next_at],
+                [_short(each.astimezone(zone)) for each in view.next_at],
                 [_result(each, view)[0] for each in reversed(view.firings[:_STRIP])],
                 names.get(schedule.instance_id or "", "an instance"),
                 permissions.control(schedule, request.actor),
             )
         )
     return found
+
+
+def _short(at: datetime) -> str:
+    """Return a time for a list, with seconds if it isn't at a full minute."""
+    return at.strftime(f"{_SHORT}:%S" if at.second else _SHORT)
 
 
 async def _workflows(request: PageRequest, instance_id: str, permissions: UiPermissions) -> tuple[Any, list[str]]:
