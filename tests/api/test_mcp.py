@@ -722,3 +722,15 @@ async def test_an_agent_sees_that_an_instance_is_going_to_be_destroyed(bay: Serv
         assert (await agent.good("explain_instance", instance=instance))["waitingFor"] == text
         listed = await agent.good("list_instances", application=application)
         assert [row["waitingDestroy"] for row in listed["instances"]] == [text]
+
+
+async def test_an_agent_is_sent_to_the_parent_of_a_submodule_to_run_workflows(bay: Served) -> None:
+    inner = await bay.api.application("launch: {steps: []}\ncheck: {steps: []}")
+    child = f"{{type: reference.Submodule, configuration: {{__locator.application-id: {inner}}}}}"
+    outer = await bay.api.running(f"application: {{components: {{child: {child}}}}}")
+    [part] = (await bay.api.document(outer))["components"]
+    async with bay.agent() as agent:
+        found = await agent.good("read_instance", instance=part["instanceId"])
+        assert (found["parent"], found["availableWorkflows"]) == (outer, [])
+        assert found["next"] == f"It is a submodule: run workflows on its parent, {outer}."
+        assert "parent" not in await agent.good("read_instance", instance=outer)

@@ -17,7 +17,15 @@ from msgspec import Meta
 
 from launchbay.client import AsyncClient, Operations
 from launchbay.client.errors import ApiError, ClientError, NotAllowed, NotFound, TooManyRequests
-from launchbay.client.types import ChangeSetDocument, DirectoryChanges, FleetInstance, JobDetail, LogLine, StepDetail
+from launchbay.client.types import (
+    ChangeSetDocument,
+    DirectoryChanges,
+    FleetInstance,
+    InstanceDocument,
+    JobDetail,
+    LogLine,
+    StepDetail,
+)
 from launchbay.ids import is_id
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.expiry import IfExists
@@ -333,6 +341,7 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "environment": row.environment_name,
         "version": row.version,
         "labels": row.labels,
+        "parent": row.parent_id,
         "destroyAt": row.destroy_at,
         "waitingDestroy": None if row.waiting_destroy is None else row.waiting_destroy.text,
         "lastJob": None if row.last_job is None else msgspec.to_builtins(row.last_job),
@@ -608,7 +617,14 @@ class OneInstance(_InOrganization, frozen=True, kw_only=True):
     instance: _Instance
 
 
-@_tool("Show an instance", "list_organizations", "list_organization_instances", "read_instance", "list_components")
+@_tool(
+    "Show an instance",
+    "list_organizations",
+    "list_organization_instances",
+    "read_application",
+    "read_instance",
+    "list_components",
+)
 async def read_instance(caller: Caller, given: OneInstance) -> Any:
     """Show an instance: status, components, parameters, results, available workflows and newest jobs.
 
@@ -616,6 +632,8 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
     """
     found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
     components = await caller.client.list_components(found.id)
+    parent = await _parent(caller, found)
+    why = "explain_instance says why it failed or waits." if found.error_message or found.waiting_for else None
     return {
         "name": found.name,
         "id": found.id,
@@ -628,7 +646,8 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
         "environmentId": found.environment_id,
         "parameters": found.parameters,
         "returnValues": found.return_values,
-        "availableWorkflows": found.available_workflows,
+        "availableWorkflows": [] if parent else found.available_workflows,  # the engine refuses those of submodules
+        "parent": parent,
         "components": [
             {"path": each.path, "status": each.status, "step": each.step, "instance": each.instance_id}
             for each in components
@@ -647,8 +666,18 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
             for each in found.workflow_history[:5]
         ],
         "page": caller.page(f"/instances/{found.id}"),
-        "next": "explain_instance says why it failed or waits." if found.error_message or found.waiting_for else None,
+        "next": f"It is a submodule: run workflows on its parent, {parent}." if parent and not why else why,
     }
+
+
+async def _parent(caller: Caller, found: InstanceDocument) -> str | None:
+    """Return the ID of the instance that launched this one as a submodule."""
+    try:
+        organization = (await caller.client.read_application(found.application_id)).organization_id
+    except (NotAllowed, NotFound):  # who may read an instance may not read its application
+        return None
+    rows = await caller.client.list_organization_instances(organization, q=found.id, limit=1)
+    return rows[0].parent_id if rows else None
 
 
 class RunWorkflow(OneInstance, frozen=True, kw_only=True):
