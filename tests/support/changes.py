@@ -648,6 +648,12 @@ async def set_freeze(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/freeze", {"reason": "An incident."})
 
 
+async def lift_freeze(stage: Stage) -> Call:
+    path = f"environments/{await stage.environment()}/freeze"
+    accepted(await stage.api.put(path, {"reason": "An incident."}))
+    return partial(stage.api.delete, path)
+
+
 async def set_change_policy(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
 
@@ -868,6 +874,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
         set_freeze,
+        lift_freeze,
         create_plan,
         delete_plan,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,

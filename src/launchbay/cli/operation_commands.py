@@ -111,6 +111,7 @@ COMMANDS: Mapping[str, str] = {
     "set_change_policy": "environment set-change-policy",
     "read_freeze": "environment freeze",
     "set_freeze": "environment set-freeze",
+    "lift_freeze": "environment lift-freeze",
     "read_environment_audiences": "environment audiences",
     "replace_environment_audiences": "environment set-audiences",
     "list_services": "service list",

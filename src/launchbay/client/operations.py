@@ -960,11 +960,15 @@ class Operations:
         """Show why nothing changes in an environment. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/freeze", media_type=JSON))
-    def set_freeze(self, environment_id: str, *, reason: str | None = None, if_match: str | None = None) -> Call[None]:
-        """Freeze an environment, or lift its freeze. Permission: EditEnvironment.
+    def set_freeze(self, environment_id: str, *, reason: str, if_match: str | None = None) -> Call[None]:
+        """Stop all changes in an environment. Permission: EditEnvironment.
 
-        `reason`: Who is refused reads it. Null lifts the freeze.
+        `reason`: Who is refused reads it.
         """
+
+    @operation(OperationSpec("DELETE", "/api/1/environments/{envId}/freeze"))
+    def lift_freeze(self, environment_id: str, *, if_match: str | None = None) -> Call[None]:
+        """Allow changes in an environment again. Permission: EditEnvironment."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
     def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:

@@ -45,7 +45,7 @@ EXEMPT: Mapping[str, str] = {
         ("create_application", "create_environment", "clone_environment"), "what is new has no rules, and runs nothing"
     ),
     "set_change_policy": "whoever may edit the environment must be able to end the policy in an emergency",
-    "set_freeze": "it lifts a freeze",
+    **dict.fromkeys(("set_freeze", "lift_freeze"), "whatever the rules, an emergency needs both"),
     "cancel_job": "a run that does damage must be stopped at any time",
     **dict.fromkeys(("undo_destroy", "extend_instance", "keep_awake"), "it keeps what is there"),
     **dict.fromkeys(("approve", "reject", "withdraw_approval"), "a job that runs continues"),

@@ -109,7 +109,8 @@ _TOLD = {
     "run_service_command": "ran a command of",
     "set_failure_policy": "changed what failures do in",
     "set_change_policy": "changed who approves in",
-    "set_freeze": "froze, or lifted the freeze of,",
+    "set_freeze": "froze",
+    "lift_freeze": "lifted the freeze of",
     "create_service_account": "created service account",
     "create_git_source": "created git source",
     "create_rollout": "started the rollout",
@@ -190,6 +191,7 @@ _KINDS: Mapping[str, tuple[str, Sequence[str]]] = {
             "write_sign_in_policy",
             "set_change_policy",
             "set_freeze",
+            "lift_freeze",
         ],
     ),
     "delete": (

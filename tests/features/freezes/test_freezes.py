@@ -12,8 +12,12 @@ MANIFEST = "greet:\n  steps: []\nlaunch:\n  steps: []\ndestroy:\n  steps: []\n"
 REASON = "Incident 4711: hands off."
 
 
-async def frozen(api: Api, environment: str, reason: str | None = REASON) -> None:
-    accepted(await api.put(f"environments/{environment}/freeze", {"reason": reason}))
+async def frozen(api: Api, environment: str) -> None:
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": REASON}))
+
+
+async def lifted(api: Api, environment: str) -> None:
+    accepted(await api.delete(f"environments/{environment}/freeze"))
 
 
 async def held(api: Api) -> tuple[str, str, str]:
@@ -48,7 +52,7 @@ async def test_nothing_changes_in_a_frozen_environment_from_any_side(api: Api) -
     assert (shown["reason"], shown["byEmail"] is not None, shown["at"] > 0) == (REASON, True, True)
     # Elsewhere everything continues, and here too once the freeze is lifted.
     await api.settled(await api.launch(application))
-    await frozen(api, environment, None)
+    await lifted(api, environment)
     assert accepted(await api.get(f"environments/{environment}/freeze"))["reason"] is None
     accepted(await api.post(f"{at}/greet", {}))
 
@@ -75,7 +79,7 @@ async def test_a_bulk_run_waits_until_the_freeze_is_lifted(api: Api) -> None:
         while REASON not in (await api.get(f"bulk/{bulk}/instances")).text:
             await asyncio.sleep(0.05)
     assert accepted(await api.get(f"bulk/{bulk}"))["status"] == "Running"
-    await frozen(api, environment, None)
+    await lifted(api, environment)
     async with asyncio.timeout(40):
         while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
             await asyncio.sleep(0.05)
@@ -140,6 +144,8 @@ async def test_a_freeze_has_a_reason_and_needs_the_right_to_edit(api: Api) -> No
         refused(await api.put(path, {"reason": reason}), 400, "InvalidFreeze")
     reader = await api.member("Read: [/*]")
     refused(await reader.put(path, {"reason": REASON}), 403, "NotAllowed")
+    refused(await reader.delete(path), 403, "NotAllowed")
+    refused(await api.put(path, {}), 400)
     assert accepted(await reader.get(path))["reason"] is None
 
 

@@ -15,7 +15,7 @@ _EXAMPLE: dict[str, Any] = {"reason": "Incident 4711: no changes until the datab
 class FreezeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Why nothing changes in an environment."""
 
-    reason: Annotated[str | None, msgspec.Meta(description="Who is refused reads it. Null lifts the freeze.")] = None
+    reason: Annotated[str, msgspec.Meta(description="Who is refused reads it.")]
 
 
 class FreezeDocument(msgspec.Struct, kw_only=True):
@@ -53,5 +53,16 @@ async def read_freeze(request: Request[None, None]) -> FreezeDocument:
     body=JsonBody(example=_EXAMPLE),
 )
 async def set_freeze(request: Request[FreezeBody, None]) -> None:
-    """Freeze an environment, or lift its freeze."""
+    """Stop all changes in an environment."""
     await freezes.set_freeze(request.ctx, request.path["envId"], request.body.reason)
+
+
+@routes.delete(
+    "/environments/{envId}/freeze",
+    command="environment lift-freeze",
+    tags=("Environments",),
+    permission="EditEnvironment",
+)
+async def lift_freeze(request: Request[None, None]) -> None:
+    """Allow changes in an environment again."""
+    await freezes.set_freeze(request.ctx, request.path["envId"], None)

@@ -59,7 +59,7 @@ async def set_freeze(ctx: Context, environment_id: str, reason: str | None) -> N
         await store.set_freeze(work.connection, environment_id=environment.id, freeze=text)
         old = {} if before is None or before.frozen is None else {"reason": _read(before.frozen).reason}
         new = {} if freeze is None else {"reason": freeze.reason}
-        await work.audit("set_freeze", environment, old, new)
+        await work.audit("lift_freeze" if freeze is None else "set_freeze", environment, old, new)
     if freeze is not None:
         await _pass_launches(ctx)
 
