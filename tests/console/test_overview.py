@@ -127,6 +127,19 @@ async def test_a_day_more_moves_the_expiry_from_where_it_was(api: Api, visitor: 
     assert (await api.document(never)).get("destroyAt") in (None, -1)
 
 
+async def test_a_day_more_says_what_ends_the_instance_all_the_same(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running("launch: {steps: []}\n", destroyInterval=DAY_MS // 2)
+    path = f"/console/instances/{instance}"
+    form = {"formToken": (await get(visitor, path)).fields["formToken"], "lifetime": "+1d", "back": path}
+    for said in ("Expiry saved.", "Expiry saved. The instance is destroyed at "):
+        answer = await visitor.post(f"{path}/lifetime", data=form, headers={"Origin": ORIGIN})
+        assert answer.status_code == 303
+        shown = (await get(visitor, path)).text
+        assert said in shown
+        assert ("Expiry saved. The instance" in shown) == (said != "Expiry saved.")
+        accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": DAY_MS // 4}))
+
+
 @pytest.mark.features("recurring")
 async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: Api, visitor: httpx.AsyncClient) -> None:
     asks = '{steps: [{sign: {action: approval, parameters: {text: "Open the sluice?"}}}]}'
