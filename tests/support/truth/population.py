@@ -191,7 +191,7 @@ class _Maker:
         await Furnisher(self.api, self.environments).furnished(self.applications["Never launched"])
         living = await self._cranes(cranes)
         await asyncio.gather(self._acts(living), self._others(), self._tides(), self._ships(), self._under_way())
-        await self._change_sets()
+        await self._change_sets(living[-2:])
         await self._family()
         await self._sleepers()
         await self._rest()
@@ -321,11 +321,6 @@ class _Maker:
         await self._ended_bulk(await self._created(f"{self.root}/bulk", **relabel))
         broken = {"act": "resume", "ids": still[:2]}
         await self._ended_bulk(await self._created(f"{self.root}/bulk", **broken))
-        accepted(await self.api.put(f"environments/{self.environments['production']}/changePolicy", {"approvals": 2}))
-        acts: list[dict[str, Any]] = [{"act": "destroy"}, {"act": "reconfigure", "configuration": {"parameters": {}}}]
-        for act in acts:
-            body = {"ids": still[-2:], "comment": "After the season", **act}
-            await self._created(f"{self.root}/change-sets", **body)
         # One without an end: after it, nothing that repeats is promised.
         accepted(await self.api.put(f"instances/{still[-1]}/destroyAt", {"destroyAt": -1}))
         common = {"zone": "UTC", "instanceId": still[-1], "workflow": "turn"}
@@ -336,6 +331,14 @@ class _Maker:
             await self._created(f"{self.root}/recurring-schedules", name=f"Every minute {number}", **often)
         paused = await self._created(f"{self.root}/recurring-schedules", name="Paused", cron="0 5 * * *", **common)
         await self._post(f"recurring-schedules/{paused}/pause")
+
+    async def _policy(self, instances: list[str]) -> None:
+        """Ask for approvals in an environment: what is done there directly is refused from then on."""
+        accepted(await self.api.put(f"environments/{self.environments['production']}/changePolicy", {"approvals": 2}))
+        acts: list[dict[str, Any]] = [{"act": "destroy"}, {"act": "reconfigure", "configuration": {"parameters": {}}}]
+        for act in acts:
+            body = {"ids": instances, "comment": "After the season", **act}
+            await self._created(f"{self.root}/change-sets", **body)
 
     async def _run(self, instance: str, workflow: str) -> str:
         async with self.turns:
@@ -486,11 +489,12 @@ class _Maker:
         await self._post(f"rollouts/{returned}/take-back")
         await self._until(status, [returned, "Returned"], 1)
 
-    async def _change_sets(self) -> None:
+    async def _change_sets(self, cranes: list[str]) -> None:
         """Let change sets be ready, rejected, expired, applied."""
         production = self.environments["production"]
         made = [await self._launch("Crane", f"mole {number}", environmentId=production) for number in range(5)]
         await self._settled(made)
+        await self._policy(cranes)
         judges = [await person(self.api, "Administrator") for _ in range(2)]
         sets = [
             await self._begun(
