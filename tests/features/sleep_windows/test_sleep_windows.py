@@ -1,5 +1,6 @@
 """Instances sleep in the windows that the rules of their application or environment name."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from launchbay.clock import iso_time
 from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
 from tests.support.databases import Databases
-from tests.support.service import Api, accepted, refused, running_api
+from tests.support.pages import browser, get, words_of
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, refused, running_api
 from tests.support.worlds import MovableClock
 
 STOPPABLE = """
@@ -188,6 +190,11 @@ async def test_a_busy_instance_sleeps_later_or_not_in_this_window(bay: Bay, when
         assert shown["sleepsAt"] == ms(EVENING)
         assert shown["waitingFor"].startswith("Due to sleep since 2031-06-04T18:00:00Z.")
         assert shown["waitingFor"] in (await bay.api.document(instance))["waitingFor"]
+        async with browser(bay.api) as visitor:
+            await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+            page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+        card = words_of(page.partition('id="sleep"')[2].partition("</section>")[0])
+        assert re.search(r"Launchbay stops the instance. due (just now|\d+ s ago)", card)
     else:
         assert (shown["sleepsAt"], shown["waitingFor"]) == (ms(EVENING + timedelta(days=1)), None)
     [running] = [
