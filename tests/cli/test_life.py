@@ -297,6 +297,26 @@ def test_schedules_after_the_end_of_their_instance_say_so_in_lists(cli: Shell, t
     assert (yearly["status"], yearly["nextAt"]) == ("Ended", [])
 
 
+def test_schedules_after_the_end_of_an_idle_instance_run_for_they_move_it(cli: Shell, tmp_path: Path) -> None:
+    uploaded(cli, tmp_path, "doze", "launch: {steps: []}\npump: {steps: []}\n")
+    cli.good("application", "set-lifetime", "doze", "--idle-ms", "2h")
+    cli.good("launch", "doze", "--name", "doze-1", "--destroy-interval", "12h", "--wait")
+    end = local(cli.document("status", "doze-1")["destroyAt"])
+    cli.good("instance", "schedule", "doze-1", "pump", "6h")
+    assert "These don't run" not in cli.run("instance", "schedules", "doze-1").stderr
+    cli.good("instance", "schedule", "doze-1", "pump", "13h")
+    said = "The instance is destroyed at {}. These don't run, for they are due later: pump."
+    assert said.format(end) in cli.run("instance", "schedules", "doze-1").stderr
+    cli.good("instance", "schedule", "doze-1", "destroy", "5h")
+    [at] = [
+        each["timestamp"]
+        for each in cli.document("instance", "schedules", "doze-1")["schedules"]
+        if each["name"] == "destroy"
+    ]
+    listed = cli.run("instance", "schedules", "doze-1").stderr
+    assert f"The instance is destroyed at {local(at)}. These don't run, for they are due later: pump, pump." in listed
+
+
 def test_a_command_that_fails_on_a_failed_instance_is_not_called_its_error(cli: Shell, tmp_path: Path) -> None:
     crack = "{steps: [{crack: {action: restcall, parameters: {command: not a URL}}}]}"
     uploaded(cli, tmp_path, "twice", f"launch: {crack}\nbreak: {crack}\n")

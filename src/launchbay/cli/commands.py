@@ -44,6 +44,7 @@ from launchbay.model.code_change import CodeChange
 from launchbay.model.durations import duration_words
 from launchbay.model.expiry import NEVER, duration
 from launchbay.model.instance import InstanceStatus
+from launchbay.planning.names import DESTROY
 
 Run = Callable[[Connection, Call[Any], Mapping[str, Any]], None]
 
@@ -359,12 +360,12 @@ def _schedules(connection: Connection, call: Call[Any], _: Mapping[str, Any]) ->
     if connection.output != "table":
         return
     with suppress(ClientError):  # the list is what was asked for
-        ends = [each.at for each in connection.client.read_lifetime(call.path[0]).coming if each.kind == "destroy"]
-        late = [
-            each["name"]
-            for each in document["schedules"]
-            if ends and each["timestamp"] > min(ends) and not each.get("cancelledAt")
-        ]
+        life, rows = connection.client.read_lifetime(call.path[0]), document["schedules"]
+        # An idle instance lives on when one of them runs, so that end doesn't count.
+        ends = [each.at for each in life.coming if each.kind == "destroy" and each.at != life.idle_ends_at]
+        ends += [each["timestamp"] for each in rows if each["name"] == DESTROY and not each.get("component")]
+        ends += [] if life.destroy_at is None else [life.destroy_at]
+        late = [each["name"] for each in rows if ends and each["timestamp"] > min(ends) and not each.get("cancelledAt")]
         if late:
             at = with_local_times(iso_time(from_ms(min(ends))))
             text = f"The instance is destroyed at {at}. These don't run, for they are due later: {', '.join(late)}."
