@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay import limits
 from tests.support.applications import until_step
 from tests.support.pages import get, words_of
 from tests.support.service import EMAIL, Api, accepted, fresh_name
@@ -134,3 +135,22 @@ async def test_what_made_an_instance_failed_is_named_although_a_command_has_fail
     overview = (await get(visitor, home)).answer.text
     [row] = [each for each in re.findall(r"<li class=\"r-broken\">.*?</li>", overview, re.DOTALL) if instance in each]
     assert f"launch: Cancelled by {EMAIL}. Then break #3 failed." in " ".join(words_of(row).split())
+
+
+async def test_what_made_an_instance_failed_is_named_although_its_job_has_left_the_history(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crack = "{steps: [{crack: {action: restcall, parameters: {command: not a URL}}}]}"
+    instance = await api.launch(await api.application(f"launch: {crack}\nbreak: {crack}\nrest: {{steps: []}}\n"))
+    await api.settled(instance)
+    [launch] = accepted(await api.get(f"instances/{instance}/jobs"))
+    await api.run(instance, "break")
+    monkeypatch.setattr(limits, "HISTORY_JOBS", 1)
+    for workflow in ("break", "rest"):
+        await api.run(instance, workflow)
+        page = (await get(visitor, f"/console/instances/{instance}")).answer.text
+        why = page.partition('id="live-error"')[2].partition("<nav")[0]
+        said = " ".join(words_of(why).split())
+        assert "The launch failed: launch stopped at crack " in said
+        assert "must start with http:// or https://" in said
+        assert f"/jobs/{launch['id']}/log/failure" in why

@@ -80,7 +80,7 @@ class JobLine:
     duration_ms: int | None
     error: str
     steps: list[StepLine]
-    number: int = 0
+    number: int = 0  # 0 if only its failure is known
     is_asking: bool = False  # for an approval
 
     @property
@@ -194,13 +194,34 @@ async def view_instance(request: PageRequest, instance_id: str) -> InstanceView:
         labels=msgspec.json.decode(view.detail.labels),
         return_values=redactor.value(msgspec.json.decode(record.return_values)),
         error=redactor.text(view.detail.error_message or ""),
-        failure=view.detail.failure,
+        failure=_masked(view.detail.failure, redactor),
         jobs=jobs,
         family=await family,
         pending=pending,
         components=await components,
         # The destroy that can be taken back has a place of its own on each tab.
         waiting=redactor.text((view.detail.waits or "").removesuffix(view.detail.destruction or "").rstrip()),
+    )
+
+
+def _masked(failure: FailureRow | None, redactor: Redactor) -> FailureRow | None:
+    if failure is None:
+        return None
+    message, cause = redactor.text(failure.message), _masked(failure.cause, redactor)
+    return msgspec.structs.replace(failure, message=message, cause=cause)
+
+
+def recorded_job(failure: FailureRow) -> JobLine:
+    """Return the job of a failure as far as that says it."""
+    return JobLine(
+        id=failure.job_id,
+        name=failure.workflow,
+        status=JobStatus.FAILED,
+        owner_id="",
+        started_ms=None,
+        duration_ms=None,
+        error=failure.message,
+        steps=[],
     )
 
 

@@ -25,7 +25,7 @@ from launchbay.console.fields import (
     workflow_fields,
 )
 from launchbay.console.forms import FIX_FIELDS, parse_object, restore_hidden
-from launchbay.console.instance_view import InstanceView, JobLine, view_instance
+from launchbay.console.instance_view import InstanceView, JobLine, recorded_job, view_instance
 from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, pretty, redact, web_address
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
@@ -43,6 +43,7 @@ from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import template_path
 from launchbay.model.expiry import NEVER, duration
+from launchbay.model.failures import read_reason
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import StepStatus
 from launchbay.model.schedule import due_times
@@ -141,7 +142,6 @@ class Failure(NamedTuple):
     job: JobLine
     component: str
     step: str
-    path: str
     reason: str
 
 
@@ -154,11 +154,15 @@ def last_failure(view: InstanceView) -> Failure | None:
     if failed is None and view.jobs and view.jobs[0].status == StepStatus.FAILED:
         failed = view.jobs[0].id
     job = next((each for each in view.jobs if each.id == failed), None)
-    if job is None:
+    if job is not None:
+        step = next((each for each in job.steps if each.status == StepStatus.FAILED), None)
+        component = step.path.partition("#")[0] if step else ""
+        return Failure(job, component, step.name if step else "", job.error or view.error)
+    if recorded is None:
         return None
-    step = next((each for each in job.steps if each.status == StepStatus.FAILED), None)
-    component = step.path.partition("#")[0] if step else ""
-    return Failure(job, component, step.name if step else "", step.path if step else "", job.error or view.error)
+    # So many jobs are newer that the history doesn't have it.
+    component, _, step_name = read_reason(recorded.message).place.rpartition(" · ")
+    return Failure(recorded_job(recorded), component, step_name, recorded.message)
 
 
 async def tab_values(
