@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from datetime import datetime
 from pathlib import Path
 
@@ -319,11 +320,41 @@ def test_schedules_after_the_end_of_an_idle_instance_run_for_they_move_it(cli: S
 
 def test_a_command_that_fails_on_a_failed_instance_is_not_called_its_error(cli: Shell, tmp_path: Path) -> None:
     crack = "{steps: [{crack: {action: restcall, parameters: {command: not a URL}}}]}"
-    uploaded(cli, tmp_path, "twice", f"launch: {crack}\nbreak: {crack}\n")
+    uploaded(cli, tmp_path, "twice", f"launch: {crack}\nbreak: {crack}\nrest: {{steps: []}}\n")
     cli.run("launch", "twice", "--name", "twice-1", "--wait")
     assert re.search("^ *error ", cli.good("status", "twice-1"), flags=re.MULTILINE)
     cli.run("run", "twice-1", "break", "--wait")
-    assert re.search("^ *lastError .*, break, ", cli.good("status", "twice-1"), flags=re.MULTILINE)
+    shown = cli.good("status", "twice-1")
+    assert re.search("^ *error +Workflow 'launch': step 'crack' failed", shown, flags=re.MULTILINE)
+    assert re.search("^ *lastError +Workflow 'break': step 'crack' failed.*, break, ", shown, flags=re.MULTILINE)
+    assert cli.document("status", "twice-1")["cause"].startswith("Workflow 'launch'")
+    cli.good("run", "twice-1", "rest", "--wait")
+    shown = cli.good("status", "twice-1")
+    assert re.search("^ *lastFailure .*, break, ", shown, flags=re.MULTILINE)
+    assert not re.search("^ *(error|lastError) ", shown, flags=re.MULTILINE), "which made it Failed isn't known here"
+
+
+def test_a_workflow_that_makes_an_instance_failed_is_called_its_error(cli: Shell, tmp_path: Path) -> None:
+    manifest = """
+        application:
+          interfaces: {actions: {grow: bind(web#actions.grow)}}
+          components:
+            web:
+              type: workflow.Instance
+              interfaces: {actions: {grow: receive-command()}}
+              configuration:
+                configuration.propagateStatus: [grow]
+                configuration.workflows:
+                  launch: {steps: []}
+                  grow: {steps: [{crack: {action: restcall, parameters: {command: not a URL}}}]}
+        """
+    uploaded(cli, tmp_path, "vine", textwrap.dedent(manifest))
+    cli.good("launch", "vine", "--name", "vine-1", "--wait")
+    cli.bad(1, "run", "vine-1", "actions.grow", "--wait")
+    assert cli.document("status", "vine-1")["status"] == "Failed"
+    shown = cli.good("status", "vine-1")
+    assert re.search(r"^ *error .*, actions\.grow, ", shown, flags=re.MULTILINE)
+    assert "lastError" not in shown
 
 
 def test_a_cancelled_job_is_not_shown_as_failed(cli: Shell, tmp_path: Path) -> None:

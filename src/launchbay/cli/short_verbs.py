@@ -32,7 +32,7 @@ from launchbay.cli.inputs import completion_for
 from launchbay.cli.instances import status_words
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, RemoteCommand, show, shown_status, with_iso_times, with_local_times
-from launchbay.client import Client, Conflict, NotAllowed, NotFound, Operations
+from launchbay.client import Client, ClientError, Conflict, NotAllowed, NotFound, Operations
 from launchbay.client.types import ListedJob
 from launchbay.clock import from_ms, iso_time
 from launchbay.model.component_state import ComponentStatus, counted
@@ -91,10 +91,13 @@ def _status(instance: str, **given: Any) -> None:
         at = "" if failure is None else with_local_times(failure["time"])
         origin = "" if failure is None else f" (job {failure['jobId']}, {failure['workflow']}, {at})"
         # The error of an earlier job stays until a launch or reconfiguration succeeds.
-        # A failed command seldom changes the status: then the cause of a failed instance is an earlier one.
-        is_cause = failure is None or failure["workflow"] in _CONFIGURING
-        name = "error" if document["status"] == "Failed" and is_cause else "lastError"
-        brief["cancelled" if is_cancellation(error) else name] = error + origin
+        cause, is_failed = document["cause"], document["status"] == InstanceStatus.FAILED
+        if is_failed and cause not in (None, error):
+            brief["cancelled" if is_cancellation(cause) else "error"] = cause
+            brief["lastError"] = error + origin
+        else:
+            name = "lastError" if not is_failed else "lastFailure" if cause is None else "error"
+            brief["cancelled" if is_cancellation(error) else name] = error + origin
     brief.update({name: document[name] for name in ("labels", "returnValues") if document[name]})
     if document["componentStates"]:
         counts = counted(ComponentStatus(each["status"]) for each in document["componentStates"])
@@ -165,9 +168,31 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "sleep": _sleep(connection, instance_id) if document["status"] == InstanceStatus.RUNNING else None,
         "errorMessage": document["errorMessage"],
         "lastFailure": with_iso_times(document.get("lastFailure")),
+        "cause": _cause(connection, organization_id, document, jobs),
         "returnValues": document["returnValues"],
         "jobs": jobs,
     }
+
+
+def _cause(
+    connection: Connection, organization_id: str, document: dict[str, Any], jobs: list[dict[str, Any]]
+) -> str | None:
+    """Return the error that made an instance Failed; None if that isn't known.
+
+    Most commands leave the status, so an instance whose command has failed may be Failed because of an earlier job.
+    """
+    if document["status"] != InstanceStatus.FAILED:
+        return None
+    error: str | None = document["errorMessage"]
+    failure = document.get("lastFailure")
+    if failure is None or failure["workflow"] in _CONFIGURING:
+        return error
+    if not jobs or jobs[0]["id"] != failure["jobId"]:  # the list of failures says nothing more then
+        return None
+    with suppress(ClientError):
+        for found in connection.client.list_failures(organization_id, instance=document["id"], instances=0):
+            return found.message
+    return None
 
 
 def _components(connection: Connection, instance_id: str) -> list[dict[str, Any]]:
