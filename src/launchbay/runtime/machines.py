@@ -25,7 +25,7 @@ from launchbay.runtime.signals import named_peers, parent_signal_values
 
 NETWORKS = "networks"
 _PUBLIC, _PRIVATE, _IP = "public", "eth0", "ip"
-_RELEASE = "release"
+PROVISION, RELEASE = "provision", "release"
 _CONTAINERS = "container"
 
 
@@ -332,7 +332,7 @@ async def stop_commands(job: JobRun) -> None:
     found: dict[str, tuple[Machine, ProviderContext]] = {}
     for path in job.manifest.order:
         context = _teardown_context(job, path)
-        for machine in ComponentMachines(job, path, context, _RELEASE).reachable():
+        for machine in ComponentMachines(job, path, context, RELEASE).reachable():
             found.setdefault(machine.host, (machine, context))
     try:
         async with asyncio.timeout(limits.MACHINES_STOP_S):
@@ -351,8 +351,8 @@ def _is_executing(job: JobRun, path: str) -> bool:
 
 
 def _teardown_context(job: JobRun, component: str) -> ProviderContext:
-    path = workflow_path(component, _RELEASE)
-    return provider_context(job, component, _RELEASE, path, lambda level, text: job.journal.log(None, level, text))
+    path = workflow_path(component, RELEASE)
+    return provider_context(job, component, RELEASE, path, lambda level, text: job.journal.log(None, level, text))
 
 
 def _address(networks: Any, name: str) -> str:

@@ -4,7 +4,7 @@ It follows steps in the order in which they would run. Pure actions that only co
 steps give is unknown, and so is each step that needs it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,15 +13,17 @@ from launchbay.actions.parameters import given_parameters
 from launchbay.actions.plan import ActionPlan, unknown
 from launchbay.errors import ActionFailed, ExpressionError
 from launchbay.manifest.expressions import Template
-from launchbay.manifest.graph import Component, Step, Workflow
-from launchbay.model.effect import Effect
+from launchbay.manifest.graph import COMPUTE, Component, Step, Workflow
+from launchbay.model.effect import Effect, EffectKind
 from launchbay.model.job import step_path, workflow_path
+from launchbay.model.machine import DRY_RUN
 from launchbay.model.types import BOOL
 from launchbay.model.values import CoercionError, coerce
+from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.context import StepRun, split_command
 from launchbay.runtime.contract import JobRun, StepDocuments
 from launchbay.runtime.lifecycle import TEARDOWN, teardown_artifact
-from launchbay.runtime.machines import is_dry_run
+from launchbay.runtime.machines import PROVISION, RELEASE, is_dry_run
 from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.workflow import WorkflowRun, rounds
 
@@ -72,7 +74,7 @@ async def plan_workflow(job: JobRun, component: str, workflow: str) -> list[Step
 async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
     """Return what goes although no step destroys it.
 
-    That is what documents describe, of a component or of all.
+    That is what documents describe, and machines, of a component or of all.
     """
     found: list[StepPlan] = []
     for key in await job.deps.documents.list_by_instance(job):
@@ -88,7 +90,35 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
         path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
         plan = ActionPlan(effects=(effect,), artifact=teardown_artifact(stored))
         found.append(StepPlan(path, key.component, key.action, plan))
+    machines = [(path, each) for path, each in job.state.machines() if component in {None, path} and not each.adopted]
+    for path, machine in machines:
+        address = f"{path}: machine {machine.number} of {machine.role}"
+        note = "a simulated machine" if machine.provider == DRY_RUN else f"{machine.host} ({machine.id}) is released"
+        step = step_path(workflow_path(path, RELEASE), f"{machine.role} {machine.number}")
+        found.append(_estimate("delete", step, path, RELEASE, address, job.secrets.redact(note)))
     return found
+
+
+def plan_machines(job: JobRun, started: Iterable[str]) -> list[StepPlan]:
+    """Return the machines that starting components make without a workflow."""
+    found: list[StepPlan] = []
+    for path in started:
+        if job.component(path).type == COMPUTE and not job.state.component(path).machines:
+            step = step_path(workflow_path(path, LAUNCH), PROVISION)
+            note = "a simulated machine" if is_dry_run(job) else "a machine of the environment's provider"
+            found.append(_estimate("create", step, path, PROVISION, f"{path}: machine", note))
+    return found
+
+
+def plan_ends(submodules: Iterable[str]) -> list[StepPlan]:
+    """Return the deletion of the submodules of an instance."""
+    note = "the submodule's instance is destroyed with all that it has"
+    return [_estimate("delete", workflow_path(name, DESTROY), name, DESTROY, name, note) for name in submodules]
+
+
+def _estimate(kind: EffectKind, step: str, component: str, action: str, address: str, note: str) -> StepPlan:
+    effect = Effect(kind=kind, address=address, certainty="estimated", note=note)
+    return StepPlan(step, component, action, ActionPlan(effects=(effect,)))
 
 
 class _Walk:

@@ -259,11 +259,13 @@ class Runs(NamedTuple):
     """The workflows that a planned launch or reconfiguration of one instance runs.
 
     `stops` are those of components that go, in `before`; `others` are in `after`. Both are pairs of component and name.
+    `removed` and `started` are components, with and without workflows.
     """
 
     before: Configured
     after: Configured
     removed: tuple[str, ...]
+    started: tuple[str, ...]
     stops: tuple[tuple[str, str], ...]
     others: tuple[tuple[str, str], ...]
 
@@ -274,9 +276,10 @@ async def runs_of(work: Work, node: LaunchNode) -> Runs:
     after = _configured(node.manifest, node.parameters, node.links, scales)
     changes = restarting(difference(before, after), launched.__contains__)
     removed = tuple(change.path for change in changes if change.change is Change.STOPS)
+    started = tuple(change.path for change in changes if change.change is Change.STARTS)
     found = [(component, name) for _, component, name in _runs(before, after, changes)]
     stops = tuple((component, name) for component, name in found if component in removed and name == DESTROY)
-    return Runs(before, after, removed, stops, tuple(each for each in found if each not in stops))
+    return Runs(before, after, removed, started, stops, tuple(each for each in found if each not in stops))
 
 
 async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale], int]:

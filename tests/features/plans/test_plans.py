@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.databases import Databases
 from tests.support.external_services import MODULE, needs_tofu, tofu_manifest
-from tests.support.service import Api, Caller, accepted, person, refused, running_api
+from tests.support.service import Api, Caller, accepted, fresh_name, person, refused, running_api
 
 CANARY = "canary-7391-key"
 LATER = """\
@@ -164,3 +164,58 @@ async def test_a_plan_is_shown_and_deleted_only_by_who_asked_for_it(api: Api) ->
     await api.delete(f"plans/{plan['id']}")
 
     refused(await api.get(f"plans/{plan['id']}"), 404)
+
+
+MACHINES = """\
+application:
+  components:
+    box: { type: compute.Instance, interfaces: { compute: { networks: publish-signal(object) } } }
+"""
+
+
+def shop_with_database(database: str, *, has_database: bool = True) -> str:
+    """Return a manifest with a machine, perhaps with a submodule."""
+    if not has_database:
+        return MACHINES
+    child = f"{{ type: reference.Submodule, configuration: {{ __locator.application-id: {database} }} }}"
+    return f"{MACHINES}    db: {child}\n"
+
+
+async def dry(api: Api) -> str:
+    """Make an environment whose machines are simulated, and return its ID."""
+    path = f"organizations/{api.organization}/environments"
+    environment = str(accepted(await api.post(path, {"name": fresh_name("dry")}))["id"])
+    accepted(await api.put_yaml(f"environments/{environment}", "policies: {machines.provider: dry-run}"))
+    return environment
+
+
+async def test_a_destruction_shows_submodules_and_machines_at_every_level(api: Api) -> None:
+    database = await api.application(MACHINES)
+    environment = await dry(api)
+    application = await api.application(shop_with_database(database))
+    start = await planned(api, act="launch", applicationId=application, launch={"environmentId": environment})
+    made = [(each["instance"], each["effects"][0]["kind"], each["effects"][0]["address"]) for each in start["steps"]]
+    assert made == [("", "create", "box: machine"), ("db", "create", "db.box: machine")]
+    instance = await api.launch(application, environmentId=environment)
+    assert (await api.settled(instance))["status"] == "Running"
+
+    end = await planned(api, act="destroy", instanceId=instance)
+
+    assert end["deletes"] == ["db", "box: machine 1 of compute", "db.box: machine 1 of compute"]
+    assert end["counts"]["delete"] == 3
+    assert {each["certainty"] for step in end["steps"] for each in step["effects"]} == {"estimated"}
+
+
+async def test_a_reconfiguration_shows_the_submodule_that_it_removes(api: Api) -> None:
+    database = await api.application(MACHINES)
+    environment = await dry(api)
+    application = await api.application(shop_with_database(database))
+    instance = await api.launch(application, environmentId=environment)
+    assert (await api.settled(instance))["status"] == "Running"
+    smaller = shop_with_database(database, has_database=False)
+    made = accepted(await api.put_yaml(f"applications/{application}/manifest", smaller))
+
+    body = {"manifestVersion": made["version"]}
+    plan = await planned(api, act="reconfigure", instanceId=instance, configuration=body)
+
+    assert plan["deletes"] == ["db", "db.box: machine 1 of compute"]

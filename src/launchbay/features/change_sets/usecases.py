@@ -31,10 +31,10 @@ from launchbay.features.directories.plans import (
     stale,
 )
 from launchbay.features.generations.usecases import FailurePolicy
+from launchbay.features.plans.ahead import PlanRequest
 from launchbay.features.plans.rows import PlanRow
 from launchbay.features.plans.usecases import (
     OfChangeSet,
-    PlanRequest,
     bind_plan,
     delete_plans,
     keep_plan,

@@ -6,9 +6,9 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.features.plans import usecases as plans
+from launchbay.features.plans.ahead import PlanRequest
 from launchbay.features.plans.rows import PlanRow
 from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, read_steps
-from launchbay.features.plans.usecases import PlanRequest
 from launchbay.model.expiry import IfExists
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes

@@ -6,16 +6,15 @@ that somebody approved with a plan do exactly what it says.
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
 from launchbay import limits
-from launchbay.auth.permissions import Permission, on_behalf
+from launchbay.auth.permissions import on_behalf
 from launchbay.auth.secret_key import TextSeal
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import (
@@ -28,31 +27,22 @@ from launchbay.errors import (
     WorkflowFailed,
 )
 from launchbay.features.plans import rows as store
+from launchbay.features.plans.ahead import Ahead, PlanRequest, look_ahead, read_request
 from launchbay.features.plans.rows import PlanRow, TakenPlan, artifact_purpose, request_purpose
 from launchbay.features.plans.rules import PlannedStep, deletions, digest_of, knows_step, not_allowed, read_steps
 from launchbay.ids import new_id
-from launchbay.manifest.configuration import Configured, configure
-from launchbay.manifest.scaling import scaled
-from launchbay.model.environment import EnvironmentView, read_environment_view
-from launchbay.model.expiry import IfExists
-from launchbay.model.instance import Link
+from launchbay.manifest.configuration import Configured
+from launchbay.model.effect import Effect
+from launchbay.model.environment import EnvironmentView
 from launchbay.model.redaction import Redactor
-from launchbay.model.scalars import json_decoder
-from launchbay.planning.names import DESTROY
 from launchbay.planning.plans import plan_destroy
 from launchbay.runtime.contract import JobRun, NullJournal, RuntimeDeps
-from launchbay.runtime.planner import StepPlan, plan_teardown, plan_workflow, reading_only
+from launchbay.runtime.planner import StepPlan, plan_ends, plan_machines, plan_teardown, plan_workflow, reading_only
 from launchbay.runtime.secrets import Secrets
-from launchbay.runtime.state import Graph, InstanceState, existing_quantity
-from launchbay.store import instances
+from launchbay.runtime.state import Graph, InstanceState
 from launchbay.store.database import Connection
-from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work
-from launchbay.usecases.launch import plan_launch_tree
-from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
-from launchbay.usecases.preview import preview_end, runs_of
-from launchbay.usecases.reconfigure import plan_configuration
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -63,27 +53,6 @@ _NOBODY: Any = None  # a plan sends nothing to other instances
 _SUBMODULE = "a submodule's step may differ when it runs"
 
 
-class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What to plan. `body` is that of a launch or a reconfiguration."""
-
-    act: Literal["launch", "reconfigure", "destroy"]
-    application_id: str | None = None
-    instance_id: str | None = None
-    body: dict[str, Any] = {}
-    if_exists: IfExists | None = None
-    force: bool = False
-
-    def check(self) -> None:
-        """Raise BadRequest for what is missing or unused."""
-        needed, other = ("applicationId", "instanceId") if self.act == "launch" else ("instanceId", "applicationId")
-        given = {"applicationId": self.application_id, "instanceId": self.instance_id}
-        if given[needed] is None or given[other] is not None:
-            raise BadRequest(f"The act {self.act} needs {needed}, and no {other}.", code="InvalidAct")
-
-
-_read_request = json_decoder(PlanRequest)
-
-
 async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) -> str:
     """Keep what to plan, and return the plan's ID.
 
@@ -92,7 +61,7 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     request.check()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        await _prepare(work, request)
+        await look_ahead(work, request)
         await store.lock_organization(work.connection, organization_id=organization.id)
         plan_id = await keep_plan(work, organization.id, request)
         await work.audit("create_plan", organization, after={"act": request.act}, at=f"/plans/{plan_id}")
@@ -207,93 +176,6 @@ async def _own(work: Work, plan_id: str) -> PlanRow:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ahead:
-    """An instance as a plan sees it: what runs in which graph, in order."""
-
-    instance_id: str
-    organization_id: str
-    environment_id: str
-    view: EnvironmentView
-    before: Configured
-    after: Configured
-    state: str
-    links: Mapping[str, Link]
-    removed: tuple[str, ...]
-    stops: tuple[tuple[str, str], ...]
-    others: tuple[tuple[str, str], ...]
-    known: list[Any]  # inputs, whose secrets no text may have
-    path: str = ""
-    is_destroyed: bool = False
-
-
-async def _prepare(work: Work, request: PlanRequest) -> list[_Ahead]:
-    """Return what to look ahead at. Raises what the change itself would raise."""
-    if request.act == "launch":
-        planned = await plan_launch_tree(work, request.application_id or "", request.body, request.if_exists)
-        environment, view, root = planned.environment, planned.view, planned.root
-    elif request.act == "reconfigure":
-        configured = await plan_configuration(work, request.instance_id or "", request.body)
-        environment, view, root = configured.environment, configured.view, configured.root
-    else:
-        record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
-        preview = await preview_end(work, record, force=request.force)
-        if preview.errors:
-            raise BadRequest(*preview.errors)
-        return [await _end(work, record)]
-    return [await _of_node(work, node, environment.organization_id, environment.id, view) for node in root.walk()]
-
-
-async def _of_node(
-    work: Work, node: LaunchNode, organization_id: str, environment_id: str, view: EnvironmentView
-) -> _Ahead:
-    runs = await runs_of(work, node)
-    standing = await instances.get_status(work.connection, instance_id=node.instance_id)
-    return _Ahead(
-        instance_id=node.instance_id,
-        organization_id=organization_id,
-        environment_id=environment_id,
-        view=view,
-        before=runs.before,
-        after=runs.after,
-        state="{}" if standing is None else standing.state,
-        links=node.links,
-        removed=runs.removed,
-        stops=runs.stops,
-        others=runs.others,
-        known=[node.parameters, *(() if node.former is None else (node.former.parameters,))],
-        path=".".join(node.path),
-    )
-
-
-async def _end(work: Work, record: InstanceRecord) -> _Ahead:
-    standing = await instances.get_status(work.connection, instance_id=record.id)
-    state = "{}" if standing is None else standing.state
-    compiled = await work.manifest(record.application_id, record.version)
-    parameters = msgspec.json.decode(record.parameters)
-    manifest, values = scaled(
-        compiled, configure(compiled, parameters), existing_quantity(InstanceState.from_text(state))
-    )
-    found = Configured(manifest, values)
-    return _Ahead(
-        instance_id=record.id,
-        organization_id=record.organization_id,
-        environment_id=record.environment_id,
-        view=read_environment_view(record.environment_view),
-        before=found,
-        after=found,
-        state=state,
-        links={},
-        removed=(),
-        stops=tuple(
-            (path, DESTROY) for path in reversed(manifest.order) if DESTROY in manifest.components[path].workflows
-        ),
-        others=(),
-        known=[parameters],
-        is_destroyed=True,
-    )
-
-
 class PlanRunner:
     """Makes plans that are due; `advance` is one round."""
 
@@ -321,10 +203,10 @@ class PlanRunner:
             await self._finish(connection, row, "Failed", problem=str(error))
 
     async def _make(self, row: TakenPlan) -> None:
-        request = _read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
+        request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
         async with Context(self._app, on_behalf(row.owner_id)).begin() as work:
             await work.lookup.organization(row.organization_id)
-            ahead = await _prepare(work, request)
+            ahead = await look_ahead(work, request)
         steps: list[PlannedStep] = []
         artifacts: dict[str, bytes] = {}
         try:
@@ -334,7 +216,7 @@ class PlanRunner:
                         is_held = not each.path and bool(step.plan.artifact)
                         if is_held:
                             artifacts[step.path] = step.plan.artifact
-                        steps.append(_shown(step, each.path, is_held=is_held))
+                        steps.append(_shown(step, ".".join(each.path), is_held=is_held))
         except TimeoutError:
             raise BadRequest(
                 f"The plan takes more than {limits.PLAN_S:g} s.", "Plan a part of it, such as fewer submodules."
@@ -369,25 +251,27 @@ class PlanRunner:
             raise NotFound("The plan was deleted, or another process has it.")
         log.info("plan.ended", plan=row.id, status=status)
 
-    async def _look(self, row: TakenPlan, ahead: _Ahead) -> list[StepPlan]:
+    async def _look(self, row: TakenPlan, ahead: Ahead) -> list[StepPlan]:
         """Return what the steps of one instance would do."""
         found: list[StepPlan] = []
         try:
             former = self._job(row, ahead, ahead.before)
             for component, workflow in ahead.stops:
                 found += await plan_workflow(former, component, workflow)
-            for component in ahead.removed:
+            for component in () if ahead.is_destroyed else ahead.removed:
                 found += await plan_teardown(former, component)
-            if ahead.is_destroyed:
-                found += await plan_teardown(former, None)
+            found += plan_ends(ahead.ends)
             job = self._job(row, ahead, ahead.after)
+            found += plan_machines(job, ahead.started)
             for component, workflow in ahead.others:
                 found += await plan_workflow(job, component, workflow)
+            if ahead.is_destroyed:
+                found += await plan_teardown(job, None)
         except WorkflowFailed as error:
             raise BadRequest(str(error)) from error
         return found
 
-    def _job(self, row: TakenPlan, ahead: _Ahead, configured: Configured) -> JobRun:
+    def _job(self, row: TakenPlan, ahead: Ahead, configured: Configured) -> JobRun:
         """Return a job that nothing runs."""
         secrets = Secrets(
             TextSeal(self._app.secret_key, ahead.organization_id),
@@ -420,12 +304,7 @@ def _values(view: EnvironmentView) -> Sequence[Any]:
 def _shown(step: StepPlan, instance: str, *, is_held: bool) -> PlannedStep:
     effects = step.plan.effects
     if instance:
-        effects = tuple(
-            msgspec.structs.replace(each, certainty="estimated", note=f"{each.note}; {_SUBMODULE}".lstrip("; "))
-            if each.certainty == "exact"
-            else each
-            for each in effects
-        )
+        effects = tuple(_of_submodule(each, instance) for each in effects)
     return PlannedStep(
         path=step.path,
         component=step.component,
@@ -436,6 +315,14 @@ def _shown(step: StepPlan, instance: str, *, is_held: bool) -> PlannedStep:
         digest=hashlib.sha256(step.plan.artifact).hexdigest() if is_held else "",
         held=is_held,
     )
+
+
+def _of_submodule(effect: Effect, instance: str) -> Effect:
+    """Return the effect with an address that no pattern for another instance allows."""
+    effect = msgspec.structs.replace(effect, address=f"{instance}.{effect.address}")
+    if effect.certainty != "exact":
+        return effect
+    return msgspec.structs.replace(effect, certainty="estimated", note=f"{effect.note}; {_SUBMODULE}".lstrip("; "))
 
 
 class JobPlans:

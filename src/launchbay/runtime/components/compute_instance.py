@@ -16,11 +16,10 @@ from launchbay.model.types import PinKind
 from launchbay.planning.names import LAUNCH
 from launchbay.runtime.components.references import wait_for_launch
 from launchbay.runtime.contract import CommandCall, JobRun
-from launchbay.runtime.machines import NETWORKS, ComponentMachines, networks, provider_context
+from launchbay.runtime.machines import NETWORKS, PROVISION, ComponentMachines, networks, provider_context
 from launchbay.runtime.step import run_recorded
 
 ROLE = "compute"
-_PROVISION = "provision"
 _CONFIGURATION = "configuration"
 EXEC, PUT_FILE, GET_FILE = "exec", "put-file", "get-file"
 
@@ -35,8 +34,8 @@ class ComputeInstance:
     async def launch(self, job: JobRun, component: Component) -> None:
         """Create the machine unless an earlier launch did. Raises WorkflowFailed."""
         if not job.state.component(component.path).machines:
-            path = step_path(workflow_path(component.path, LAUNCH), _PROVISION)
-            outputs = await run_recorded(job, path, _PROVISION, lambda: _provision(job, component, path))
+            path = step_path(workflow_path(component.path, LAUNCH), PROVISION)
+            outputs = await run_recorded(job, path, PROVISION, lambda: _provision(job, component, path))
             job.state.add_machines(component.path, msgspec.convert(outputs["machines"], list[Machine]))
         _publish(job, component)
 

@@ -1,0 +1,181 @@
+"""Instances that a change touches, with all that goes (decision 0206)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+
+from launchbay.auth.permissions import Permission
+from launchbay.errors import BadRequest
+from launchbay.manifest.configuration import Change, Configured, configure, difference
+from launchbay.manifest.scaling import scaled
+from launchbay.model.environment import EnvironmentView, read_environment_view
+from launchbay.model.expiry import IfExists
+from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_former_configuration, read_link
+from launchbay.model.scalars import json_decoder
+from launchbay.planning.names import DESTROY
+from launchbay.runtime.state import InstanceState, existing_quantity
+from launchbay.store import instances, jobs
+from launchbay.store.instances import StatusRow
+from launchbay.usecases.context import Work
+from launchbay.usecases.launch import plan_launch_tree
+from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.preview import preview_end, runs_of
+from launchbay.usecases.reconfigure import plan_configuration
+
+
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What to plan. `body` is that of a launch or a reconfiguration."""
+
+    act: Literal["launch", "reconfigure", "destroy"]
+    application_id: str | None = None
+    instance_id: str | None = None
+    body: dict[str, Any] = {}
+    if_exists: IfExists | None = None
+    force: bool = False
+
+    def check(self) -> None:
+        """Raise BadRequest for what is missing or unused."""
+        needed, other = ("applicationId", "instanceId") if self.act == "launch" else ("instanceId", "applicationId")
+        given = {"applicationId": self.application_id, "instanceId": self.instance_id}
+        if given[needed] is None or given[other] is not None:
+            raise BadRequest(f"The act {self.act} needs {needed}, and no {other}.", code="InvalidAct")
+
+
+read_request = json_decoder(PlanRequest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """An instance as a plan sees it: what runs in which graph, in order.
+
+    `removed` and `started` are components, and `ends` are the submodules below that are destroyed. With `is_destroyed`,
+    all goes that is left of the instance.
+    """
+
+    instance_id: str
+    organization_id: str
+    environment_id: str
+    view: EnvironmentView
+    before: Configured
+    after: Configured
+    state: str
+    links: Mapping[str, Link]
+    removed: tuple[str, ...]
+    started: tuple[str, ...]
+    ends: tuple[str, ...]
+    stops: tuple[tuple[str, str], ...]
+    others: tuple[tuple[str, str], ...]
+    known: list[Any]  # inputs, whose secrets no text may have
+    path: tuple[str, ...] = ()
+    is_destroyed: bool = False
+
+
+async def look_ahead(work: Work, request: PlanRequest) -> list[Ahead]:
+    """Return what to look ahead at. Raises what the change itself would raise."""
+    if request.act == "launch":
+        planned = await plan_launch_tree(work, request.application_id or "", request.body, request.if_exists)
+        environment, view, root = planned.environment, planned.view, planned.root
+    elif request.act == "reconfigure":
+        configured = await plan_configuration(work, request.instance_id or "", request.body)
+        environment, view, root = configured.environment, configured.view, configured.root
+    else:
+        record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
+        preview = await preview_end(work, record, force=request.force)
+        if preview.errors:
+            raise BadRequest(*preview.errors)
+        at = _Place(record.organization_id, record.environment_id, read_environment_view(record.environment_view))
+        return await _end(work, at, record.id, ())
+    at = _Place(environment.organization_id, environment.id, view)
+    return [each for node in root.walk() for each in await _of_node(work, at, node)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    organization_id: str
+    environment_id: str
+    view: EnvironmentView
+
+
+async def _of_node(work: Work, at: _Place, node: LaunchNode) -> list[Ahead]:
+    runs = await runs_of(work, node)
+    standing = await instances.get_status(work.connection, instance_id=node.instance_id)
+    found = Ahead(
+        instance_id=node.instance_id,
+        organization_id=at.organization_id,
+        environment_id=at.environment_id,
+        view=at.view,
+        before=runs.before,
+        after=runs.after,
+        state="{}" if standing is None else standing.state,
+        links=node.links,
+        removed=runs.removed,
+        started=runs.started,
+        ends=(),
+        stops=runs.stops,
+        others=runs.others,
+        known=[node.parameters, *(() if node.former is None else (node.former.parameters,))],
+        path=node.path,
+    )
+    return await _with_ends(work, at, found, {path: runs.before.links.get(path) for path in runs.removed})
+
+
+async def _end(work: Work, at: _Place, instance_id: str, path: tuple[str, ...]) -> list[Ahead]:
+    """Return what the destruction of an instance destroys, at every level."""
+    standing = await instances.get_status(work.connection, instance_id=instance_id)
+    if standing is None or standing.status == InstanceStatus.DESTROYED:
+        return []
+    rows = await instances.list_linked(work.connection, instance_id=instance_id)
+    links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
+    parameters = msgspec.json.decode(standing.parameters)
+    after = replace(await _configured(work, standing, standing.version, parameters), links=links)
+    before, known = after, [parameters]
+    if standing.before is not None:  # of a reconfiguration that never had its turn
+        pending = read_former_configuration(standing.before)
+        former = {name: read_link(target, kind, None) for name, (target, kind) in pending.links.items()}
+        before = replace(await _configured(work, standing, pending.version, pending.parameters), links=former)
+        known.append(pending.parameters)
+    removed = tuple(each.path for each in difference(before, after) if each.change is Change.STOPS)
+    found = Ahead(
+        instance_id=instance_id,
+        organization_id=at.organization_id,
+        environment_id=at.environment_id,
+        view=at.view,
+        before=before,
+        after=after,
+        state=standing.state,
+        links=links,
+        removed=removed,
+        started=(),
+        ends=(),
+        stops=_destroying(before, removed),
+        others=_destroying(after, reversed(after.manifest.order)),
+        known=known,
+        path=path,
+        is_destroyed=True,
+    )
+    below = {name: before.links.get(name) for name in removed}
+    below |= {name: links.get(name) for name in reversed(after.manifest.order) if name not in below}
+    return await _with_ends(work, at, found, below)
+
+
+async def _configured(work: Work, standing: StatusRow, version: int, parameters: Mapping[str, Any]) -> Configured:
+    compiled = await work.manifest(standing.application_id, version)
+    present = existing_quantity(InstanceState.from_text(standing.state))
+    return Configured(*scaled(compiled, configure(compiled, parameters), present))
+
+
+def _destroying(configured: Configured, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((path, DESTROY) for path in paths if DESTROY in configured.manifest.components[path].workflows)
+
+
+async def _with_ends(work: Work, at: _Place, ahead: Ahead, links: Mapping[str, Link | None]) -> list[Ahead]:
+    """Return an instance with the own ones below it that go: those of components, and those that none leads to."""
+    going = {path: link.instance_id for path, link in links.items() if link is not None and link.kind is LinkKind.OWN}
+    spared = {link.instance_id for link in (*ahead.before.links.values(), *ahead.links.values())}
+    orphans = await jobs.list_orphaned_instances(work.connection, instance_id=ahead.instance_id)
+    going |= {orphan: orphan for orphan in orphans if orphan not in spared}
+    below = {name: await _end(work, at, target, (*ahead.path, name)) for name, target in going.items()}
+    ends = tuple(name for name, found in below.items() if found)
+    return [replace(ahead, ends=ends), *(each for found in below.values() for each in found)]
