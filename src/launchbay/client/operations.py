@@ -2116,11 +2116,13 @@ class Operations:
         *,
         comment: str | None = None,
         allow_deletes: Sequence[str] | None = None,
+        plan_digest: str | None = None,
         if_match: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
         """Approve a change set of somebody else. Permission: ApproveInstanceWorkflow.
 
         `allow_deletes`: Patterns of addresses that may be deleted, such as *.
+        `plan_digest`: The planDigest that was shown: other plans than those are refused.
         """
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/reject", media_type=JSON))
@@ -2130,11 +2132,13 @@ class Operations:
         *,
         comment: str | None = None,
         allow_deletes: Sequence[str] | None = None,
+        plan_digest: str | None = None,
         if_match: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
         """Reject a change set of somebody else. Permission: ApproveInstanceWorkflow.
 
         `allow_deletes`: Patterns of addresses that may be deleted, such as *.
+        `plan_digest`: The planDigest that was shown: other plans than those are refused.
         """
 
     @operation(OperationSpec("POST", "/api/1/change-sets/{changeSetId}/apply", media_type=JSON, keyed=True))
@@ -2143,6 +2147,7 @@ class Operations:
         change_set_id: str,
         *,
         allow_deletes: Sequence[str] | None = None,
+        plan_digest: str | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.ChangeSetDocument]:
@@ -2150,6 +2155,7 @@ class Operations:
         changes need for a directory.
 
         `allow_deletes`: Patterns of addresses that may be deleted, such as *.
+        `plan_digest`: The planDigest that was shown: other plans than those are refused.
         """
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/plans", media_type=JSON, keyed=True))

@@ -1866,6 +1866,7 @@ class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     plan: list[PlannedInstance]
     directory: DirectoryChanges | None
     commit: str | None
+    plan_digest: str | None = None
     waiting_for: str | None = None
 
 

@@ -20,6 +20,7 @@ from launchbay.features.change_sets.usecases import (
 from launchbay.features.directories.plans import PlannedObject
 from launchbay.features.plans.api import PlanDocument, plan_document
 from launchbay.features.plans.rows import PlanRow
+from launchbay.features.plans.usecases import Consent
 from launchbay.limits import (
     CHANGE_SET_EXPIRY_LONGEST_MS,
     CHANGE_SET_EXPIRY_MS,
@@ -192,6 +193,10 @@ class ChangeSetDocument(ChangeSetItem, kw_only=True):
     plan: list[PlannedInstance]
     directory: DirectoryChanges | None
     commit: Annotated[str | None, msgspec.Meta(description="The commit of a source in Git for which it was made.")]
+    planDigest: Annotated[
+        str | None,
+        msgspec.Meta(description="Covers the effects shown. Send it with the approval; null without plans."),
+    ] = None
     waitingFor: Annotated[
         str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
     ] = None
@@ -203,17 +208,33 @@ _Patterns = Annotated[
 ]
 
 
+_Digest = Annotated[
+    str | None,
+    msgspec.Meta(description="The planDigest that was shown: other plans than those are refused."),
+]
+
+
 class AnswerChangeSet(msgspec.Struct, forbid_unknown_fields=True):
     """An optional comment on the decision, and which planned deletions an approval allows."""
 
     comment: str = ""
     allowDeletes: _Patterns = []
+    planDigest: _Digest = None
+
+    def consent(self) -> Consent:
+        """Return what is agreed to."""
+        return Consent(allow_deletes=self.allowDeletes, digest=self.planDigest)
 
 
 class ApplyChangeSet(msgspec.Struct, forbid_unknown_fields=True):
     """Which planned deletions are allowed, if nobody had to approve them."""
 
     allowDeletes: _Patterns = []
+    planDigest: _Digest = None
+
+    def consent(self) -> Consent:
+        """Return what is agreed to."""
+        return Consent(allow_deletes=self.allowDeletes, digest=self.planDigest)
 
 
 class ChangePolicyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -300,7 +321,7 @@ async def reject_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSe
 )
 async def apply_change_set(request: Request[ApplyChangeSet, None]) -> ChangeSetDocument:
     """Apply a change set as it was shown."""
-    await change_sets.apply_change_set(request.ctx, request.path["changeSetId"], request.body.allowDeletes)
+    await change_sets.apply_change_set(request.ctx, request.path["changeSetId"], request.body.consent())
     return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
 
 
@@ -343,7 +364,7 @@ async def _answered(request: Request[AnswerChangeSet, None], *, approves: bool) 
         change_set_id,
         approves=approves,
         comment=request.body.comment,
-        allow_deletes=request.body.allowDeletes,
+        consent=request.body.consent(),
     )
     return _document(await change_sets.read_change_set(request.ctx, change_set_id))
 
@@ -376,6 +397,7 @@ def _document(view: ChangeSetView) -> ChangeSetDocument:
         plan=[_planned(row, view.plans.get(row.place)) for row in view.instances],
         directory=None if view.directory is None else _directory(view.directory),
         commit=view.change_set.git_commit,
+        planDigest=view.plan_digest,
         waitingFor=change_sets.waiting_for(view),
     )
 

@@ -27,6 +27,7 @@ from launchbay.features.change_sets.usecases import (
 )
 from launchbay.features.directories.plans import KEEP
 from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, read_steps
+from launchbay.features.plans.usecases import Consent
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
 from launchbay.usecases.applications import list_applications
@@ -228,6 +229,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         plans=plans,
         effects=count_effects(step for each in plans for step in each.steps),
         deleted=deletions(step for each in plans for step in each.steps),
+        plan_digest=view.plan_digest,
         applications={row.id: row.name for row in await applications},
         environments={row.id: row.name for row in await environments},
         others=[(row, title_of(row), STATUSES[row.status]) for row in await newest if row.id != found.id][:_OTHERS],
@@ -246,7 +248,7 @@ async def answer(request: PageRequest) -> Response:
         request.path("change"),
         approves=approves,
         comment=request.form.text("comment"),
-        allow_deletes=_allowed_deletes(request),
+        consent=await _consent(request),
     )
     return request.redirect(_path(request), "Approved." if approves else "Rejected.")
 
@@ -254,7 +256,7 @@ async def answer(request: PageRequest) -> Response:
 @routes.post("/console/organizations/{id}/changes/{change}/apply", again=show, refusals=(BadRequest, Conflict))
 async def apply(request: PageRequest) -> Response:
     """Apply a change set exactly as it was shown."""
-    await change_sets.apply_change_set(request.ctx, request.path("change"), _allowed_deletes(request))
+    await change_sets.apply_change_set(request.ctx, request.path("change"), await _consent(request))
     found = (await change_sets.read_change_set(request.ctx, request.path("change"))).change_set
     is_over = found.status not in {"Ready", "Applying"}
     return request.redirect(_path(request), "Applied." if is_over else "The change set is being applied.")
@@ -344,9 +346,14 @@ def _plans(view: ChangeSetView) -> list[InstanceEffects]:
     ]
 
 
-def _allowed_deletes(request: PageRequest) -> list[str]:
-    """Return patterns of what may be deleted: all that the page shows, or nothing."""
-    return ["*"] if request.form.has("allowDeletes") else []
+async def _consent(request: PageRequest) -> Consent:
+    """Return the consent to the plans that the page showed, and to their deletions if its box is checked."""
+    deletes: list[str] = []
+    if request.form.has("allowDeletes"):
+        # The digest makes sure that these are the ones that were shown.
+        view = await change_sets.read_change_set(request.ctx, request.path("change"))
+        deletes = deletions(step for each in _plans(view) for step in each.steps)
+    return Consent(allow_deletes=deletes, digest=request.form.text("planDigest"))
 
 
 def _total(promises: Sequence[Promise]) -> Total:

@@ -33,7 +33,9 @@ from launchbay.features.directories.plans import (
 from launchbay.features.generations.usecases import FailurePolicy
 from launchbay.features.plans.ahead import PlanRequest
 from launchbay.features.plans.rows import PlanRow
+from launchbay.features.plans.rules import digest_of_shown
 from launchbay.features.plans.usecases import (
+    Consent,
     OfChangeSet,
     bind_plan,
     delete_plans,
@@ -427,6 +429,12 @@ class ChangeSetView:
     directory: "DirectoryView | None" = None
     plans: Mapping[int, PlanRow] = field(default_factory=dict)  # by the place of their instance
 
+    @property
+    def plan_digest(self) -> str | None:
+        """What an approval names, so that it covers nothing else; None without plans."""
+        plans = {place: row.digest for place, row in self.plans.items()}
+        return digest_of_shown(plans) if self.change_set.plans else None
+
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
@@ -470,18 +478,26 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
         answers = await store.list_answers(work.connection, change_set_id=found.id)
         may_answer = found.status == "Pending" and await _may_answer(work, found, rows)
         directory = await _directory_view(work, found) if found.kind == "apply" else None
+        readable = _readable(work, found, rows)
         visible = [
             row._replace(message=await mask_message(row.message, row.parameters, row.environment_view))
             for row in rows
-            if work.lookup.allows(
-                found.organization_id,
-                Permission.READ,
-                _resource(row),
-                permissions.environment(row.environment_id),
-            )
+            if row.place in readable
         ]
         plans = await plans_of_change_set(work, found.organization_id, found.id) if found.plans and visible else {}
-    return ChangeSetView(found, answers, visible, may_answer, directory, plans)
+    shown = {row.place: plans[row.place] for row in visible if row.place in plans}
+    return ChangeSetView(found, answers, visible, may_answer, directory, shown)
+
+
+def _readable(work: Work, found: ChangeSet, rows: Iterable[ChangeSetInstance]) -> set[int]:
+    """Return the places of the instances that the caller may read."""
+    return {
+        row.place
+        for row in rows
+        if work.lookup.allows(
+            found.organization_id, Permission.READ, _resource(row), permissions.environment(row.environment_id)
+        )
+    }
 
 
 async def _directory_view(work: Work, found: ChangeSet) -> DirectoryView:
@@ -563,11 +579,11 @@ async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
 
 
 async def answer_change_set(
-    ctx: Context, change_set_id: str, *, approves: bool, comment: str, allow_deletes: Sequence[str] = ()
+    ctx: Context, change_set_id: str, *, approves: bool, comment: str, consent: Consent | None = None
 ) -> None:
     """Approve or reject a change set that waits for it.
 
-    An approval of plans allows the deletions whose addresses match a pattern of `allow_deletes`, and needs all.
+    An approval of plans needs a consent to all of them, with all deletions.
 
     The same answer again changes nothing. An approval that was given with an access token ends with that token, so the
     same person may give it again in another way, even after the decision. Any other answer to a decided change set
@@ -592,7 +608,10 @@ async def answer_change_set(
         if own is not None and own.approves is approves and not may_replace(ctx, own):
             return  # the same answer again; an approval in person isn't replaced by one that ends with its token
         is_covered = approves and found.plans > 0
-        digests = await require_plans(work, found.organization_id, found.id, allow_deletes) if is_covered else []
+        digests: list[str] = []
+        if is_covered:
+            visible = _readable(work, found, rows)
+            digests = await require_plans(work, found.organization_id, found.id, consent or Consent(), visible)
         await store.insert_answer(
             work.connection,
             change_set_id=found.id,
@@ -671,13 +690,13 @@ class CommitSource:
     applied: Callable[[Connection, ChangeSet, Mapping[str, bytes], Sequence[Mapping[str, str]]], Awaitable[None]]
 
 
-async def apply_change_set(ctx: Context, change_set_id: str, allow_deletes: Sequence[str] = ()) -> None:
+async def apply_change_set(ctx: Context, change_set_id: str, consent: Consent | None = None) -> None:
     """Accept the jobs of a change set, or apply its directory, in one transaction.
 
     Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale. If somebody who
     approved it may not do so anymore, it waits for approval again.
     """
-    if withdrawn := await _apply(ctx, change_set_id, allow_deletes):
+    if withdrawn := await _apply(ctx, change_set_id, consent or Consent()):
         raise Conflict(
             f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and may not do so anymore.",
             "Ask somebody else to approve it.",
@@ -685,7 +704,7 @@ async def apply_change_set(ctx: Context, change_set_id: str, allow_deletes: Sequ
         )
 
 
-async def _apply(ctx: Context, change_set_id: str, allow_deletes: Sequence[str]) -> list[str]:
+async def _apply(ctx: Context, change_set_id: str, consent: Consent) -> list[str]:
     """Apply a change set unless approvals are withdrawn.
 
     Returns the email addresses of who gave those.
@@ -710,7 +729,8 @@ async def _apply(ctx: Context, change_set_id: str, allow_deletes: Sequence[str])
             return []
         # What was approved has its deletions allowed already.
         if found.plans:
-            await require_plans(work, found.organization_id, found.id, ["*"] if found.needed else allow_deletes)
+            consent = replace(consent, allow_deletes=["*"]) if found.needed else consent
+            await require_plans(work, found.organization_id, found.id, consent, _readable(work, found, rows))
         planned = await _plan_again(work, act, rows)
         inner = replace(ctx, audited=False, cause=Cause("change-set", found.id), change_set=found.id)
         started: list[StartedJob] = []

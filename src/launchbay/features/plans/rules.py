@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -59,6 +59,14 @@ def not_allowed(addresses: Iterable[str], patterns: Sequence[str]) -> list[str]:
 def digest_of(steps: Sequence[PlannedStep]) -> str:
     """Return the digest of a plan, which covers the artifacts of its steps."""
     return hashlib.sha256(msgspec.json.encode(steps)).hexdigest()
+
+
+def digest_of_shown(plans: Mapping[int, str | None]) -> str:
+    """Return the digest of plans that somebody sees.
+
+    `plans` are their digests by place. One that isn't made yet has None, so that the digest changes when it is.
+    """
+    return hashlib.sha256(msgspec.json.encode(sorted(plans.items()))).hexdigest()
 
 
 def knows_step(steps: Iterable[PlannedStep], path: str) -> bool:

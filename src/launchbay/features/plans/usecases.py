@@ -6,7 +6,8 @@ that somebody approved with a plan do exactly what it says.
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,7 +30,15 @@ from launchbay.errors import (
 from launchbay.features.plans import rows as store
 from launchbay.features.plans.ahead import Ahead, PlanRequest, look_ahead, read_request
 from launchbay.features.plans.rows import PlanRow, TakenPlan, artifact_purpose, request_purpose
-from launchbay.features.plans.rules import PlannedStep, deletions, digest_of, knows_step, not_allowed, read_steps
+from launchbay.features.plans.rules import (
+    PlannedStep,
+    deletions,
+    digest_of,
+    digest_of_shown,
+    knows_step,
+    not_allowed,
+    read_steps,
+)
 from launchbay.ids import new_id
 from launchbay.manifest.configuration import Configured
 from launchbay.model.effect import Effect
@@ -110,16 +119,33 @@ async def plans_of_change_set(work: Work, organization_id: str, change_set_id: s
     return {row.place: row for row in rows if row.place is not None}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """What somebody agrees to.
+
+    `allow_deletes` are patterns of addresses. `digest` is that of the plans that they saw; None for who didn't say it.
+    """
+
+    allow_deletes: Sequence[str] = ()
+    digest: str | None = None
+
+
 async def require_plans(
-    work: Work, organization_id: str, change_set_id: str, allow_deletes: Sequence[str]
+    work: Work, organization_id: str, change_set_id: str, consent: Consent, visible: Collection[int]
 ) -> list[str]:
     """Return the digests of a change set's plans, which are made and allowed.
 
-    Raises Conflict for one that isn't made, and for deletions that no pattern allows.
+    `visible` are the places that the caller may read. Raises Conflict for a plan that isn't made, for others than those
+    that were seen, and for deletions that no pattern allows.
     """
     digests: list[str] = []
     deleted: list[str] = []
-    for row in (await plans_of_change_set(work, organization_id, change_set_id)).values():
+    plans = await plans_of_change_set(work, organization_id, change_set_id)
+    shown = digest_of_shown({place: row.digest for place, row in plans.items() if place in visible})
+    if consent.digest is not None and consent.digest != shown:
+        raise Conflict("The plans aren't those that were shown.", "Look at them again.", code="PlanChanged")
+    hidden = 0
+    for place, row in plans.items():
         if row.status == "Failed":
             raise Conflict(
                 f"A plan failed: {row.problem}", "Make the change set again, perhaps without plans.", code="PlanFailed"
@@ -127,11 +153,16 @@ async def require_plans(
         if row.digest is None or row.result is None:
             raise Conflict("The plans aren't made yet.", "Wait until all are Planned.", code="PlanUnderWay")
         digests.append(row.digest)
-        deleted += deletions(read_steps(row.result))
-    if left := not_allowed(deleted, allow_deletes):
-        shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
+        left = not_allowed(deletions(read_steps(row.result)), consent.allow_deletes)
+        if place in visible:
+            deleted += left
+        else:
+            hidden += len(left)
+    if deleted or hidden:
+        more = max(0, len(deleted) - _SHOWN) + hidden
+        named = [*deleted[:_SHOWN], *([f"{more} that aren't shown"] if more else [])]
         raise Conflict(
-            f"The plan deletes {shown}, which isn't allowed.",
+            f"The plan deletes {', '.join(named)}, which isn't allowed.",
             "To allow that, repeat it with allowDeletes: patterns of these addresses.",
             code="DeletionsNotAllowed",
         )
