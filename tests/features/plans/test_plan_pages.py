@@ -25,7 +25,8 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
 
 
 async def sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: str) -> httpx.Response:
-    form = {"formToken": page.fields["formToken"], **fields}
+    hidden = {name: page.fields[name] for name in ("formToken", "planDigest") if name in page.fields}
+    form = {**hidden, **fields}
     return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
 
 

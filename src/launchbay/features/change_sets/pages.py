@@ -347,7 +347,7 @@ def _plans(view: ChangeSetView) -> list[InstanceEffects]:
 
 
 async def _consent(request: PageRequest) -> Consent:
-    """Return the consent to the plans that the page showed, and to their deletions if its box is checked."""
+    """Return the consent to the plans shown, with their deletions if the box is checked."""
     deletes: list[str] = []
     if request.form.has("allowDeletes"):
         # The digest makes sure that these are the ones that were shown.
