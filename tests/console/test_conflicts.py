@@ -236,7 +236,7 @@ OTHER_FORMS = {
     r"|account/tokens)$",
     "begins, answers or ends something": r"/(end|sign-out-everywhere|signOut|signIn|setUp|secondFactor|accept|decline"
     r"|leave|start|awake|run|resume|cancel|reschedule|answer|apply|sync|test|retry|command|secrets|undo-destroy|check|impact"
-    r"|refresh|delete|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|failures|rollouts|schedules)/\{\w+\}$",
+    r"|refresh|freeze|lift-freeze|delete|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|failures|rollouts|schedules)/\{\w+\}$",
     "says which of two states it wants": r"/(enabled|pause|default)$",
     "is of the user alone": r"/(views|theme|password|newPassword)$",
     "compares by itself": r"/(configuration|manifest|source|restore|groupRoles|signInPolicy|policies|markers)$"

@@ -24,6 +24,7 @@ NAMED = (
     "/console/organizations/{id}/recurring/{recurring}",
     "/console/instances/{id}/reschedule",
     "/console/environments/{id}/changePolicy",
+    "/console/environments/{id}/freeze",
     "/console/organizations/{id}/bulk",
     "/console/applications/{id}/rollouts",
 )

@@ -72,6 +72,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/environments/{id}/changePolicy": {"approvals": "0", "organization": "{organization}"},
     "/console/organizations/{id}/changes/{change}/answer": {"do": "approve"},
     "/console/organizations/{id}/environments": {"name": "{fresh}"},
+    "/console/environments/{id}/freeze": {"reason": "An incident."},
     "/console/environments/{id}/name": {"name": "{fresh}"},
     "/console/environments/{id}/policies": {"policies": "policies: {}"},
     "/console/organizations/{id}/services": {"name": "{fresh}", "type": "builtin:workflow_service"},
@@ -111,6 +112,7 @@ _NO_OCCASION = {
     "/console/instances/{id}/undo-destroy",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
+    "/console/environments/{id}/lift-freeze",
     "/console/applications/{id}/manifest/impact",  # the editor asks it
     "/console/organizations/{id}/failures/{failure}",  # of several instances, which fail for one reason
     "/console/organizations/{id}/hostKeys/forget",

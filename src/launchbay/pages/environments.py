@@ -14,8 +14,10 @@ from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.features.change_sets.rules import ChangePolicy
+from launchbay.features.freezes import usecases as freezes
 from launchbay.features.impact.usecases import EnvironmentChange, Impact, impact_of_environment
 from launchbay.features.lifetimes.rules import LifetimeRules
+from launchbay.limits import CHANGE_SET_COMMENT_CHARS
 from launchbay.model.environment import Marker, Property
 from launchbay.model.expiry import NEVER, duration
 from launchbay.model.instance import ALIVE
@@ -55,6 +57,7 @@ class Row(NamedTuple):
     services: Sequence[str]
     expiry: str = ""
     approval: str = ""
+    frozen_because: str | None = None
 
 
 @routes.get("/console/organizations/{id}/environments", query=("after", "q"))
@@ -68,6 +71,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     every = await environments.list_environments(ctx, organization_id)
     page = page_by_name(every, request.query("q"), request.query("after"))
     shown = [row.id for row in page.rows]
+    frozen = {row.id: row.frozen_because for row in page.rows}
     changed = ask(list_last_changes(ctx, organization_id, shown))
     contents = await environments.list_contents(ctx, organization_id, shown)
     health = health_by("environment_id", await groups)
@@ -84,6 +88,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
             [names[each] for each in msgspec.json.decode(row.services, type=list[str]) if each in names],
             expiry_words(msgspec.json.decode(row.lifetime, type=LifetimeRules)),
             _approval_words(msgspec.json.decode(row.change_policy, type=ChangePolicy), role_names),
+            frozen[row.id],
         )
         for row in contents
     ]
@@ -154,6 +159,7 @@ async def show(
     )
     groups, services = ask(fleet.read_groups(ctx, organization_id)), ask(list_services(ctx, organization_id))
     destroyed = ask(fleet.count_destroyed(ctx, organization_id, wanted))
+    freeze = ask(freezes.read_freeze(ctx, environment.id))
     offered_instances, seen = ask(list_offered_instances(ctx, environment.id)), ask(_seen(request, problem))
     rules = None
     if tab == "settings":
@@ -168,6 +174,8 @@ async def show(
         problem=problem,
         environment=environment,
         tab=tab,
+        freeze=freeze,
+        reason_chars=CHANGE_SET_COMMENT_CHARS,
         health=health_of_groups(group for group in await groups if group.environment_id == environment.id),
         is_default=any(row.id == environment.id and row.is_default for row in listed),
         policies=form.raw("policies", policies),
@@ -260,6 +268,18 @@ async def set_sleep(request: PageRequest) -> Response:
 @routes.post("/console/environments/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))
 async def set_limits(request: PageRequest) -> Response:
     return await save_limits(request, "environment")
+
+
+@routes.post("/console/environments/{id}/freeze", again=show_settings)
+async def freeze(request: PageRequest) -> Response:
+    await freezes.set_freeze(request.ctx, request.path("id"), request.form.text("reason"))
+    return request.redirect(_path(request), "Environment frozen. Nothing changes until somebody lifts that.")
+
+
+@routes.post("/console/environments/{id}/lift-freeze", again=show)
+async def lift_freeze(request: PageRequest) -> Response:
+    await freezes.set_freeze(request.ctx, request.path("id"), None)
+    return request.redirect(_path(request), "Freeze lifted.")
 
 
 @routes.post("/console/environments/{id}/clone", again=show_settings)

@@ -74,6 +74,7 @@ class EnvironmentHealth(NamedTuple):
     name: str
     health: Health
     outcomes: Sequence[Glyph]
+    frozen_because: str | None
 
 
 def health_of_groups(groups: Iterable[GroupRow]) -> Health:
@@ -226,7 +227,11 @@ async def _by_environment(
     known |= {each: await task for each, task in asked.items()}
     return [
         EnvironmentHealth(
-            row.id, row.name, by_id[row.id], [_OUTCOMES[job.outcome] for job in known[row.id][:_STRIP_JOBS]][::-1]
+            row.id,
+            row.name,
+            by_id[row.id],
+            [_OUTCOMES[job.outcome] for job in known[row.id][:_STRIP_JOBS]][::-1],
+            row.frozen_because,
         )
         for row in rows[:_SHOWN]
     ]

@@ -25,11 +25,12 @@ class Environment:
 
 
 class EnvironmentRow(NamedTuple):
-    """An environment in a list."""
+    """An environment in a list. `frozen_because` is the reason of its freeze; None without one."""
 
     id: str
     name: str
     is_default: bool
+    frozen_because: str | None
 
 
 class EnvironmentContents(NamedTuple):

@@ -33,6 +33,7 @@ class FleetRow(NamedTuple):
     application: str
     environment_id: str
     environment: str
+    is_frozen: bool
     version: int
     owner_id: str
     parent_id: str | None

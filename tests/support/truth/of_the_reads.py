@@ -1,5 +1,6 @@
 """What the endpoints show of single objects, and of an organization besides its instances."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -75,6 +76,8 @@ async def organizations_and_places(view: View) -> None:
         view.same(f"{path}/services", sorted(one["id"] for one in found["services"]), bound)
         policy = row["change_policy"] or {}
         await _read(view, f"{path}/changePolicy", {"approvals": policy.get("approvals", 0)})
+        freeze = {} if row["frozen"] is None else json.loads(row["frozen"])
+        await _read(view, f"{path}/freeze", {"reason": freeze.get("reason"), "at": freeze.get("at_ms")})
         answer = await view.caller.get(path)
         view.same(path, (yaml.safe_load(answer.text) or {}).get("policies") or {}, row["policies"])
         await _rules(view, path, "environment_id", each)

@@ -197,6 +197,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     applications = request.ask(list_applications(ctx, organization_id))
     environments = request.ask(list_environments(ctx, organization_id))
     people = await asked_people
+    in_environments = {each.row.environment_id for each in planned}
     return await request.page(
         "change_sets/templates/change_set.html",
         section="approvals",
@@ -232,6 +233,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         plan_digest=view.plan_digest,
         applications={row.id: row.name for row in await applications},
         environments={row.id: row.name for row in await environments},
+        frozen=[row for row in await environments if row.frozen_because and row.id in in_environments],
         others=[(row, title_of(row), STATUSES[row.status]) for row in await newest if row.id != found.id][:_OTHERS],
         owner=people.get(found.owner_id, found.owner_email),
         applied_by=people.get(found.applied_by or "", "a user"),

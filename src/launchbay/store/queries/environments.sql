@@ -3,7 +3,8 @@ SELECT id FROM environments WHERE organization_id = %(organization_id)s AND is_d
 
 -- name: list_by_organization
 -- The environments of an organization, by name.
-SELECT id, name, is_default FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
+SELECT id, name, is_default, frozen::json ->> 'reason' AS frozen_because
+FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
 -- name: list_contents
 -- The environments of an organization, or those with these IDs, with what they give, by name. `services` are the IDs of the services that they offer.
@@ -112,7 +113,7 @@ SELECT environment_id AS id FROM instance_offers WHERE instance_id = %(instance_
 
 -- name: list_offering
 -- The environments that offer an instance, by name.
-SELECT environments.id, environments.name, environments.is_default
+SELECT environments.id, environments.name, environments.is_default, environments.frozen::json ->> 'reason' AS frozen_because
 FROM instance_offers JOIN environments ON environments.id = instance_offers.environment_id
 WHERE instance_offers.instance_id = %(instance_id)s ORDER BY environments.name, environments.id;
 
