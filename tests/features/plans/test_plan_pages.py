@@ -25,7 +25,7 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
 
 
 async def sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: str) -> httpx.Response:
-    hidden = {name: page.fields[name] for name in ("formToken", "planDigest") if name in page.fields}
+    hidden: dict[str, str] = {name: page.fields[name] for name in ("formToken", "planDigest") if name in page.fields}
     form = {**hidden, **fields}
     return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
 
