@@ -258,9 +258,9 @@ async def test_a_policy_of_the_environment_stays_in_force(bay: Served) -> None:
     made = accepted(
         await bay.api.post(f"organizations/{bay.api.organization}/environments", {"name": fresh_name("production")})
     )
-    accepted(await bay.api.put(f"environments/{made['id']}/changePolicy", {"approvals": 2, "roleId": None}))
     instance = await bay.api.launch(await bay.api.application(SIMPLE), environmentId=made["id"])
     await bay.api.settled(instance)
+    accepted(await bay.api.put(f"environments/{made['id']}/changePolicy", {"approvals": 2, "roleId": None}))
     scope = ("Read: [/*]", "EditInstance: [/*]", "DeleteInstance: [/*]")
     async with bay.agent(await bay.token(*scope)) as agent:
         proposed = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-4")

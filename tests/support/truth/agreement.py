@@ -120,6 +120,7 @@ class Agreement:
             "createdAt": row["created_at"],
             "destroyAt": row["destroy_at"],
             "errorMessage": row["error_message"],
+            "isAsleep": each in oracle.asleep,
             "components": {"total": counts.total(), **counts},
         }
 

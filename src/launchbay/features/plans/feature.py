@@ -15,6 +15,7 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 FEATURE = Feature(
     name="plans",
     routes=(api.routes,),
+    locks={"plans": rows.lock_plan},
     sealed={
         rows.sealed_requests: lambda plan_id, _: rows.request_purpose(plan_id),
         rows.sealed_artifacts: rows.artifact_purpose,

@@ -53,6 +53,7 @@ def artifact_purpose(plan_id: str, path: str) -> str:
     return f"plan {plan_id}, step {path}"
 
 
+lock_plan = _sql.value("lock_plan", str)
 lock_organization = _sql.value("lock_organization", str)
 count_waiting = _sql.value("count_waiting", int)
 delete_oldest = _sql.change("delete_oldest")

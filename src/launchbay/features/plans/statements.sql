@@ -1,3 +1,6 @@
+-- name: lock_plan
+SELECT id FROM plans WHERE id = %(id)s FOR UPDATE;
+
 -- name: lock_organization
 SELECT id FROM organizations WHERE id = %(organization_id)s FOR UPDATE;
 
