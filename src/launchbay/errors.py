@@ -225,6 +225,13 @@ class ActionFailed(LaunchbayError):
         self.retryable = retryable
 
 
+class NotApproved(ActionFailed):
+    """What a step would do isn't what was approved. Nothing ignores this failure, or tries again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "Plan and approve the change again.", retryable=False)
+
+
 class Fenced(LaunchbayError):
     """Another worker took over the job, or it was cancelled.
 
@@ -243,12 +250,19 @@ class CannotStart(LaunchbayError):
 class WorkflowFailed(LaunchbayError):
     """A workflow, and with it its caller, failed; the text is for the instance's error message.
 
-    With `propagates` False, the instance's status stays unchanged even if the job's plan would change it.
+    With `propagates` False, the instance's status stays unchanged even if the job's plan would change it. A refusal is
+    that of a step that isn't as approved.
     """
 
-    def __init__(self, text: str, *, propagates: bool = True) -> None:
+    def __init__(self, text: str, *, propagates: bool = True, is_refusal: bool = False) -> None:
         super().__init__(text)
         self.propagates = propagates
+        self.is_refusal = is_refusal
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether an error comes from a step that isn't as approved, perhaps inside a call."""
+    return isinstance(error, NotApproved) or (isinstance(error, WorkflowFailed) and error.is_refusal)
 
 
 def internal_error(what: str) -> str:

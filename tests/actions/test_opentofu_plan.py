@@ -260,3 +260,31 @@ async def test_sensitive_values_are_in_no_effect_and_known_as_secrets() -> None:
 def test_an_artifact_survives_its_own_form() -> None:
     with pytest.raises(msgspec.DecodeError):
         read_saved_plan(b"\x00nothing")
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_plan_to_destroy_nothing_destroys_nothing(tmp_path: Path) -> None:
+    context, file = here(), tmp_path / "made"
+    approved = await plan(context, operation="destroy")
+    assert approved.effects == ()
+    assert (await apply(context, approved.artifact, operation="destroy"))["changes"] == {}
+    await run(TOFU, context, module=MODULE, variables={"place": str(file)})
+
+    told = await refusal(context, approved.artifact, operation="destroy")
+
+    assert "there was nothing to destroy" in told
+    assert file.exists()
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_step_that_was_planned_to_plan_applies_nothing(tmp_path: Path) -> None:
+    context, file = here(), tmp_path / "made"
+    given = {"module": MODULE, "variables": {"place": str(file)}}
+    approved = (await plan(context, **given, operation="plan")).artifact
+
+    assert "the operation is apply instead of plan" in await refusal(context, approved, **given)
+
+    assert not file.exists()
+    assert (await apply(context, approved, **given, operation="plan"))["hasChanges"]

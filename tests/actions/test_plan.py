@@ -42,7 +42,7 @@ class Masking(RecordingContext):
         return text.replace("hunter22", "********").replace("847261", "********")
 
 
-async def planned(*effects: Effect, artifact: bytes = b"", warnings: tuple[str, ...] = ()) -> ActionPlan:
+async def planned(*effects: Effect, artifact: bytes = b"plan", warnings: tuple[str, ...] = ()) -> ActionPlan:
     action = Planner(ActionPlan(effects=effects, artifact=artifact, warnings=warnings))
     return await plan_action(action, ActionCall({}, Masking()), "web#launch/apply")
 
@@ -53,6 +53,11 @@ async def test_an_action_without_a_plan_may_do_anything() -> None:
     [effect] = plan.effects
     assert (effect.kind, effect.address, effect.certainty) == ("unknown", "web#launch/apply", "unknown")
     assert "can't say" in effect.note
+
+
+async def test_a_plan_without_an_artifact_is_open_since_nothing_holds_the_action_to_it() -> None:
+    plan = await planned(Effect(kind="create", address="db"), artifact=b"")
+    assert [each.kind for each in plan.effects] == ["create", "unknown"]
 
 
 async def test_a_pure_action_does_nothing() -> None:

@@ -2,15 +2,19 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from launchbay import limits
 from launchbay.clock import Backoff
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.environment import EnvironmentView
+from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import StepStatus
+from launchbay.planning.plans import plan_launch
+from launchbay.runtime.contract import JobRun
 from tests.support.runtime import Instance, World, instance
 
 STEP = "workflow#launch/s"
@@ -69,6 +73,48 @@ async def test_ignore_fail_lets_a_failed_step_count_as_finished() -> None:
     assert live.world.paths() == [STEP, "workflow#launch/after"]
     assert live.disk.steps[STEP].status is StepStatus.FAILED
     assert any("Ignored" in text for text in live.disk.texts("warning"))
+
+
+class NothingApproved:
+    """Approved plans without any step."""
+
+    async def artifact(self, _job: JobRun, path: str) -> bytes | None:
+        raise NotApproved(f"{path} isn't in the plan.")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{action: effect, parameters: {retryCount: 2, ignoreFail: true}}",
+        "{action: outer, parameters: {retryCount: 2, ignoreFail: true}}",
+    ],
+    ids=["action", "call"],
+)
+async def test_what_was_not_approved_is_neither_ignored_nor_tried_again(step: str) -> None:
+    live = instance(f"""
+        launch:
+          steps:
+            - s: {step}
+            - after: {{action: effect, precedingPhases: [s]}}
+        outer:
+          steps:
+            - inner: {{action: effect}}
+    """)
+    live.surroundings = replace(live.surroundings, approved_plans=NothingApproved())
+
+    error = await live.run(plan_launch({}, InstanceStatus.REQUESTED).holding())
+
+    assert error is not None
+    assert "isn't in the plan." in error
+    assert live.world.effects == []
+    assert "Retrying" not in str(live.disk.texts("warning"))
+    assert "workflow#launch/after" not in live.disk.steps
+
+
+async def test_a_job_that_nobody_approved_with_a_plan_asks_for_none() -> None:
+    live = one_step("{action: effect}")
+    live.surroundings = replace(live.surroundings, approved_plans=NothingApproved())
+    assert await live.launch() is None
 
 
 def unequal_lists(more: str) -> Instance:

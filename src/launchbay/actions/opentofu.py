@@ -46,7 +46,7 @@ from launchbay.actions.parameters import (
 )
 from launchbay.actions.plan import ActionPlan
 from launchbay.egress.archives import download_and_unpack, unpack
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.scalars import settled, with_texts
@@ -393,9 +393,11 @@ class OpenTofu(ActionDefaults):
     async def plan(self, call: ActionCall) -> ActionPlan:
         """Return what the program plans. The plan file is the artifact."""
         async with self._prepared(call) as prepared:
-            if prepared is None or prepared[0] == "plan":
-                return ActionPlan()
+            if prepared is None:
+                return ActionPlan(artifact=_saved("destroy", None).encoded())
             operation, module, _, work = prepared
+            if operation == "plan":
+                return ActionPlan(artifact=_saved("plan", module).encoded())
             return await work.plan("destroy" if operation == "destroy" else "apply", module)
 
     @asynccontextmanager
@@ -480,16 +482,8 @@ class _Work:
         self._call.context.register_secret(shown.secrets())
         plan = await asyncio.to_thread((self._directory / _PLAN).read_bytes)
         lock = self._directory / "module" / _LOCK
-        serial, lineage = state_head(module.state)
-        saved = SavedPlan(
-            operation=operation,
-            plan=plan,
-            lock=await asyncio.to_thread(lock.read_bytes) if lock.exists() else b"",
-            module=module.digest(),
-            state=hashlib.sha256(module.state.encode()).digest(),
-            serial=serial,
-            lineage=lineage,
-        )
+        chosen = await asyncio.to_thread(lock.read_bytes) if lock.exists() else b""
+        saved = _saved(operation, module, plan, chosen)
         return ActionPlan(effects=shown.effects(), artifact=saved.encoded(), warnings=shown.warnings())
 
     async def _shown(self, environment: Mapping[str, str]) -> ShownPlan:
@@ -561,27 +555,39 @@ class _Work:
         return await run_program(command, on_line)
 
 
-def _as_approved(artifact: bytes, operation: str, module: StoredModule) -> SavedPlan:
-    """Return an approved plan. Raises ActionFailed that says what differs."""
+def _saved(operation: Operation, module: StoredModule | None, plan: bytes = b"", lock: bytes = b"") -> SavedPlan:
+    state = "" if module is None else module.state
+    serial, lineage = state_head(state)
+    return SavedPlan(
+        operation=operation,
+        plan=plan,
+        lock=lock,
+        module=b"" if module is None else module.digest(),
+        state=hashlib.sha256(state.encode()).digest(),
+        serial=serial,
+        lineage=lineage,
+    )
+
+
+def _as_approved(artifact: bytes, operation: str, module: StoredModule) -> SavedPlan | None:
+    """Return an approved plan; None if it changes nothing. Raises NotApproved that says what differs."""
     saved = read_saved_plan(artifact)
     differs: list[str] = []
     if saved.operation != operation:
         differs.append(f"the operation is {operation} instead of {saved.operation}")
-    if saved.module != module.digest():
+    if not saved.module:
+        differs.append("there was nothing to destroy")
+    elif saved.module != module.digest():
         differs.append("the module or its variables changed")
-    if saved.state != hashlib.sha256(module.state.encode()).digest():
+    if operation != "plan" and saved.state != hashlib.sha256(module.state.encode()).digest():
         serial, lineage = state_head(module.state)
         if lineage != saved.lineage:
             differs.append(f"the state is another one ({lineage or 'none'} instead of {saved.lineage or 'none'})")
         else:
             differs.append(f"the state changed (serial {serial} instead of {saved.serial})")
     if differs:
-        raise ActionFailed(
-            f"This isn't what was approved: {' and '.join(differs)}. Nothing was done.",
-            "Plan and approve the change again.",
-            retryable=False,
-        )
-    return saved
+        raise NotApproved(f"This isn't what was approved: {' and '.join(differs)}. Nothing was done.")
+    return saved if saved.plan else None
 
 
 def _first_error(result: ProcessResult, redact: Callable[[str], str]) -> str:

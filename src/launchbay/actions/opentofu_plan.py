@@ -227,11 +227,13 @@ def _marked(value: Any, marks: Any) -> list[Any]:
     return []
 
 
-Operation = Literal["apply", "destroy"]
+Operation = Literal["apply", "destroy", "plan"]
 
 
 class SavedPlan(msgspec.Struct, frozen=True):
     """The artifact: a plan file, and what it was made of.
+
+    Without a file the step changes nothing: it plans, or has no module to destroy.
 
     OpenTofu itself ignores variables that changed since, and applies two plans of an empty state.
     """

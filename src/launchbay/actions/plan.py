@@ -16,13 +16,15 @@ from launchbay.model.effect import Effect
 from launchbay.model.redaction import REDACTED, is_secret_name
 
 CANNOT_PLAN = "This action can't say what it would do."
+NOT_HELD = "This action may also do something else when it runs."
 NOT_SHOWN = "(too large to be shown)"
 
 
 class ActionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of one step; none means that it would do nothing.
 
-    `run` gets the artifact as `ActionCall.approved`, and then does this or fails. An empty one promises nothing.
+    `run` gets the artifact as `ActionCall.approved`, and then does this or fails with `NotApproved`. An empty one
+    promises nothing: the plan then gets an unknown effect.
     `warnings` are for the reader.
     """
 
@@ -57,7 +59,10 @@ async def plan_action(action: Action, call: ActionCall, address: str) -> ActionP
         return ActionPlan()
     if not isinstance(action, SupportsPlan):
         return unknown(address)
-    return bounded(await action.plan(call), call.context.redact)
+    plan = bounded(await action.plan(call), call.context.redact)
+    if plan.artifact:
+        return plan
+    return msgspec.structs.replace(plan, effects=(*plan.effects, *unknown(address, NOT_HELD).effects))
 
 
 def bounded(plan: ActionPlan, redact: Callable[[str], str]) -> ActionPlan:

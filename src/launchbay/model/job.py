@@ -206,7 +206,8 @@ class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 # Incremented if an older program would run a plan, or replay its journal, incorrectly. A field that older programs may
 # ignore doesn't increment it (docs/decisions/0086-stored-versions.md).
-PLAN_VERSION = 1
+PLAN_VERSION = 2
+_HELD_VERSION = 2  # an older program would run the job without what was approved
 OriginKind = Literal["person", "token", "schedule", "trigger", "expiry", "job"]
 JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
 
@@ -215,12 +216,13 @@ class Cause(msgspec.Struct, frozen=True):
     """The larger change that a job is part of.
 
     A rollback's `id` is its generation, and the `id` of what a rule begins is the instance's. A recurring schedule has
-    its `name`.
+    its `name`. The jobs of a planned change set are held to the plans that were approved.
     """
 
     kind: Literal["change-set", "rollout", "rollback", "recurring-schedule", "idle", "sleep"]
     id: str
     name: str = ""
+    is_planned: bool = False
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -250,8 +252,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     forced deletion cancelled, if any: its effects are replayed into the instance's state first. `trace` is the trace
     of the request (W3C traceparent), or "". `key_seed` is what idempotency keys derive from instead of the job's ID,
     or "" (decision 0151). `origin` is None for a person, and `manifest_version` is that of the
-    instance at accept. `version` must stay the last field: the statement that claims a job looks for it at the end of
-    the text.
+    instance at accept. A `held` job does only what somebody approved (decision 0207). `version` must stay the last
+    field: the statement that claims a job looks for it at the end of the text.
     """
 
     kind: JobKind
@@ -270,12 +272,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     key_seed: str = ""
     origin: Origin | None = None
     manifest_version: int | None = None
-    version: int = PLAN_VERSION
+    held: bool = False
+    version: int = 1
 
     @property
     def configures(self) -> bool:
         """Whether it applies the parameters of the instance."""
         return self.kind in {"launch", "reconfigure"}
+
+    def holding(self) -> "Plan":
+        """Return the plan of a job that does only what somebody approved."""
+        return msgspec.structs.replace(self, held=True, version=_HELD_VERSION)
 
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()

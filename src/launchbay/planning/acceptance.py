@@ -126,6 +126,8 @@ def job_columns(plan: Plan, manifest: CompiledManifest, version: int, origin: Or
     """Return the columns of a new job that its plan determines."""
     trace = trace_parent.get() or plan.trace
     frozen = msgspec.structs.replace(plan, trace=trace, manifest_version=version, origin=origin)
+    if origin is not None and origin.cause is not None and origin.cause.is_planned:
+        frozen = frozen.holding()
     return {
         "job_status": JobStatus.EXECUTING.value,
         "plan": frozen.to_text(),

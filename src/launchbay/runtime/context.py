@@ -33,6 +33,7 @@ from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun
 from launchbay.runtime.machines import (
     ComponentMachines,
     image_runner,
+    is_dry_run,
     provider_context,
     provider_of,
 )
@@ -210,8 +211,8 @@ class StepRun:
             raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
 
     async def _approved(self, action: Action) -> bytes | None:
-        """Return the artifact of the step's approved plan, if any."""
-        if not hasattr(action, "plan"):  # isinstance of a protocol takes ten times as long
+        """Return the artifact of the step's approved plan, if any. Raises NotApproved."""
+        if action.pure or not self._job.plan.held or is_dry_run(self._job):
             return None
         return await self._job.deps.approved_plans.artifact(self._job, self.step_path)
 

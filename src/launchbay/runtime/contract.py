@@ -376,8 +376,8 @@ class ApprovedPlans(Protocol):
     async def artifact(self, job: "JobRun", path: str) -> bytes | None:
         """Return with what the step at `path` does exactly what was approved.
 
-        None if nobody approved a plan of the job, or if it left the step open. Raises ActionFailed for a step that the
-        plan doesn't have.
+        It is asked for each step with an effect of a job whose plan is `held`. None if the approved plan left the step
+        open. Raises NotApproved for a step that the plan doesn't have, and if the plan is gone.
         """
 
 

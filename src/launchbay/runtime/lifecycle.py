@@ -13,7 +13,7 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, Document, SupportsTeardown
 from launchbay.concurrency import Tasks
-from launchbay.errors import ActionFailed, WorkflowFailed
+from launchbay.errors import ActionFailed, NotApproved, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
 from launchbay.manifest.graph import Component, Workflow, required_components
 from launchbay.manifest.scaling import template_path
@@ -413,15 +413,11 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     action = job.deps.actions.find(key.action)
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
-    approved = await job.deps.approved_plans.artifact(job, path)
+    approved = await job.deps.approved_plans.artifact(job, path) if job.plan.held else None
     if approved is not None:
         stored = await job.deps.documents.read(job, key)
         if stored is not None and teardown_artifact(stored) != approved:
-            raise ActionFailed(
-                "What it describes changed since the plan was approved. Nothing was done.",
-                "Plan and approve the change again.",
-                retryable=False,
-            )
+            raise NotApproved("What it describes changed since the plan was approved. Nothing was done.")
     component = job.manifest.components.get(key.component) or _former(key.component)
     workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, TEARDOWN), depth=0)
     step = StepRun(workflow, path, key.action, job.deps.clock.now())

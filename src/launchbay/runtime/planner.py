@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from launchbay.actions.builtin import CommandCall
+from launchbay.actions.contract import Action, Document
 from launchbay.actions.parameters import given_parameters
-from launchbay.actions.plan import ActionPlan, unknown
-from launchbay.errors import ActionFailed, ExpressionError
+from launchbay.actions.plan import ActionPlan, SupportsPlan, unknown
+from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import COMPUTE, Component, Step, Workflow
 from launchbay.model.effect import Effect, EffectKind
@@ -21,7 +22,7 @@ from launchbay.model.types import BOOL
 from launchbay.model.values import CoercionError, coerce
 from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.context import StepRun, split_command
-from launchbay.runtime.contract import JobRun, StepDocuments
+from launchbay.runtime.contract import DocumentKey, JobRun, StepDocuments
 from launchbay.runtime.lifecycle import TEARDOWN, teardown_artifact
 from launchbay.runtime.machines import PROVISION, RELEASE, is_dry_run
 from launchbay.runtime.state import WorkflowScope
@@ -41,12 +42,21 @@ class StepPlan(NamedTuple):
 
 
 class ReadOnlyDocuments:
-    """Documents of steps for a plan, which must not change any."""
+    """Documents of steps for a plan, which must not change any.
+
+    `seen` are those that the step at hand has read. `changed_by` has the names of steps that would change one.
+    """
 
     def __init__(self, documents: StepDocuments) -> None:
         self._documents = documents
         self.list_by_instance = documents.list_by_instance
-        self.read = documents.read
+        self.seen: set[DocumentKey] = set()
+        self.changed_by: dict[DocumentKey, str] = {}
+
+    async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
+        """Return the document as it is before the first step."""
+        self.seen.add(key)
+        return await self._documents.read(job, key)
 
     async def write(self, *_: object) -> int:
         raise ActionFailed("A plan must not write documents.", retryable=False)
@@ -55,15 +65,16 @@ class ReadOnlyDocuments:
         raise ActionFailed("A plan must not delete documents.", retryable=False)
 
 
-def reading_only(job: JobRun) -> JobRun:
+def reading_only(job: JobRun, documents: ReadOnlyDocuments) -> JobRun:
     """Return the job with surroundings that it can't change."""
-    return replace(job, deps=replace(job.deps, documents=ReadOnlyDocuments(job.deps.documents)))
+    return replace(job, deps=replace(job.deps, documents=documents))
 
 
 async def plan_workflow(job: JobRun, component: str, workflow: str) -> list[StepPlan]:
     """Return what the steps of a workflow would do.
 
-    Raises WorkflowFailed beyond the steps of a job.
+    `job` has `ReadOnlyDocuments`, one object for all workflows of a change. Raises WorkflowFailed beyond the steps of a
+    job, and for a step whose action can plan but fails to.
     """
     found = job.component(component)
     walk = _Walk(job)
@@ -149,6 +160,12 @@ class _Walk:
             int(self._job.deps.clock.now().timestamp()),
         )
         unknown_variables = dict(lacking)
+        for step in workflow.on_failure:
+            self._job.budget.take()
+            action = self._job.deps.actions.find(step.action)
+            if action is None or not action.pure or isinstance(action, CommandCall):
+                at = step_path(path, step.name)
+                self._note(run, step, at, unknown(at, "Unknown: it runs only if another step fails."))
         for steps in (workflow.steps, workflow.finally_):
             order = rounds(steps)
             for step in sorted((each for each in steps if each.name in order), key=lambda each: order[each.name]):
@@ -179,7 +196,7 @@ class _Walk:
                 effect = Effect(kind="run", address=path, note="simulated: the environment is a dry run")
                 self._note(run, step, path, ActionPlan(effects=(effect,)))
             else:
-                self._note(run, step, path, await running.plan_action(action, parameters, step.parameters.expressions))
+                self._note(run, step, path, await self._action(running, action, step, parameters))
         except _Unknown as reason:
             if action is None or not action.pure:
                 self._note(run, step, path, unknown(path, f"Unknown: {reason}."))
@@ -187,6 +204,27 @@ class _Walk:
             self._note(run, step, path, unknown(path, self._job.secrets.redact(f"It can't be planned: {error}")))
         lacking.update(dict.fromkeys(step.outputs, step.name))
         lacking[f"{step.name}~"] = step.name
+
+    async def _action(self, running: StepRun, action: Action, step: Step, parameters: Mapping[str, Any]) -> ActionPlan:
+        documents = self._job.deps.documents
+        assert isinstance(documents, ReadOnlyDocuments)
+        documents.seen.clear()
+        problem: ActionFailed | None = None
+        try:
+            plan = await running.plan_action(action, parameters, step.parameters.expressions)
+        except ActionFailed as error:
+            problem = error
+        if earlier := sorted({documents.changed_by[key] for key in documents.seen if key in documents.changed_by}):
+            raise _Unknown(f"it depends on what {', '.join(map(repr, earlier))} leaves")
+        if problem is not None:
+            if not isinstance(action, SupportsPlan):
+                raise problem
+            # As an unknown step it would run without being held to anything.
+            text = self._job.secrets.redact(f"Step {running.step_path} can't be planned: {problem}")
+            raise WorkflowFailed(f"{text} Correct that, or make the change without a plan.") from problem
+        if plan.effects:
+            documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
+        return plan
 
     def _note(self, run: WorkflowRun, step: Step, path: str, plan: ActionPlan) -> None:
         self.found.append(StepPlan(path, run.component.path, step.action, plan))
@@ -225,6 +263,8 @@ class _Walk:
         """Raise _Unknown unless the parameters of one run are known."""
         if step.control.each is not None:
             raise _Unknown("it runs once for each item of a list")
+        if step.control.until is not None:
+            raise _Unknown("it repeats until a condition is true")
         if step.control.identity is not None or step.control.secrets is not None:
             raise _Unknown("it borrows secrets for the attempt, which a plan doesn't")
         self._require(step.parameters, lacking, "its parameters depend")

@@ -15,7 +15,7 @@ from launchbay import limits
 from launchbay.actions.parameters import given_parameters
 from launchbay.clock import to_ms
 from launchbay.concurrency import cancel_all
-from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed, describe
+from launchbay.errors import ActionFailed, ExpressionError, Fenced, LaunchbayError, WorkflowFailed, describe, is_refusal
 from launchbay.machines.dry_run import about_made_up_answers
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.formulas import kind
@@ -80,11 +80,12 @@ def validate_outputs(outputs: object) -> dict[str, Any]:
 
 
 class StepFailed(LaunchbayError):
-    """The final failure of a step. If `ignored`, the workflow continues."""
+    """The final failure of a step. If `ignored`, the workflow continues; never after a refusal."""
 
-    def __init__(self, message: str, *, ignored: bool) -> None:
+    def __init__(self, message: str, *, ignored: bool, is_refusal: bool = False) -> None:
         super().__init__(message)
         self.ignored = ignored
+        self.is_refusal = is_refusal
 
 
 async def run_step(workflow: WorkflowContext, step: Step, *, is_counted: bool = False) -> Mapping[str, Any]:
@@ -142,12 +143,14 @@ class _Execution:
                 outputs = await self._in_time(parameters, retries, policies)
         except (ActionFailed, ExpressionError, WorkflowFailed) as error:
             message = str(error) or f"The action {self.step.action!r} failed without a message."
+            if is_refusal(error):
+                ignored = False
             if is_dry_run(self.job):
                 message += about_made_up_answers(parameters)
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
                 self.job.journal.log(self.path, failure_level.get(), message)
                 self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt, is_ignored=ignored)
-            raise StepFailed(message, ignored=ignored) from error
+            raise StepFailed(message, ignored=ignored, is_refusal=is_refusal(error)) from error
         return outputs
 
     def _replayed(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -399,7 +402,7 @@ class _Execution:
                 failures += 1
                 failed += 1
                 is_final = failures > retries or (isinstance(error, ActionFailed) and not error.retryable)
-                if is_final or self.workflow.is_replay:
+                if is_final or is_refusal(error) or self.workflow.is_replay:
                     raise
                 await self._pause(failures, retries, error)
                 attempt += 1

@@ -263,7 +263,11 @@ class WorkflowRun:
 def _both(failed: WorkflowFailed | None, key: str, failure: WorkflowFailed) -> WorkflowFailed:
     if failed is None:
         return failure
-    return WorkflowFailed(f"{failed} Then '{key}' failed: {failure}", propagates=failed.propagates)
+    return WorkflowFailed(
+        f"{failed} Then '{key}' failed: {failure}",
+        propagates=failed.propagates,
+        is_refusal=failed.is_refusal or failure.is_refusal,
+    )
 
 
 async def _nothing() -> Mapping[str, Any]:
@@ -288,6 +292,7 @@ class _Steps:
         self._running: Tasks[Mapping[str, Any], Step] = Tasks()
         self._phases = Phases(self._steps)
         self._failures: dict[str, str] = {}
+        self._is_refusal = False
         self._set_by: dict[str, Step] = {}
         self._rounds: dict[str, int] = {}
         self._percents: dict[str, int] = {}
@@ -336,7 +341,9 @@ class _Steps:
         if self._failures:
             # In the order of the manifest, so that a repetition reports the same.
             messages = [self._failures[name] for name in sorted(self._failures, key=self._place.__getitem__)]
-            raise WorkflowFailed(f"workflow {self._run.workflow.name!r}: {' '.join(messages)}")
+            raise WorkflowFailed(
+                f"workflow {self._run.workflow.name!r}: {' '.join(messages)}", is_refusal=self._is_refusal
+            )
 
     async def _start_ready(self, candidates: Iterable[Step]) -> None:
         pace = self._run.job.deps.pace
@@ -379,6 +386,7 @@ class _Steps:
         try:
             outputs = task.result()
         except StepFailed as failure:
+            self._is_refusal = self._is_refusal or failure.is_refusal
             if not failure.ignored:
                 self._failures[step.name] = f"step {step.name!r} failed: {failure}"
             elif step.name not in self._begun_before:

@@ -138,3 +138,76 @@ async def test_who_applies_without_an_approval_allows_the_deletions(api: Api, tm
     accepted(await api.post(f"change-sets/{found['id']}/apply", {"allowDeletes": ["*"]}))
     await api.settled(instance)
     assert not file.exists()
+
+
+NOWHERE = '{action: restcall, parameters: {url: "http://127.0.0.1:1/", ignoreFail: true}'
+
+
+async def test_a_step_after_a_failure_runs_since_the_plan_leaves_it_open(api: Api, lab: str, approver: Caller) -> None:
+    fails = NOWHERE.replace("ignoreFail: true", "ignoreFail: false")
+    text = f"launch: {{steps: []}}\ndestroy:\n  steps: [{{go: {fails}}}}}]\n  onFailure: [{{report: {fails}}}}}]\n"
+    instance = await api.running(text, environmentId=lab)
+    found = await made(api, lab, act="destroy", ids=[instance])
+    accepted(await approver.post(f"change-sets/{found['id']}/approve"))
+
+    message = (await applied(api, found["id"]))["plan"][0]["message"]
+
+    assert "step 'report' failed" in message
+    assert "approved" not in message
+
+
+async def test_a_step_that_would_not_run_is_refused_when_it_does_also_if_its_failure_is_ignored(
+    api: Api, lab: str, approver: Caller
+) -> None:
+    fails = NOWHERE.replace("ignoreFail: true", "ignoreFail: false")
+    text = f"""
+        application:
+          configuration: {{input.size: 1}}
+          interfaces: {{input: {{size: bind(web#input.size)}}}}
+          components:
+            web:
+              type: workflow.Instance
+              interfaces: {{input: {{size: configuration(int)}}}}
+              configuration:
+                configuration.workflows:
+                  launch:
+                    steps:
+                      - first: {fails}, when: $.size == 1}}
+                      - never: {NOWHERE}, when: $.size > 1}}
+    """
+    application = await api.application(text)
+    found = await made(api, lab, act="launch", applicationId=application, launch={"environmentId": lab})
+    assert [each["path"] for each in found["plan"][0]["effects"]["steps"]] == ["web#launch/first"]
+    accepted(await approver.post(f"change-sets/{found['id']}/approve"))
+    [stopped] = (await applied(api, found["id"]))["plan"]
+
+    body = {"parameters": {"input.size": 2}}
+    accepted(await api.post(f"instances/{stopped['instanceId']}/jobs/{stopped['jobId']}/resume", body))
+
+    resumed = await api.settled(stopped["instanceId"])
+    assert resumed["status"] == "Failed"
+    assert "step 'never' failed: This step isn't in the plan that was approved" in resumed["errorMessage"]
+
+
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "expired"])
+async def test_a_resumed_job_is_held_to_the_plan_that_its_change_set_had(
+    api: Api, lab: str, approver: Caller, tmp_path: Path, is_deleted: bool
+) -> None:
+    file = tmp_path / "made"
+    instance = await api.running(shop(file, DESTROY), environmentId=lab)
+    found = await made(api, lab, act="destroy", ids=[instance])
+    accepted(await approver.post(f"change-sets/{found['id']}/approve", {"allowDeletes": ["*"]}))
+    await api.run(instance, "grow")
+    job = (await applied(api, found["id"]))["plan"][0]["jobId"]
+    if is_deleted:
+        accepted(await api.delete(f"change-sets/{found['id']}"))
+    else:
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE plans SET expires_at = now() - interval '1 day'")
+        await api.round_of("plans")
+
+    accepted(await api.post(f"instances/{instance}/jobs/{job}/resume", {}))
+
+    resumed = await api.settled(instance)
+    assert ("was deleted" if is_deleted else "the state changed") in resumed["errorMessage"]
+    assert file.read_text() == "2\n"

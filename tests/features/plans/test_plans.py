@@ -137,14 +137,47 @@ async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api, tmp_path
 
 @needs_tofu
 @pytest.mark.slow
-async def test_a_module_that_cannot_be_planned_is_unknown_and_says_why(api: Api) -> None:
+async def test_a_module_that_cannot_be_planned_fails_the_plan_and_says_where_and_why(api: Api) -> None:
     application = await api.application(tofu_manifest("x", 'resource "terraform_data" "x" {\n  nonsense = 1\n}\n'))
 
     plan = await planned(api, act="launch", applicationId=application, launch={})
 
-    [effect] = plan["steps"][0]["effects"]
-    assert (plan["status"], effect["kind"]) == ("Planned", "unknown")
-    assert "nsupported argument" in effect["note"] or "undeclared" in effect["note"]
+    assert plan["status"] == "Failed"
+    assert "#launch/infra can't be planned" in plan["problem"]
+    assert "nsupported argument" in plan["problem"] or "undeclared" in plan["problem"]
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_what_depends_on_what_another_step_leaves_is_unknown(api: Api, tmp_path: Path) -> None:
+    more = """\
+    - again: {action: opentofu, precedingPhases: [infra], parameters: {operation: destroy, name: shop}}
+    - other: {action: opentofu, precedingPhases: [again], parameters: {operation: destroy, name: other}}
+    - until: {action: opentofu, until: "{$= true}", parameters: {operation: destroy, name: more}}
+"""
+    application = await api.application(tofu_manifest(tmp_path / "made") + more)
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert plan["status"] == "Planned", plan
+    notes = {
+        each["path"].rpartition("/")[2]: [effect.get("note") for effect in each["effects"]] for each in plan["steps"]
+    }
+    assert notes["again"] == ["Unknown: it depends on what 'infra' leaves."]
+    assert notes["other"] == []
+    assert notes["until"] == ["Unknown: it repeats until a condition is true."]
+
+
+async def test_what_runs_only_after_a_failure_is_unknown(api: Api) -> None:
+    hook = "{action: restcall, parameters: {url: 'http://127.0.0.1:1/'}}"
+    text = f"launch:\n  steps: [{{go: {hook}}}]\n  onFailure: [{{report: {hook}}}]\n"
+    application = await api.application(text)
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    notes = {each["path"].rpartition("/")[2]: each["effects"][0]["note"] for each in plan["steps"]}
+    assert notes["report"] == "Unknown: it runs only if another step fails."
+    assert set(notes) == {"go", "report"}
 
 
 async def test_a_plan_is_refused_as_the_change_itself_would_be(api: Api) -> None:

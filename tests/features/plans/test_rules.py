@@ -1,6 +1,8 @@
 """What a plan says of all its steps."""
 
-from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, digest_of, knows_step, not_allowed
+from msgspec.structs import replace
+
+from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, digest_of, leaves_open, not_allowed
 from launchbay.model.effect import Effect
 
 
@@ -24,12 +26,14 @@ def test_a_pattern_allows_addresses_whose_brackets_are_plain_text() -> None:
     assert not_allowed(["db[0]"], ["*"]) == []
 
 
-def test_a_step_is_known_by_its_path_or_inside_one_that_was_left_open() -> None:
+def test_only_what_is_unknown_is_left_open_with_all_inside_it() -> None:
     steps = [step("web#launch/infra", DELETE), step("web#launch/each", OPEN)]
-    assert knows_step(steps, "web#launch/infra")
-    assert knows_step(steps, "web#launch/each~[3]/each")
-    assert not knows_step(steps, "web#launch/infra/inner")
-    assert not knows_step(steps, "web#launch/other")
+    assert leaves_open(steps, "web#launch/each")
+    assert leaves_open(steps, "web#launch/each~[3]/each")
+    assert not leaves_open(steps, "web#launch/infra")
+    assert not leaves_open(steps, "web#launch/infra/inner")
+    assert not leaves_open(steps, "web#launch/other")
+    assert not leaves_open([replace(steps[1], instance="below")], "web#launch/each"), "that is a submodule's"
 
 
 def test_the_digest_covers_effects_and_artifacts() -> None:

@@ -732,7 +732,8 @@ async def _apply(ctx: Context, change_set_id: str, consent: Consent) -> list[str
             consent = replace(consent, allow_deletes=["*"]) if found.needed else consent
             await require_plans(work, found.organization_id, found.id, consent, _readable(work, found, rows))
         planned = await _plan_again(work, act, rows)
-        inner = replace(ctx, audited=False, cause=Cause("change-set", found.id), change_set=found.id)
+        cause = Cause("change-set", found.id, is_planned=found.plans > 0)
+        inner = replace(ctx, audited=False, cause=cause, change_set=found.id)
         started: list[StartedJob] = []
         with ctx.app.database.joined(work.connection):
             for row, plan in zip(rows, planned, strict=True):

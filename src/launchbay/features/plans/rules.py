@@ -69,7 +69,7 @@ def digest_of_shown(plans: Mapping[int, str | None]) -> str:
     return hashlib.sha256(msgspec.json.encode(sorted(plans.items()))).hexdigest()
 
 
-def knows_step(steps: Iterable[PlannedStep], path: str) -> bool:
-    """Return whether a plan has a step, or leaves open what runs there."""
+def leaves_open(steps: Iterable[PlannedStep], path: str) -> bool:
+    """Return whether a plan leaves open what the instance itself runs there."""
     around = {path, *outer_paths(path)}
-    return any(step.path == path or (step.is_open and step.path in around) for step in steps)
+    return any(step.is_open and not step.instance and step.path in around for step in steps)

@@ -44,15 +44,19 @@ DELETE FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = 
 SELECT id FROM plans WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) ORDER BY created_at LIMIT %(count)s;
 
 -- name: list_expired
--- What holds a job stays until its end.
+-- What holds a job stays until it, or one that resumes it, has succeeded, or other work of the instance.
 SELECT id FROM plans
-WHERE expires_at <= now() AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = plans.job_id AND jobs.status = 'Executing')
+WHERE expires_at <= now() AND NOT EXISTS (
+    SELECT FROM jobs JOIN jobs AS newest ON newest.id = launchbay_newest_job(jobs.instance_id)
+    WHERE jobs.id = plans.job_id AND newest.status <> 'Succeeded')
 ORDER BY expires_at LIMIT %(count)s;
 
 -- name: delete_expired
 DELETE FROM plans WHERE id IN (
     SELECT id FROM plans
-    WHERE expires_at <= now() AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = plans.job_id AND jobs.status = 'Executing')
+    WHERE expires_at <= now() AND NOT EXISTS (
+        SELECT FROM jobs JOIN jobs AS newest ON newest.id = launchbay_newest_job(jobs.instance_id)
+        WHERE jobs.id = plans.job_id AND newest.status <> 'Succeeded')
     ORDER BY expires_at LIMIT %(count)s);
 
 -- name: take

@@ -19,10 +19,10 @@ from launchbay.auth.permissions import on_behalf
 from launchbay.auth.secret_key import TextSeal
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import (
-    ActionFailed,
     BadRequest,
     Conflict,
     LaunchbayError,
+    NotApproved,
     NotFound,
     TooManyRequests,
     WorkflowFailed,
@@ -35,7 +35,7 @@ from launchbay.features.plans.rules import (
     deletions,
     digest_of,
     digest_of_shown,
-    knows_step,
+    leaves_open,
     not_allowed,
     read_steps,
 )
@@ -46,7 +46,15 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.redaction import Redactor
 from launchbay.planning.plans import plan_destroy
 from launchbay.runtime.contract import JobRun, NullJournal, RuntimeDeps
-from launchbay.runtime.planner import StepPlan, plan_ends, plan_machines, plan_teardown, plan_workflow, reading_only
+from launchbay.runtime.planner import (
+    ReadOnlyDocuments,
+    StepPlan,
+    plan_ends,
+    plan_machines,
+    plan_teardown,
+    plan_workflow,
+    reading_only,
+)
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import Graph, InstanceState
 from launchbay.store.database import Connection
@@ -285,14 +293,15 @@ class PlanRunner:
     async def _look(self, row: TakenPlan, ahead: Ahead) -> list[StepPlan]:
         """Return what the steps of one instance would do."""
         found: list[StepPlan] = []
+        documents = ReadOnlyDocuments(self._runtime.documents)
         try:
-            former = self._job(row, ahead, ahead.before)
+            former = self._job(row, ahead, ahead.before, documents)
             for component, workflow in ahead.stops:
                 found += await plan_workflow(former, component, workflow)
             for component in () if ahead.is_destroyed else ahead.removed:
                 found += await plan_teardown(former, component)
             found += plan_ends(ahead.ends)
-            job = self._job(row, ahead, ahead.after)
+            job = self._job(row, ahead, ahead.after, documents)
             found += plan_machines(job, ahead.started)
             for component, workflow in ahead.others:
                 found += await plan_workflow(job, component, workflow)
@@ -302,7 +311,7 @@ class PlanRunner:
             raise BadRequest(str(error)) from error
         return found
 
-    def _job(self, row: TakenPlan, ahead: Ahead, configured: Configured) -> JobRun:
+    def _job(self, row: TakenPlan, ahead: Ahead, configured: Configured, documents: ReadOnlyDocuments) -> JobRun:
         """Return a job that nothing runs."""
         secrets = Secrets(
             TextSeal(self._app.secret_key, ahead.organization_id),
@@ -324,7 +333,8 @@ class PlanRunner:
                 linked_instances=_NOBODY,
                 links=dict(ahead.links),
                 secrets=secrets,
-            )
+            ),
+            documents,
         )
 
 
@@ -364,29 +374,21 @@ class JobPlans:
         self._secret_key = app.secret_key
 
     async def artifact(self, job: JobRun, path: str) -> bytes | None:
-        """Return with what a step does exactly what was approved.
+        """Return with what a step of a held job does exactly what was approved.
 
-        Raises ActionFailed for a step without a plan.
+        None if the plan left the step open. Raises NotApproved.
         """
-        origin, resumed = job.plan.origin, job.plan.resumes
-        is_of_change_set = origin is not None and origin.cause is not None and origin.cause.kind == "change-set"
-        if not is_of_change_set and not resumed:
-            return None
         found = await run_until_available(
             self._database,
             store.get_of_job,
-            job_ids=[job.job_id, *resumed],
+            job_ids=[job.job_id, *job.plan.resumes],
             organization_id=job.organization_id,
             path=path,
         )
         if found is None:
-            return None
+            raise NotApproved("The plan that was approved was deleted. Nothing was done.")
         if found.sealed is not None:
             return self._secret_key.open(bytes(found.sealed), artifact_purpose(found.id, path))
-        if not knows_step(read_steps(found.result or "[]"), path):
-            raise ActionFailed(
-                "This step isn't in the plan that was approved. Nothing was done.",
-                "Plan and approve the change again.",
-                retryable=False,
-            )
+        if not leaves_open(read_steps(found.result or "[]"), path):
+            raise NotApproved("This step isn't in the plan that was approved. Nothing was done.")
         return None
