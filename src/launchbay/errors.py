@@ -226,7 +226,10 @@ class ActionFailed(LaunchbayError):
 
 
 class NotApproved(ActionFailed):
-    """What a step would do isn't what was approved. Nothing ignores this failure, or tries again."""
+    """What a step would do isn't what was approved.
+
+    Nothing ignores this failure, or tries again.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "Plan and approve the change again.", retryable=False)
@@ -261,7 +264,7 @@ class WorkflowFailed(LaunchbayError):
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether an error comes from a step that isn't as approved, perhaps inside a call."""
+    """Return whether a step wasn't as approved, perhaps inside a call."""
     return isinstance(error, NotApproved) or (isinstance(error, WorkflowFailed) and error.is_refusal)
 
 

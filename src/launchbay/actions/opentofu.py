@@ -570,7 +570,10 @@ def _saved(operation: Operation, module: StoredModule | None, plan: bytes = b"",
 
 
 def _as_approved(artifact: bytes, operation: str, module: StoredModule) -> SavedPlan | None:
-    """Return an approved plan; None if it changes nothing. Raises NotApproved that says what differs."""
+    """Return an approved plan; None if it changes nothing.
+
+    Raises NotApproved, which says what differs.
+    """
     saved = read_saved_plan(artifact)
     differs: list[str] = []
     if saved.operation != operation:

@@ -80,7 +80,10 @@ def validate_outputs(outputs: object) -> dict[str, Any]:
 
 
 class StepFailed(LaunchbayError):
-    """The final failure of a step. If `ignored`, the workflow continues; never after a refusal."""
+    """The final failure of a step.
+
+    If `ignored`, the workflow continues; never after a refusal.
+    """
 
     def __init__(self, message: str, *, ignored: bool, is_refusal: bool = False) -> None:
         super().__init__(message)
