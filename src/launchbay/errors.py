@@ -31,6 +31,7 @@ LaunchbayError
 │   ├── AddressRefused       the address rules forbid its target
 │   └── ProxyFailed          (egress/proxy.py) the outgoing proxy can't be reached, or refuses
 ├── ActionFailed             an action failed; its step fails, and may be retried
+│   ├── NotApproved          what a step would do isn't what was approved
 │   ├── CloudFailed          (machines/clouds/driver.py) the cloud rejected a request
 │   └── EngineRefused        (machines/containers/engine_api.py) the container engine rejected a request
 ├── ShellLost                (machines/contract.py) the connection to a machine was lost
