@@ -162,3 +162,22 @@ def test_many_failures_are_found_and_resumed_by_two_commands(cli: Shell, tmp_pat
     assert cli.document(*label, "--wait")["counts"]["succeeded"] == 1
     assert cli.document("instance", "labels", "many-0") == {"team": "web"}
     assert "'destroy'" in cli.bad(2, "bulk", "create", "explode")
+
+
+def test_ps_and_status_say_that_the_environment_is_frozen_by_whom_and_why(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "frozen").write_text(PAUSING, "utf-8")
+    cli.good("application", "create", "ps-frozen")
+    cli.good("manifest", "upload", "ps-frozen", str(tmp_path / "frozen"))
+    cli.good("environment", "create", "icy")
+    cli.good("launch", "ps-frozen", "--environment", "icy", "--instance-name", "icebound", "--wait")
+    assert "frozen" not in cli.run("ps", "--search", "icebound").stderr
+    assert "frozen" not in cli.good("status", "icebound").replace("ps-frozen", "")
+    cli.good("environment", "set-freeze", "icy", "Incident 4711")
+    why = "admin@launchbay.local: Incident 4711"
+    assert f"The environment icy is frozen. {why}\n" in cli.run("ps", "--search", "icebound").stderr
+    assert re.search(rf"^frozen +{why}$", cli.good("status", "icebound"), re.MULTILINE)
+    assert cli.document("status", "icebound")["frozen"] == why
+    [listed] = cli.document("ps", "--search", "icebound")
+    assert listed["isFrozen"]
+    cli.good("environment", "lift-freeze", "icy")
+    assert "frozen" not in cli.run("ps", "--search", "icebound").stderr

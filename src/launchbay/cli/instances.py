@@ -1,7 +1,7 @@
 """Commands that make several calls, such as `ps`, `instance list` and `rollout wait`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -25,7 +25,7 @@ from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import INSTANCE_ORDERS
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, shown_status
-from launchbay.client import Client
+from launchbay.client import Client, NotAllowed
 from launchbay.limits import PAGE_ROWS_MAX
 from launchbay.model.instance import ALIVE, InstanceStatus
 
@@ -74,6 +74,23 @@ def _list_all(
         _say_undo([each.parent_id is not None for each in found if each.waiting_destroy is not None])
     if not (status or with_destroyed):
         _say_destroyed(connection, **where)
+
+
+def _say_frozen(connection: Connection, environments: Mapping[str, str]) -> None:
+    """Say below a table which environments, by their names, are frozen and why."""
+    for each, name in environments.items():
+        reason = frozen_because(connection, each)
+        if reason is not None:
+            click.echo(f"The environment {name} is frozen. {reason}", err=True)
+
+
+def frozen_because(connection: Connection, environment_id: str) -> str | None:
+    """Return who froze an environment, and why. None if it isn't frozen, or if the caller may not read it."""
+    try:
+        freeze = connection.client.read_freeze(environment_id)
+    except NotAllowed:
+        return None
+    return None if freeze.reason is None else f"{freeze.by_email or 'Somebody'}: {freeze.reason}"
 
 
 def _say_destroyed(connection: Connection, **wanted: Any) -> None:
@@ -148,6 +165,7 @@ def _ps(
     if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
         _say_undo([each["parentId"] is not None for each in found if each["waitingDestroy"] is not None])
+        _say_frozen(connection, {each["environmentId"]: each["environmentName"] for each in found if each["isFrozen"]})
         if is_alive:
             _say_destroyed(connection, **wanted)
     else:

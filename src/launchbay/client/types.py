@@ -1259,6 +1259,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_job: LastJob | None
     waiting_destroy: ComingDestroy | None = None
     is_asleep: bool = False
+    is_frozen: bool = False
 
 
 class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -196,6 +196,7 @@ class FleetInstance(msgspec.Struct, kw_only=True):
         _about("A destroy that can be taken back. Of a submodule, that of the instance that it goes with."),
     ] = None
     isAsleep: Annotated[bool, _about("Whether a sleep window has stopped it; its status stays Running.")] = False
+    isFrozen: Annotated[bool, _about("Whether its environment is frozen, so that nothing on it changes.")] = False
 
 
 def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None) -> FleetInstance:
@@ -222,6 +223,7 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         if row.destroy_due_at is None
         else ComingDestroy(to_ms(row.destroy_due_at), row.destruction or ""),
         isAsleep=row.is_asleep,
+        isFrozen=row.is_frozen,
     )
 
 
