@@ -418,6 +418,7 @@ class OpenTofu(ActionDefaults):
                 module = before
             else:
                 module = await module_from_parameters(call, directory, "" if before is None else before.state)
+            _register_secrets(call, module)
             saver = StateSaver(call.context.documents, name, module, 0 if stored is None else stored.version)
             yield operation, module, saver, _Work(call, binary, directory, timeout_s)
 
@@ -427,11 +428,15 @@ class OpenTofu(ActionDefaults):
             return
         binary = call.context.programs.require("opentofu", *_BINARIES, remedy=_REMEDY)
         module = read_module(stored.data)
-        known = {**module.variables, **module.environment}
-        call.context.register_secret({name: value for name, value in known.items() if is_secret_name(name)})
+        _register_secrets(call, module)
         async with private_directory() as directory:
             saver = StateSaver(call.context.documents, name, module, stored.version)
             await _Work(call, binary, directory, limits.TEARDOWN_S).run("destroy", module, saver)
+
+
+def _register_secrets(call: ActionCall, module: StoredModule) -> None:
+    known = {**module.variables, **module.environment}
+    call.context.register_secret({name: value for name, value in known.items() if is_secret_name(name)})
 
 
 class _Work:
