@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from launchbay.features.plans.rules import PlannedStep
 from tests.support.databases import Databases
 from tests.support.external_services import needs_tofu, tofu_manifest
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
-
-pytestmark = [needs_tofu, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,22 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     databases.drop(url)
 
 
+@pytest.fixture(scope="module")
+async def idle(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        yield api
+    databases.drop(url)
+
+
 async def sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: str) -> httpx.Response:
     hidden: dict[str, str] = {name: page.fields[name] for name in ("formToken", "planDigest") if name in page.fields}
     form = {**hidden, **fields}
     return await visitor.post(path, data=form, headers={"Origin": ORIGIN})
 
 
+@needs_tofu
+@pytest.mark.slow
 async def test_a_planned_destruction_is_shown_and_applied_once_its_deletions_are_allowed(
     api: Api, tmp_path: Path
 ) -> None:
@@ -57,3 +67,34 @@ async def test_a_planned_destruction_is_shown_and_applied_once_its_deletions_are
         assert not file.exists()
     change_set = re.sub(r".*/", "", path)
     assert accepted(await api.get(f"change-sets/{change_set}"))["plan"][0]["effects"]["status"] == "Planned"
+
+
+async def test_effects_that_nobody_knows_yet_are_not_nothing(idle: Api) -> None:
+    application = await idle.application("launch: {steps: []}\n")
+    body = {"act": "launch", "applicationId": application, "launch": {}, "plan": True}
+    change_set = accepted(await idle.post(f"organizations/{idle.organization}/change-sets", body))["id"]
+    async with browser(idle) as visitor:
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        path = f"/console/organizations/{idle.organization}/changes/{change_set}"
+
+        async def effects() -> str:
+            return " ".join((await get(visitor, path)).text.split()).partition("What its steps do")[2][:20]
+
+        assert effects_are(await effects(), "not known yet")
+        await end_plan(idle, change_set, "Failed", None)
+        assert effects_are(await effects(), "no plan")
+        step = PlannedStep(path="web#launch/one", component="web", action="restcall", effects=[])
+        await end_plan(idle, change_set, "Planned", msgspec.json.encode([step] * 103).decode())
+        assert effects_are(await effects(), "nothing")
+        assert "and 3 more steps" in " ".join((await get(visitor, path)).text.split())
+
+
+def effects_are(text: str, words: str) -> bool:
+    return text.strip().startswith(words)
+
+
+async def end_plan(api: Api, change_set: str, status: str, result: str | None) -> None:
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE plans SET status = %s, result = %s WHERE change_set_id = %s", (status, result, change_set)
+        )
