@@ -951,9 +951,13 @@ class Operations:
         *,
         approvals: int | None = None,
         role_id: str | None = None,
+        plans_before_approval: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
-        """Set who approves new change sets of an environment. Permission: EditEnvironment."""
+        """Set who approves new change sets of an environment. Permission: EditEnvironment.
+
+        `plans_before_approval`: Whether plans of change sets may run code of modules before anybody approves it.
+        """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/freeze"))
     def read_freeze(self, environment_id: str) -> Call[types.FreezeDocument]:

@@ -1896,6 +1896,7 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
     approvals: int = 0
     role_id: str | None = None
+    plans_before_approval: bool = False
 
 
 class FreezeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

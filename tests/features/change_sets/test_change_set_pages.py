@@ -293,8 +293,10 @@ async def test_the_policy_of_an_environment_is_set_where_change_sets_are_listed(
     wrong = Page(await sent(visitor, target, page, **fields, approvals="many"))
     assert wrong.status == 400
     assert "Expected a number from 0 to 20" in wrong.text
+    policy = {"approvals": 2, "roleId": None, "plansBeforeApproval": True}
+    accepted(await api.put(f"environments/{environment}/changePolicy", policy | {"approvals": 0}))
     assert (await sent(visitor, target, page, **fields, approvals="2")).headers["location"] == path
-    assert accepted(await api.get(f"environments/{environment}/changePolicy")) == {"approvals": 2, "roleId": None}
+    assert accepted(await api.get(f"environments/{environment}/changePolicy")) == policy
     assert "2 people, never the author" in " ".join((await get(visitor, path)).text.split())
     role = accepted(
         await api.post(

@@ -43,7 +43,7 @@ async def lab(api: Api, approvals: int, role: str | None = None) -> str:
     """Return a new environment whose change sets need approval."""
     made = await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("lab")})
     environment = str(accepted(made)["id"])
-    policy = {"approvals": approvals, "roleId": role}
+    policy = {"approvals": approvals, "roleId": role, "plansBeforeApproval": False}
     accepted(await api.put(f"environments/{environment}/changePolicy", policy))
     assert accepted(await api.get(f"environments/{environment}/changePolicy")) == policy
     return environment

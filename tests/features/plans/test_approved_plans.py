@@ -43,7 +43,7 @@ def shop(file: Path, more: str = "") -> str:
 async def begun(api: Api, environment: str, **body: Any) -> Any:
     """Make a change set with plans, which somebody else has to approve."""
     policy = f"environments/{environment}/changePolicy"
-    accepted(await api.put(policy, {"approvals": 1, "roleId": None}))
+    accepted(await api.put(policy, {"approvals": 1, "roleId": None, "plansBeforeApproval": True}))
     found = accepted(await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **body}))
     accepted(await api.put(policy, {"approvals": 0, "roleId": None}))  # the tests act without change sets too
     return found

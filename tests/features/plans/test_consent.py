@@ -93,7 +93,7 @@ async def test_deletions_that_the_approver_may_not_read_are_not_agreed_to_with_t
     approver = await api.member(f"Read: [/applications/{visible}/*, /environments/*]", "ApproveInstanceWorkflow: [/*]")
     environment = accepted(await api.get(f"instances/{instances[0]}"))["environmentId"]
     policy = f"environments/{environment}/changePolicy"
-    accepted(await api.put(policy, {"approvals": 1}))
+    accepted(await api.put(policy, {"approvals": 1, "plansBeforeApproval": True}))
     found = await begun(api, api, instances)
     accepted(await api.put(policy, {"approvals": 0}))
     for place, address in enumerate(("seen", "unseen"), 1):

@@ -137,6 +137,24 @@ async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api, tmp_path
 
 @needs_tofu
 @pytest.mark.slow
+async def test_a_value_whose_name_is_secret_is_in_no_effect_though_the_module_does_not_say_so(
+    api: Api, tmp_path: Path
+) -> None:
+    module = (
+        MODULE + 'variable "db_password" {}\nresource "terraform_data" "kept" { input = "is ${var.db_password}" }\n'
+    )
+    text = tofu_manifest(tmp_path / "made", module)
+    application = await api.application(text.replace("size: 1 }", f'size: 1, db_password: "{CANARY}" }}'))
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert plan["status"] == "Planned", plan
+    assert any(each["address"] == "terraform_data.kept" for each in plan["steps"][0]["effects"])
+    assert CANARY not in str(plan)
+
+
+@needs_tofu
+@pytest.mark.slow
 async def test_a_module_that_cannot_be_planned_fails_the_plan_and_says_where_and_why(api: Api) -> None:
     application = await api.application(tofu_manifest("x", 'resource "terraform_data" "x" {\n  nonsense = 1\n}\n'))
 
@@ -252,3 +270,37 @@ async def test_a_reconfiguration_shows_the_submodule_that_it_removes(api: Api) -
     plan = await planned(api, act="reconfigure", instanceId=instance, configuration=body)
 
     assert plan["deletes"] == ["db", "db.box: machine 1 of compute"]
+
+
+async def test_a_plan_needs_the_approvals_that_its_change_needs(api: Api) -> None:
+    environment = await dry(api)
+    application = await api.application(MACHINES)
+    instance = await api.launch(application, environmentId=environment)
+    assert (await api.settled(instance))["status"] == "Running"
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 2}))
+
+    plans, change_sets = (f"organizations/{api.organization}/{each}" for each in ("plans", "change-sets"))
+    launch = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment}}
+    refused(await api.post(plans, launch), 403, "ChangeSetRequired")
+    refused(await api.post(plans, {"act": "destroy", "instanceId": instance}), 403, "ChangeSetRequired")
+    refused(await api.post(plans, {"act": "reconfigure", "instanceId": instance}), 403, "ChangeSetRequired")
+    told = refused(await api.post(change_sets, {**launch, "plan": True}), 403, "PlansNotAllowed")
+    assert "plansBeforeApproval" in told
+
+    policy = {"approvals": 2, "roleId": None, "plansBeforeApproval": True}
+    accepted(await api.put(f"environments/{environment}/changePolicy", policy))
+    assert accepted(await api.get(f"environments/{environment}/changePolicy")) == policy
+    assert accepted(await api.post(change_sets, {**launch, "plan": True}))["status"] == "Pending"
+
+
+async def test_a_plan_is_of_the_organization_that_asks(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    other = accepted(await api.post("organizations", {"name": fresh_name("other")}))["id"]
+
+    launch = {"act": "launch", "applicationId": application}
+    told = refused(await api.post(f"organizations/{other}/plans", launch), 400, "InvalidAct")
+
+    assert "another organization" in told
+    await planned(api, act="launch", applicationId=application)
+    entries = (await api.get(f"organizations/{api.organization}/audit")).text
+    assert f'"applicationId":"{application}"' in entries

@@ -242,6 +242,10 @@ class ChangePolicyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 
     approvals: Annotated[int, msgspec.Meta(ge=0, le=20)] = 0
     roleId: str | None = None
+    plansBeforeApproval: Annotated[
+        bool,
+        msgspec.Meta(description="Whether plans of change sets may run code of modules before anybody approves it."),
+    ] = False
 
 
 _EXAMPLE = {"act": "version", "ids": [EXAMPLE_ID], "version": 4, "comment": "OPS-17", "onFailure": "rollback"}
@@ -336,12 +340,14 @@ async def delete_change_set(request: Request[None, None]) -> None:
     command="environment change-policy",
     tags=("Environments",),
     permission="Read",
-    returns=Returns("The policy.", {"approvals": 2, "roleId": None}),
+    returns=Returns("The policy.", {"approvals": 2, "roleId": None, "plansBeforeApproval": False}),
 )
 async def read_change_policy(request: Request[None, None]) -> ChangePolicyBody:
     """Show who approves change sets of an environment."""
     found = await change_sets.read_change_policy(request.ctx, request.path["envId"])
-    return ChangePolicyBody(approvals=found.approvals, roleId=found.role_id)
+    return ChangePolicyBody(
+        approvals=found.approvals, roleId=found.role_id, plansBeforeApproval=found.plans_before_approval is True
+    )
 
 
 @routes.put(
@@ -353,7 +359,11 @@ async def read_change_policy(request: Request[None, None]) -> ChangePolicyBody:
 )
 async def set_change_policy(request: Request[ChangePolicyBody, None]) -> None:
     """Set who approves new change sets of an environment."""
-    policy = ChangePolicy(approvals=request.body.approvals, role_id=request.body.roleId)
+    policy = ChangePolicy(
+        approvals=request.body.approvals,
+        role_id=request.body.roleId,
+        plans_before_approval=request.body.plansBeforeApproval or msgspec.UNSET,
+    )
     await change_sets.set_change_policy(request.ctx, request.path["envId"], policy)
 
 

@@ -153,7 +153,8 @@ async def set_policy(request: PageRequest) -> Response:
                 f"You can see no role {role!r}.", "Use the name of a role.", code="InvalidField", field="role"
             )
         role = ids[role]
-    policy = ChangePolicy(approvals=approvals, role_id=role or None)
+    before = await change_sets.read_change_policy(request.ctx, request.path("id"))
+    policy = msgspec.structs.replace(before, approvals=approvals, role_id=role or None)
     async with request.unless_changed("environments", request.path("id"), partial(_read_policy, request)):
         await change_sets.set_change_policy(request.ctx, request.path("id"), policy)
     return request.redirect(f"{HOME}/organizations/{form.text('organization')}/changes", "Policy saved.")

@@ -13,10 +13,20 @@ _COVERED = frozenset({"launch", "reconfigure", "destroy", "end", "edit"})
 
 
 class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """How many approve change sets of an environment, and their role, if any."""
+    """How many approve change sets of an environment, and their role, if any.
+
+    A plan runs code that nobody has approved yet, so the policy has to say that it may. Unset means no; a server of the
+    version before reads such a policy too.
+    """
 
     approvals: int = 0
     role_id: str | None = None
+    plans_before_approval: bool | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def refuses_plans(self) -> bool:
+        """Whether plans of change sets are not made."""
+        return self.approvals > 0 and self.plans_before_approval is not True
 
 
 read_policy = msgspec.json.Decoder(ChangePolicy).decode

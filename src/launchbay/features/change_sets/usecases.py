@@ -224,6 +224,13 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         await store.delete_old(work.connection, organization_id=organization.id, days=limits.CHANGE_SET_DAYS)
         touched = {each.environment_id for each in planned} if plan is None else plan.environment_ids
         policies = await _policies(work, touched)
+        if request.with_plans and any(policy.refuses_plans for policy in policies.values()):
+            raise NotAllowed(
+                "A plan runs code of the change before anybody approves it. The policy of the environment doesn't "
+                "allow that.",
+                "Leave plan out, or have somebody with EditEnvironment set plansBeforeApproval.",
+                code="PlansNotAllowed",
+            )
         needed = max((policy.approvals for policy in policies.values()), default=0)
         confirm = request.confirm and not needed and not _is_trusted(work, organization.id, planned)
         if confirm:

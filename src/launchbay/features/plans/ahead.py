@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,8 @@ from launchbay.model.scalars import json_decoder
 from launchbay.planning.names import DESTROY
 from launchbay.runtime.state import InstanceState, existing_quantity
 from launchbay.store import instances, jobs
-from launchbay.store.instances import StatusRow
+from launchbay.store.applications import Application
+from launchbay.store.instances import InstanceRecord, StatusRow
 from launchbay.usecases.context import Work
 from launchbay.usecases.launch import plan_launch_tree
 from launchbay.usecases.launch_tree import LaunchNode
@@ -72,23 +73,44 @@ class Ahead:
     is_destroyed: bool = False
 
 
-async def look_ahead(work: Work, request: PlanRequest) -> list[Ahead]:
-    """Return what to look ahead at. Raises what the change itself would raise."""
+class Target(NamedTuple):
+    """What is launched or changes, where, and the instances that this touches."""
+
+    changed: Application | InstanceRecord
+    environment_id: str
+    instances: list[Ahead]
+
+
+async def look_ahead(work: Work, organization_id: str, request: PlanRequest) -> Target:
+    """Return what to look ahead at.
+
+    Raises what the change itself would raise, and BadRequest for one in another organization.
+    """
+    target = await _target(work, request)
+    if target.changed.organization_id != organization_id:
+        what = "application" if request.act == "launch" else "instance"
+        raise BadRequest(f"The {what} belongs to another organization.", code="InvalidAct")
+    return target
+
+
+async def _target(work: Work, request: PlanRequest) -> Target:
+    changed: Application | InstanceRecord
     if request.act == "launch":
         planned = await plan_launch_tree(work, request.application_id or "", request.body, request.if_exists)
-        environment, view, root = planned.environment, planned.view, planned.root
+        changed, environment, view, root = planned.application, planned.environment, planned.view, planned.root
     elif request.act == "reconfigure":
         configured = await plan_configuration(work, request.instance_id or "", request.body)
-        environment, view, root = configured.environment, configured.view, configured.root
+        changed, environment, view, root = configured.record, configured.environment, configured.view, configured.root
     else:
         record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
         preview = await preview_end(work, record, force=request.force)
         if preview.errors:
             raise BadRequest(*preview.errors)
         at = _Place(record.organization_id, record.environment_id, read_environment_view(record.environment_view))
-        return await _end(work, at, record.id, ())
+        return Target(record, record.environment_id, await _end(work, at, record.id, ()))
     at = _Place(environment.organization_id, environment.id, view)
-    return [each for node in root.walk() for each in await _of_node(work, at, node)]
+    found = [each for node in root.walk() for each in await _of_node(work, at, node)]
+    return Target(changed, environment.id, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from launchbay.errors import (
     WorkflowFailed,
 )
 from launchbay.features.plans import rows as store
-from launchbay.features.plans.ahead import Ahead, PlanRequest, look_ahead, read_request
+from launchbay.features.plans.ahead import Ahead, PlanRequest, Target, look_ahead, read_request
 from launchbay.features.plans.rows import PlanRow, TakenPlan, artifact_purpose, request_purpose
 from launchbay.features.plans.rules import (
     PlannedStep,
@@ -74,15 +74,28 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     """Keep what to plan, and return the plan's ID.
 
     Raises BadRequest and NotAllowed as the change itself would, and TooManyRequests beyond the limit of waiting ones.
+    Rules are asked as for the change, since a plan runs the code of modules (decision 0134).
     """
     request.check()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        await look_ahead(work, request)
+        target = await look_ahead(work, organization.id, request)
+        await _ask_rules(work, request, target)
         await store.lock_organization(work.connection, organization_id=organization.id)
         plan_id = await keep_plan(work, organization.id, request)
-        await work.audit("create_plan", organization, after={"act": request.act}, at=f"/plans/{plan_id}")
+        await work.audit("create_plan", organization, after=_noted(request), at=f"/plans/{plan_id}")
     return plan_id
+
+
+async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
+    await work.decide("create_plan", target.changed, kind=request.act, environment_id=target.environment_id)
+
+
+def _noted(request: PlanRequest) -> dict[str, str]:
+    """Return what the audit log says of a plan."""
+    if request.act == "launch":
+        return {"act": request.act, "applicationId": request.application_id or ""}
+    return {"act": request.act, "instanceId": request.instance_id or ""}
 
 
 class OfChangeSet(NamedTuple):
@@ -245,12 +258,14 @@ class PlanRunner:
         request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
         async with Context(self._app, on_behalf(row.owner_id)).begin() as work:
             await work.lookup.organization(row.organization_id)
-            ahead = await look_ahead(work, request)
+            target = await look_ahead(work, row.organization_id, request)
+            if row.change_set_id is None:  # its policy was asked when the change set was made
+                await _ask_rules(work, request, target)
         steps: list[PlannedStep] = []
         artifacts: dict[str, bytes] = {}
         try:
             async with asyncio.timeout(limits.PLAN_S):
-                for each in ahead:
+                for each in target.instances:
                     for step in await self._look(row, each):
                         is_held = not each.path and bool(step.plan.artifact)
                         if is_held:
