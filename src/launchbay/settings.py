@@ -31,6 +31,7 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 Count = Annotated[int, Meta(ge=1, le=1_000_000, description="a whole number, 1 to 1000000")]
 Rate = Annotated[int, Meta(ge=0, le=1_000_000_000, description="a whole number, 0 to 1000000000")]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000, description="a number, 0 to 1000000")]
+_LEAST_WAL_MIB = 32  # two segments, below which PostgreSQL doesn't start
 Mebibytes = Annotated[int, Meta(ge=0, le=1_048_576, description="a whole number of MiB, 0 to 1048576")]
 Duration = Annotated[float, Meta(gt=0, le=1_000_000, description="a number above 0, at most 1000000")]
 
@@ -178,8 +179,7 @@ class Settings:
                     f"LAUNCHBAY_ORGANIZATION_CREATORS names {each!r}; it may name {SERVER_ADMINISTRATORS},"
                     f" {USER_MANAGERS} and IDs of users."
                 )
-        if self.database_direct_url and not self.database_url:
-            raise CannotStart("LAUNCHBAY_DATABASE_URL is empty; LAUNCHBAY_DATABASE_DIRECT_URL needs it.")
+        self._check_database()
         if self.dispatch_url and not _DISPATCH_URL.fullmatch(self.dispatch_url):
             raise CannotStart(
                 "LAUNCHBAY_DISPATCH_URL must be the address of a NATS server, such as nats://nats.example.org:4222, or"
@@ -265,6 +265,12 @@ class Settings:
                 f"LAUNCHBAY_BASE_URL is {self.base_url!r}; its path can't begin with one of the server's own, such as"
                 " /console. Choose another one, such as /launchbay."
             )
+
+    def _check_database(self) -> None:
+        if 0 < self.postgres_max_wal_size_mib < _LEAST_WAL_MIB:
+            raise CannotStart(f"LAUNCHBAY_POSTGRES_MAX_WAL_SIZE_MIB must be 0, or at least {_LEAST_WAL_MIB}.")
+        if self.database_direct_url and not self.database_url:
+            raise CannotStart("LAUNCHBAY_DATABASE_URL is empty; LAUNCHBAY_DATABASE_DIRECT_URL needs it.")
 
     def _check_mail(self) -> None:
         if "@" not in self.smtp_sender or not self.smtp_sender.isprintable():

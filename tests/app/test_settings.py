@@ -158,3 +158,9 @@ def test_the_base_url_is_spelled_as_browsers_do(written: str, sent: str) -> None
 def test_a_base_url_that_no_browser_takes_stops_the_start(written: str) -> None:
     with pytest.raises(CannotStart, match="LAUNCHBAY_BASE_URL"):
         Settings(base_url=written)
+
+
+def test_a_log_of_changes_that_is_too_small_for_postgresql_is_refused() -> None:
+    assert Settings(postgres_max_wal_size_mib=32).postgres_max_wal_size_mib == 32
+    with pytest.raises(CannotStart, match=r"LAUNCHBAY_POSTGRES_MAX_WAL_SIZE_MIB must be 0, or at least 32\."):
+        Settings(postgres_max_wal_size_mib=31)

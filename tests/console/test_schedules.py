@@ -243,6 +243,26 @@ async def test_a_past_day_leads_to_the_runs_of_that_day(api: Api, visitor: httpx
     assert "No run matches" in (await get(visitor, f"{home}/runs?q=started:{today - timedelta(days=9)}")).text
 
 
+async def test_schedules_that_were_paused_long_ago_take_no_place_of_upcoming_ones(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.pages.schedules.PAGE_ROWS_MAX", 50)
+    name = fresh_name("skiff").replace(" ", "-")
+    instance = await api.running("launch: {steps: []}\nreport: {steps: []}", instanceName=name)
+    accepted(await api.post(f"instances/{instance}/report/schedule", {"interval": 60_000}))
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO schedules (id, instance_id, organization_id, kind, workflow, component, parameters, owner_id,"
+            " due_at, was_due_at, cancelled_at)"
+            " SELECT 'paused ' || number, instance_id, organization_id, 'cron', workflow, 'x' || number, parameters,"
+            " owner_id, '9999-12-31T00:00:00Z', now() - interval '1 day', now() - interval '2 days'"
+            " FROM schedules, generate_series(1, 50) AS number WHERE instance_id = %s AND kind = 'workflow'",
+            [instance],
+        )
+    home = f"/console/organizations/{api.organization}/schedules"
+    assert f"report {name}" in words_of((await get(visitor, f"{home}?view=list&q={name}")).answer.text)
+
+
 async def test_what_is_due_and_waits_for_another_job_stays_in_the_list_and_the_next_hours(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

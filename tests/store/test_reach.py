@@ -26,7 +26,7 @@ OF_ORGANIZATION = {
 }
 # Files whose `id` names something in an organization, and those where it does where an object is found or locked.
 BY_ID = {"lookups", "services", "fleet"}
-FOUND = re.compile(r"(?:bulk|recurring|change_sets|git_sources|rollouts|webhooks)\.(?:lock_)?\w+")
+FOUND = re.compile(r"(?:bulk|recurring|change_sets|git_sources|plans|rollouts|webhooks)\.(?:lock_)?\w+")
 
 ACCOUNTS = "accounts and their credentials, which belong to no organization: of the directory"
 SERVERS = "the servers and workers of one cell"

@@ -41,14 +41,14 @@ from launchbay.app.outgoing import outgoing_client, outgoing_proxy
 from launchbay.auth.secret_key import KeyFile, read_secret_key
 from launchbay.egress.http import EgressClient
 from launchbay.egress.proxy import ProxyFailed
-from launchbay.errors import CannotStart, EgressFailed
+from launchbay.errors import CannotStart, EgressFailed, Unavailable
 from launchbay.limits import DESCRIPTORS_WANTED, MIB
 from launchbay.postgres import cluster
 from launchbay.postgres.backup import TLS_MODES, client_program
 from launchbay.postgres.memory import read_memory, sizes_of
 from launchbay.processes.run import minimal_environment, search_path
 from launchbay.settings import Settings
-from launchbay.store.database import Database, connection_parameters, has_no_room, redacted_url
+from launchbay.store.database import Database, DatabaseError, connection_parameters, has_no_room, redacted_url
 from launchbay.store.schema import Inspection, inspect, revisions
 from launchbay.store.upkeep import Upkeep, look
 
@@ -601,7 +601,7 @@ async def _check_stuck(settings: Settings) -> list[Finding]:
             async with Database(url, connections=1) as database, database.connection() as connection:
                 found = await FEATURES.stuck(connection)
                 return [Finding(each.check, Level.WARNING, each.where, each.found, each.fix) for each in found]
-    except (CannotStart, TimeoutError):
+    except (CannotStart, Unavailable, DatabaseError, TimeoutError):
         return []  # another check names it
 
 

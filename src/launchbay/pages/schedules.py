@@ -158,7 +158,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         kinds=[(key, label, len(matching) if key == "all" else counts[key]) for key, label in KINDS.items()],
         kind=wanted,
         text=request.query("q") or "",
-        is_whole=len(entries) < PAGE_ROWS_MAX,
+        is_whole=max(len(entries), len(due.schedules)) < PAGE_ROWS_MAX,
         people=request.ask(user_names(request, organization_id)),
         home=home,
     )
@@ -212,7 +212,9 @@ class Due(NamedTuple):
 
 async def _read_due(request: PageRequest, organization_id: str, since: datetime, until: datetime) -> Due:
     ctx = request.ctx
-    scheduled = await fleet.list_schedules(ctx, organization_id, since=_LONG_AGO, until=until, count=PAGE_ROWS_MAX)
+    scheduled = await fleet.list_schedules(
+        ctx, organization_id, since=_LONG_AGO, until=until, count=PAGE_ROWS_MAX, cancelled_since=since
+    )
     expiring = await fleet.list_expiries(ctx, organization_id, since=since, until=until, count=PAGE_ROWS_MAX)
     recurring = await list_recurring_schedules(
         ctx, organization_id, instance_id=None, application_id=None, after=None, count=PAGE_ROWS_MAX

@@ -520,11 +520,19 @@ async def list_expiries(
 
 
 async def list_schedules(
-    ctx: Context, organization_id: str, *, since: datetime, until: datetime, count: int, after: str | None = None
+    ctx: Context,
+    organization_id: str,
+    *,
+    since: datetime,
+    until: datetime,
+    count: int,
+    after: str | None = None,
+    cancelled_since: datetime | None = None,
 ) -> list[FleetScheduleRow]:
     """Return what is scheduled in a time on visible instances, the next one first.
 
-    `after` is the cursor of a page (`schedule_cursor`). Raises BadRequest for another one.
+    Cancelled ones are among them since `cancelled_since`, or all of that time. `after` is the cursor of a page
+    (`schedule_cursor`). Raises BadRequest for another one.
     """
     cursor = None if after is None else read_cursor(after, _DUE, is_time=True)
     async with ctx.read() as work:
@@ -535,6 +543,7 @@ async def list_schedules(
             since=since if cursor is None else datetime.fromisoformat(cursor.value),
             after_id="" if cursor is None else cursor.id,
             until=until,
+            cancelled_since=since if cancelled_since is None else cancelled_since,
             **visible(work.lookup.grants(organization_id), Permission.READ),
             count=count,
         )

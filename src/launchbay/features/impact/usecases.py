@@ -377,12 +377,13 @@ class _ManifestJudge:
     def __call__(self, row: ImpactRow, manifest: CompiledManifest) -> Outcome | None:
         if self.parameters is None and row.version == self.version:
             return None
-        if row.is_submodule:
-            return Outcome(row.application_id, row.version, errors=(_OF_SUBMODULE,))
         key = (row.version, row.parameters, row.parameter_origins, row.state, row.environment_view)
         if key not in self.known:
             self.known[key] = self._outcome(row, manifest)
-        return self.known[key]
+        found = self.known[key]
+        if found is None or not row.is_submodule:
+            return found
+        return Outcome(row.application_id, row.version, errors=(_OF_SUBMODULE,))
 
     def _outcome(self, row: ImpactRow, manifest: CompiledManifest) -> Outcome | None:
         old = new = _read_parameters(row.parameters)

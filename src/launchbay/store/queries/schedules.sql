@@ -118,7 +118,7 @@ FROM (
     FROM instances JOIN schedules ON schedules.instance_id = instances.id
     WHERE instances.organization_id = %(organization_id)s AND schedules.kind IN ('workflow', 'cron')
 ) AS scheduled
-WHERE (due_at, id) > (%(since)s, %(after_id)s) AND due_at < %(until)s
+WHERE (due_at, id) > (%(since)s, %(after_id)s) AND due_at < %(until)s AND (cancelled_at IS NULL OR due_at >= %(cancelled_since)s)
       AND {visible(application_id, instance_id, environment_id)}
 ORDER BY due_at, id LIMIT %(count)s;
 
