@@ -177,7 +177,7 @@ class StoredModule(msgspec.Struct, frozen=True):
         return msgspec.msgpack.encode(self)
 
     def digest(self) -> bytes:
-        """Return the digest of what a plan of it depends on, apart from its state."""
+        """Return the digest of what a plan depends on, apart from the state."""
         given = {name: value for name, value in self.environment.items() if name.startswith("TF_VAR_")}
         digest = hashlib.sha256(gzip.decompress(self.archive))  # the packed form has a time
         digest.update(msgspec.json.encode([self.variables, given], order="deterministic"))

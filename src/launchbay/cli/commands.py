@@ -757,7 +757,10 @@ def _openapi(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> N
 
 
 def _compare_jobs(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
-    """Compare two jobs. A table says of each step what differs, and which job alone has it."""
+    """Compare two jobs.
+
+    A table says of each step what differs, and which job alone has it.
+    """
     document = answer(connection, call)
     if connection.output == "table":
         jobs = {name: f"job {document[name]['number']}, {document[name]['workflow']!r}" for name in ("one", "other")}

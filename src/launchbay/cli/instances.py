@@ -85,7 +85,10 @@ def _say_frozen(connection: Connection, environments: Mapping[str, str]) -> None
 
 
 def frozen_because(connection: Connection, environment_id: str) -> str | None:
-    """Return who froze an environment, and why. None if it isn't frozen, or if the caller may not read it."""
+    """Return who froze an environment, and why.
+
+    None if it isn't frozen, or if the caller may not read it.
+    """
     try:
         freeze = connection.client.read_freeze(environment_id)
     except NotAllowed:

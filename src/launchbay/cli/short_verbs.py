@@ -112,7 +112,7 @@ def _status(instance: str, **given: Any) -> None:
 
 
 def job_status_words(job: Mapping[str, Any]) -> str:
-    """Return the status of a listed job for a table: `Requested` while it is queued."""
+    """Return the status of a job for a table, `Requested` while it is queued."""
     is_queued = job["status"] == JobStatus.EXECUTING and job["startedAt"] is None
     return InstanceStatus.REQUESTED.value if is_queued else str(job["status"])
 

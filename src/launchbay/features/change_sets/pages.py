@@ -350,7 +350,7 @@ def _plans(view: ChangeSetView) -> list[InstanceEffects]:
 
 
 async def _consent(request: PageRequest) -> Consent:
-    """Return the consent to the plans shown, with their deletions if the box is checked."""
+    """Return the consent to the shown plans, with deletions if the box is checked."""
     deletes: list[str] = []
     if request.form.has("allowDeletes"):
         # The digest makes sure that these are the ones that were shown.

@@ -259,7 +259,7 @@ async def shown_rows(request: PageRequest, organization_id: str, views: Sequence
 
 
 def _short(at: datetime) -> str:
-    """Return a time for a list, with seconds if it isn't at a full minute."""
+    """Return a time for a list, with seconds unless they are 0."""
     return at.strftime(f"{_SHORT}:%S" if at.second else _SHORT)
 
 
