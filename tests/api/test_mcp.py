@@ -258,11 +258,14 @@ async def test_a_policy_of_the_environment_stays_in_force(bay: Served) -> None:
     made = accepted(
         await bay.api.post(f"organizations/{bay.api.organization}/environments", {"name": fresh_name("production")})
     )
-    instance = await bay.api.launch(await bay.api.application(SIMPLE), environmentId=made["id"])
+    application = await bay.api.application(SIMPLE)
+    instance = await bay.api.launch(application, environmentId=made["id"])
     await bay.api.settled(instance)
     accepted(await bay.api.put(f"environments/{made['id']}/changePolicy", {"approvals": 2, "roleId": None}))
-    scope = ("Read: [/*]", "EditInstance: [/*]", "DeleteInstance: [/*]")
+    scope = ("Read: [/*]", "EditInstance: [/*]", "DeleteInstance: [/*]", "CreateInstance: [/*]")
     async with bay.agent(await bay.token(*scope)) as agent:
+        launched = await agent.bad("launch", application=application, environment=made["id"], name="direct")
+        assert "asks for a change set with 2 approvals" in launched["error"]
         proposed = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-4")
     assert proposed["status"] == "Pending"
     change_set = accepted(await bay.api.get(f"change-sets/{proposed['changeSet']}"))

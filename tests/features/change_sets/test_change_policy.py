@@ -122,3 +122,21 @@ async def test_commands_run_and_jobs_are_cancelled_under_a_policy(api: Api) -> N
     await api.settled(instance)
     accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 0}))
     accepted(await api.post(f"instances/{instance}/destroy", {}))
+
+
+async def test_a_directory_is_applied_by_an_approved_change_set_alone(api: Api) -> None:
+    name = fresh_name("strict").replace(" ", "-")
+    home = f"organizations/{api.organization}"
+    made = accepted(await api.post(f"{home}/environments", {"name": name}))["id"]
+    accepted(await api.put(f"environments/{made}/changePolicy", {"approvals": 1}))
+    content = "markers: [blue]\n"
+    body = {"act": "apply", "files": {f"environments/{name}.yaml": content}}
+    early = accepted(await api.post(f"{home}/change-sets", body))["id"]
+    assert (await api.post(f"change-sets/{early}/apply")).json()["code"] == "ChangeSetPending"
+    assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == []
+    change_set = await approved(api, **body)
+    accepted(await api.post(f"change-sets/{change_set}/apply"))
+    async with asyncio.timeout(20):
+        while accepted(await api.get(f"change-sets/{change_set}"))["status"] == "Applying":
+            await asyncio.sleep(0.05)
+    assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == [{"name": "blue"}]

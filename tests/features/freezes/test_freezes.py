@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 import psycopg
+import pytest
 
+from tests.support.applications import picky
 from tests.support.service import Api, Caller, accepted, fresh_name, refused
 
 MANIFEST = "greet:\n  steps: []\nlaunch:\n  steps: []\ndestroy:\n  steps: []\n"
@@ -154,3 +156,72 @@ async def waits_for_a_lock(api: Api) -> None:
     async with asyncio.timeout(20), api.database.connection() as connection:
         while await (await connection.execute(waiting)).fetchone() == (0,):
             await asyncio.sleep(0.01)
+
+
+async def until_said(api: Api, path: str) -> None:
+    """Wait until an answer has the reason of the freeze."""
+    async with asyncio.timeout(20):
+        while REASON not in (await api.get(path)).text:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("when_busy", ["skip", "queue"])
+@pytest.mark.features("recurring")
+async def test_a_recurring_schedule_skips_a_firing_or_waits_for_the_end_of_a_freeze(api: Api, when_busy: str) -> None:
+    environment, _, instance = await held(api)
+    await frozen(api, environment)
+    body = {"name": fresh_name("often"), "cron": "0 0 1 1 *", "instanceId": instance, "workflow": "greet"}
+    made = accepted(
+        await api.post(f"organizations/{api.organization}/recurring-schedules", {**body, "whenBusy": when_busy})
+    )
+    async with api.database.transaction() as connection:
+        due = "UPDATE recurring_schedules SET due_at = date_trunc('second', now()), fires_at = now() WHERE id = %s"
+        await connection.execute(due, [made["id"]])
+    path = f"recurring-schedules/{made['id']}"
+    if when_busy == "skip":
+        await until_said(api, path)
+        (firing,) = accepted(await api.get(path))["firings"]
+        assert firing["outcome"] == "Skipped"
+    else:
+        async with asyncio.timeout(20):
+            while (found := accepted(await api.get(path)))["waitingSince"] is None:
+                await asyncio.sleep(0.05)
+        assert found["firings"] == []
+    await lifted(api, environment)
+    if when_busy == "queue":
+        async with asyncio.timeout(40):
+            while not (found := accepted(await api.get(path))["firings"]):
+                await asyncio.sleep(0.05)
+        assert found[0]["outcome"] == "Started"
+    await api.settled(instance)
+    assert len((await api.document(instance))["workflowHistory"]) == (2 if when_busy == "queue" else 1)
+
+
+async def test_a_workflow_that_a_person_scheduled_fails_with_the_reason(api: Api) -> None:
+    environment, _, instance = await held(api)
+    accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 400}))
+    await frozen(api, environment)
+    async with asyncio.timeout(20):
+        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 2:
+            await asyncio.sleep(0.05)
+    job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
+    assert (job["status"], REASON in job["errorMessage"]) == ("Failed", True)
+    assert (await api.document(instance))["status"] == "Running"
+
+
+@pytest.mark.features("rollouts")
+async def test_a_rollout_waits_until_the_freeze_is_lifted(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(picky())
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    accepted(await api.put_yaml(f"applications/{application}/manifest", picky("second")))
+    await frozen(api, environment)
+    body = {"applicationId": application, "version": 3, "ids": [instance]}
+    rollout = accepted(await api.post(f"organizations/{api.organization}/rollouts", body))["id"]
+    await until_said(api, f"rollouts/{rollout}/instances")
+    assert (await api.document(instance))["version"] == 2
+    await lifted(api, environment)
+    async with asyncio.timeout(40):
+        while accepted(await api.get(f"rollouts/{rollout}"))["status"] != "Finished":
+            await asyncio.sleep(0.05)
+    assert (await api.document(instance))["version"] == 3

@@ -168,6 +168,27 @@ async def test_a_rollback_has_the_rights_of_the_token_that_changed_the_instance(
         )
 
 
+@pytest.mark.features("freezes")
+async def test_a_rollback_waits_until_the_environment_is_not_frozen_any_more(api: Api) -> None:
+    application, environment = await api.application(SLOWLY_PICKY), await api.offer()
+    accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": -1}}))
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Incident 4711"}))
+    postponed = "SELECT not_before > now() FROM rollbacks_due WHERE instance_id = %s"
+    async with asyncio.timeout(20), api.database.connection() as connection:
+        while await (await connection.execute(postponed, (instance,))).fetchone() != (True,):
+            await asyncio.sleep(0.05)
+    document = await api.document(instance)
+    assert (document["status"], len(document["workflowHistory"])) == ("Failed", 2)
+    accepted(await api.delete(f"environments/{environment}/freeze"))
+    async with asyncio.timeout(40):
+        while (document := await api.document(instance))["parameters"] != {"input.size": 0}:
+            await asyncio.sleep(0.05)
+    assert (await api.settled(instance))["status"] == "Running"
+
+
 async def test_a_defect_in_a_rollback_is_told_by_the_log_of_the_server_alone(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,6 +103,25 @@ async def test_a_directory_follows_a_branch(follower: Follower, repository: Repo
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rule", ["policy", "freeze"])
+async def test_a_commit_changes_no_environment_whose_rules_refuse_it(
+    follower: Follower, repository: Repository, rule: str
+) -> None:
+    api, name = follower.api, f"ruled-{rule}"
+    made = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": name}))["id"]
+    if rule == "policy":
+        accepted(await api.put(f"environments/{made}/changePolicy", {"approvals": 1}))
+    else:
+        accepted(await api.put(f"environments/{made}/freeze", {"reason": "Incident 4711"}))
+    repository.commit({f"environments/{name}.yaml": "markers: [blue]\n"})
+    source = await follower.make(name_of(repository))
+    outcome = await follower.outcome(source)
+    said = "asks for a change set with 1 approval." if rule == "policy" else "Incident 4711"
+    assert (outcome["status"], said in outcome["message"]) == ("Refused", True)
+    assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == []
+
+
+@pytest.mark.slow
 async def test_a_commit_with_one_refused_change_changes_nothing(follower: Follower, repository: Repository) -> None:
     broken = {
         "environments/half.yaml": "markers: [blue]\n",

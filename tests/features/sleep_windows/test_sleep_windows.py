@@ -176,6 +176,23 @@ async def test_a_person_who_starts_it_by_hand_is_not_followed_by_a_second_start(
     assert await bay.jobs(instance) == ["stop", "start"]
 
 
+@pytest.mark.features("freezes")
+async def test_an_instance_in_a_frozen_environment_goes_to_sleep_when_the_freeze_is_lifted(bay: Bay) -> None:
+    instance = await bay.instance()
+    freeze = f"environments/{(await bay.api.document(instance))['environmentId']}/freeze"
+    accepted(await bay.api.put(freeze, {"reason": "Incident 4711"}))
+    await bay.at(EVENING)
+    assert await bay.jobs(instance) == []
+    shown = await bay.sleep(instance)
+    assert (shown["isAsleep"], "Incident 4711" in shown["message"]) == (False, True)
+    assert shown["message"].startswith("It waits: ")
+    accepted(await bay.api.delete(freeze))
+    await bay.at(EVENING + 10 * MINUTE)
+    await bay.round()
+    assert await bay.jobs(instance) == ["stop"]
+    assert (await bay.sleep(instance))["isAsleep"]
+
+
 @pytest.mark.parametrize(("when_busy", "jobs"), [("queue", ["long", "stop"]), ("skip", ["long"])])
 async def test_a_busy_instance_sleeps_later_or_not_in_this_window(bay: Bay, when_busy: str, jobs: list[str]) -> None:
     instance = await bay.instance(whenBusy=when_busy)
