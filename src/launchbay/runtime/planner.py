@@ -4,7 +4,7 @@ It follows steps in the order in which they would run. Pure actions that only co
 steps give is unknown, and so is each step that needs it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -70,16 +70,15 @@ def reading_only(job: JobRun, documents: ReadOnlyDocuments) -> JobRun:
     return replace(job, deps=replace(job.deps, documents=documents))
 
 
-async def plan_workflow(job: JobRun, component: str, workflow: str) -> list[StepPlan]:
-    """Return what the steps of a workflow would do.
+async def plan_workflow(job: JobRun, component: str, workflow: str, note: Callable[[StepPlan], None]) -> None:
+    """Note what each step of a workflow would do, in order.
 
     `job` has `ReadOnlyDocuments`, one object for all workflows of a change. Raises WorkflowFailed beyond the steps of a
     job, and for a step whose action can plan but fails to.
     """
     found = job.component(component)
-    walk = _Walk(job)
+    walk = _Walk(job, note)
     await walk.workflow(found, found.workflows[workflow], workflow_path(component, workflow), {}, {}, 0)
-    return walk.found
 
 
 async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
@@ -133,9 +132,9 @@ def _estimate(kind: EffectKind, step: str, component: str, action: str, address:
 
 
 class _Walk:
-    def __init__(self, job: JobRun) -> None:
+    def __init__(self, job: JobRun, note: Callable[[StepPlan], None]) -> None:
         self._job = job
-        self.found: list[StepPlan] = []
+        self._noted = note
 
     async def workflow(
         self,
@@ -227,7 +226,7 @@ class _Walk:
         return plan
 
     def _note(self, run: WorkflowRun, step: Step, path: str, plan: ActionPlan) -> None:
-        self.found.append(StepPlan(path, run.component.path, step.action, plan))
+        self._noted(StepPlan(path, run.component.path, step.action, plan))
 
     async def _would_run(self, run: WorkflowRun, step: Step, lacking: Mapping[str, str]) -> bool:
         when = step.control.when

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.external_services import needs_tofu, tofu_manifest
 from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
@@ -70,6 +71,31 @@ async def applied(api: Api, change_set: str) -> Any:
     return found
 
 
+async def kept(api: Api, found: Any) -> int:
+    """Return how many artifacts the plans of a change set have."""
+    statement = "SELECT count(*) FROM plan_artifacts JOIN plans ON plans.id = plan_id WHERE change_set_id = %s"
+    async with api.database.connection() as connection:
+        [[number]] = await (await connection.execute(statement, [found["id"]])).fetchall()
+    return int(number)
+
+
+async def test_artifacts_have_a_limit_and_go_with_a_rejection(
+    api: Api, lab: str, approver: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = await api.application(shop(tmp_path / "made"))
+    found = await made(api, lab, act="launch", applicationId=application, launch={"environmentId": lab})
+    assert await kept(api, found) == 1
+    monkeypatch.setattr(limits, "PLANS_ARTIFACT_BYTES", 100)
+    refused_one = await made(api, lab, act="launch", applicationId=application, launch={"environmentId": lab})
+    assert "keep more than 100 bytes" in refused_one["plan"][0]["effects"]["problem"]
+
+    accepted(await approver.post(f"change-sets/{found['id']}/reject"))
+
+    assert await kept(api, found) == 0
+    shown = accepted(await api.get(f"change-sets/{found['id']}"))
+    assert shown["plan"][0]["effects"]["counts"]["create"] == 1
+
+
 async def test_a_launch_does_what_was_approved(api: Api, lab: str, approver: Caller, tmp_path: Path) -> None:
     file = tmp_path / "made"
     application = await api.application(shop(file))
@@ -79,7 +105,9 @@ async def test_a_launch_does_what_was_approved(api: Api, lab: str, approver: Cal
     assert found["plan"][0]["effects"]["counts"] == {"delete": 0, "create": 1, "change": 2, "run": 0, "unknown": 0}
     accepted(await approver.post(f"change-sets/{found['id']}/approve"))
     assert not file.exists()
+    assert await kept(api, found) == 1
     assert (await applied(api, found["id"]))["status"] == "Succeeded"
+    assert await kept(api, found) == 0, "the job needs no artifact anymore"
     assert file.read_text() == "1\n"
     entries = (await api.get(f"organizations/{api.organization}/audit")).text
     assert found["plan"][0]["effects"]["digest"] in entries

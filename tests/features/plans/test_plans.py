@@ -67,6 +67,16 @@ async def planned(api: Api, caller: Caller | None = None, **body: Any) -> Any:
     return plan
 
 
+async def planned_change_set(api: Api, **body: Any) -> Any:
+    """Make a change set with plans, and return it when they have been made."""
+    found = accepted(await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **body}))
+    async with asyncio.timeout(60):
+        while any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]):
+            await asyncio.sleep(0.1)
+            found = accepted(await api.get(f"change-sets/{found['id']}"))
+    return found
+
+
 @needs_tofu
 @pytest.mark.slow
 async def test_a_launch_is_planned_to_the_ground_and_nothing_is_made(api: Api, tmp_path: Path) -> None:
@@ -122,6 +132,7 @@ async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api, tmp_path
     application = await api.application(text.replace("size: 1 }", f'size: 1, key: "{CANARY}" }}'))
 
     plan = await planned(api, act="launch", applicationId=application, launch={})
+    await planned_change_set(api, act="launch", applicationId=application, launch={})
 
     assert plan["status"] == "Planned", plan
     kept = next(each for each in plan["steps"][0]["effects"] if each["address"] == "terraform_data.kept")

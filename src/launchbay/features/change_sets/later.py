@@ -13,6 +13,7 @@ from launchbay.errors import InvalidManifest
 from launchbay.features.change_sets import rows as store
 from launchbay.features.change_sets.rows import EndedRow
 from launchbay.features.change_sets.usecases import FINGERPRINT, read_facts, read_promise
+from launchbay.features.plans import rows as plans
 from launchbay.manifest.configuration import Change
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import component_at
@@ -52,6 +53,7 @@ class ChangeSetWork(LaterWork[str, Never]):
                 differences=msgspec.json.encode(differences).decode(),
             )
         if await store.finish(connection, change_set_id=row):
+            await plans.delete_artifacts(connection, change_set_id=row)
             await store.post(connection, change_set_id=row)
             log.info("change_set.ended", change_set=row)
         return len(ended) == _SETTLED

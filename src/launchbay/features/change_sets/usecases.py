@@ -39,6 +39,7 @@ from launchbay.features.plans.usecases import (
     OfChangeSet,
     bind_plan,
     delete_plans,
+    end_plans,
     keep_plan,
     plans_of_change_set,
     require_plans,
@@ -636,6 +637,8 @@ async def answer_change_set(
         if status != before:
             await store.set_status(work.connection, change_set_id=found.id, status=status)
             await store.post(work.connection, change_set_id=found.id)
+        if status == "Rejected":
+            await end_plans(work, found.organization_id, found.id)
         await work.audit(
             "approve_change_set" if approves else "reject_change_set",
             found.organization_id,

@@ -43,6 +43,13 @@ class ApprovedRow(NamedTuple):
     sealed: bytes | None
 
 
+class KeptBytes(NamedTuple):
+    """What is kept: artifacts of an organization's plans, and results of a change set's."""
+
+    artifacts: int
+    results: int
+
+
 def request_purpose(plan_id: str) -> str:
     """Return what the request of a plan is sealed for."""
     return f"request of plan {plan_id}"
@@ -54,7 +61,6 @@ def artifact_purpose(plan_id: str, path: str) -> str:
 
 
 lock_plan = _sql.value("lock_plan", str)
-lock_organization = _sql.value("lock_organization", str)
 count_waiting = _sql.value("count_waiting", int)
 delete_oldest = _sql.change("delete_oldest")
 insert = _sql.change("insert")
@@ -62,6 +68,9 @@ get = _sql.row("get", PlanRow)
 list_of_change_set = _sql.rows("list_of_change_set", PlanRow)
 bind = _sql.change("bind")
 delete = _sql.change("delete")
+delete_waiting = _sql.change("delete_waiting")
+delete_artifacts = _sql.change("delete_artifacts")
+get_kept_bytes = _sql.row("get_kept_bytes", KeptBytes)
 delete_of_change_set = _sql.change("delete_of_change_set")
 list_due = _sql.column("list_due", str)
 list_expired = _sql.column("list_expired", str)

@@ -1,9 +1,6 @@
 -- name: lock_plan
 SELECT id FROM plans WHERE id = %(id)s FOR UPDATE;
 
--- name: lock_organization
-SELECT id FROM organizations WHERE id = %(organization_id)s FOR UPDATE;
-
 -- name: count_waiting
 SELECT count(*) FROM plans WHERE organization_id = %(organization_id)s AND status = 'Waiting';
 
@@ -30,8 +27,8 @@ SELECT id, organization_id, place, status, result, problem, digest, created_at, 
 FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s ORDER BY place;
 
 -- name: bind
--- The job that runs what a plan of a change set says.
-UPDATE plans SET job_id = %(job_id)s
+-- The job that runs what a plan of a change set says. The plan stays for those who resume the job.
+UPDATE plans SET job_id = %(job_id)s, expires_at = greatest(expires_at, now() + %(days)s * interval '1 day')
 WHERE change_set_id = %(change_set_id)s AND place = %(place)s AND organization_id = %(organization_id)s;
 
 -- name: delete
@@ -40,13 +37,30 @@ DELETE FROM plans WHERE id = %(plan_id)s AND owner_id = %(owner_id)s AND change_
 -- name: delete_of_change_set
 DELETE FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s;
 
+-- name: delete_waiting
+-- Whoever makes one of these stops.
+DELETE FROM plans WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s AND status = 'Waiting';
+
+-- name: delete_artifacts
+-- What no job needs anymore. One that failed may be resumed.
+DELETE FROM plan_artifacts WHERE plan_id IN (
+    SELECT id FROM plans
+    WHERE change_set_id = %(change_set_id)s AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = plans.job_id AND jobs.status <> 'Succeeded'));
+
+-- name: get_kept_bytes
+SELECT coalesce((SELECT sum(octet_length(sealed)) FROM plans JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id
+                 WHERE plans.organization_id = %(organization_id)s), 0)::bigint AS artifacts,
+       coalesce((SELECT sum(octet_length(result)) FROM plans
+                 WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s), 0)::bigint AS results;
+
 -- name: list_due
 SELECT id FROM plans WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) ORDER BY created_at LIMIT %(count)s;
 
 -- name: list_expired
--- What holds a job stays until it, or one that resumes it, has succeeded, or other work of the instance.
+-- What holds a job stays until it, or one that resumes it, has succeeded, or other work of the instance. It goes an hour later than the
+-- change set expires, so that nobody applies that without its plans.
 SELECT id FROM plans
-WHERE expires_at <= now() AND NOT EXISTS (
+WHERE expires_at <= now() - interval '1 hour' AND NOT EXISTS (
     SELECT FROM jobs JOIN jobs AS newest ON newest.id = launchbay_newest_job(jobs.instance_id)
     WHERE jobs.id = plans.job_id AND newest.status <> 'Succeeded')
 ORDER BY expires_at LIMIT %(count)s;
@@ -54,7 +68,7 @@ ORDER BY expires_at LIMIT %(count)s;
 -- name: delete_expired
 DELETE FROM plans WHERE id IN (
     SELECT id FROM plans
-    WHERE expires_at <= now() AND NOT EXISTS (
+    WHERE expires_at <= now() - interval '1 hour' AND NOT EXISTS (
         SELECT FROM jobs JOIN jobs AS newest ON newest.id = launchbay_newest_job(jobs.instance_id)
         WHERE jobs.id = plans.job_id AND newest.status <> 'Succeeded')
     ORDER BY expires_at LIMIT %(count)s);
@@ -64,6 +78,7 @@ DELETE FROM plans WHERE id IN (
 UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second', fence = fence + 1
 WHERE id = (SELECT id FROM plans
             WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) AND expires_at > now()
+              AND organization_id <> ALL (%(busy)s::text[])
             ORDER BY (SELECT count(*) FROM plans AS others
                       WHERE others.organization_id = plans.organization_id AND others.status = 'Waiting' AND others.lease_until > now()),
                      created_at, id
@@ -74,7 +89,7 @@ RETURNING id, organization_id, owner_id, change_set_id, request, fence;
 UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second' WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
 
 -- name: finish
-UPDATE plans SET status = %(status)s, result = %(result)s, problem = %(problem)s, digest = %(digest)s, lease_until = NULL
+UPDATE plans SET status = %(status)s, result = %(result)s, problem = %(problem)s, digest = %(digest)s, request = %(request)s, lease_until = NULL
 WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
 
 -- name: insert_artifact

@@ -6,7 +6,8 @@ that somebody approved with a plan do exactly what it says.
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -57,13 +58,15 @@ from launchbay.runtime.planner import (
 )
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import Graph, InstanceState
+from launchbay.store import organizations
 from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
-_AT_ONCE = 2  # plans that one process makes at the same time
+_AT_ONCE = 3  # plans that one process makes at the same time
+_OF_ORGANIZATION = 2  # of these: another one doesn't wait for its plans, which take up to PLAN_S
 _EXPIRED = 500  # plans that one round deletes
 _SHOWN = 10  # addresses of one refusal
 _NOBODY: Any = None  # a plan sends nothing to other instances
@@ -81,7 +84,7 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
         organization = await work.lookup.organization(organization_id)
         target = await look_ahead(work, organization.id, request)
         await _ask_rules(work, request, target)
-        await store.lock_organization(work.connection, organization_id=organization.id)
+        await organizations.lock(work.connection, organization_id=organization.id)
         plan_id = await keep_plan(work, organization.id, request)
         await work.audit("create_plan", organization, after=_noted(request), at=f"/plans/{plan_id}")
     return plan_id
@@ -128,8 +131,7 @@ async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: 
         change_set_id=None if of is None else of.change_set_id,
         place=None if of is None else of.place,
         request=work.app.secret_key.seal(msgspec.json.encode(request), request_purpose(plan_id)),
-        # That of a change set stays for its job.
-        expires_in_s=limits.PLAN_DAYS * 24 * 3600 + (0.0 if of is None else of.lasts_s),
+        expires_in_s=limits.PLAN_DAYS * 24 * 3600 if of is None else of.lasts_s,
     )
     return plan_id
 
@@ -198,7 +200,17 @@ async def bind_plan(work: Work, organization_id: str, of: OfChangeSet, job_id: s
         place=of.place,
         organization_id=organization_id,
         job_id=job_id,
+        days=limits.PLAN_DAYS,
     )
+
+
+async def end_plans(work: Work, organization_id: str, change_set_id: str) -> None:
+    """Stop the plans of a change set that nobody applies.
+
+    What they say of its instances stays, without what a job would need.
+    """
+    await store.delete_waiting(work.connection, change_set_id=change_set_id, organization_id=organization_id)
+    await store.delete_artifacts(work.connection, change_set_id=change_set_id)
 
 
 async def delete_plans(work: Work, organization_id: str, change_set_id: str) -> None:
@@ -235,14 +247,17 @@ class PlanRunner:
         self._app = app
         self._runtime = runtime
         self._leases = Leases("plan", _AT_ONCE)
+        self._under_way: Counter[str] = Counter()  # by organization
         self.close = self._leases.close
 
     async def advance(self) -> None:
         """Begin to make a plan that is due, and delete expired ones."""
         async with self._app.database.transaction() as connection:
             await store.delete_expired(connection, count=_EXPIRED)
-            row = await store.take(connection, lease_s=LEASE_S) if self._leases.room else None
+            busy = [each for each, number in self._under_way.items() if number >= _OF_ORGANIZATION]
+            row = await store.take(connection, lease_s=LEASE_S, busy=busy) if self._leases.room else None
         if row is not None:
+            self._under_way[row.organization_id] += 1
             renew, do, failed = partial(self._renew, row), partial(self._make, row), partial(self._failed, row)
             self._leases.begin(LeasedWork(row.id, renew, do, failed))
 
@@ -255,38 +270,55 @@ class PlanRunner:
             await self._finish(connection, row, "Failed", problem=str(error))
 
     async def _make(self, row: TakenPlan) -> None:
+        try:
+            await self._plan(row)
+        finally:
+            self._under_way[row.organization_id] -= 1
+
+    async def _plan(self, row: TakenPlan) -> None:
         request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
         async with Context(self._app, on_behalf(row.owner_id)).begin() as work:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
             if row.change_set_id is None:  # its policy was asked when the change set was made
                 await _ask_rules(work, request, target)
-        steps: list[PlannedStep] = []
-        artifacts: dict[str, bytes] = {}
+        found = _Found()
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 for each in target.instances:
-                    for step in await self._look(row, each):
-                        is_held = not each.path and bool(step.plan.artifact)
-                        if is_held:
-                            artifacts[step.path] = step.plan.artifact
-                        steps.append(_shown(step, ".".join(each.path), is_held=is_held))
+                    await self._look(row, each, partial(found.add, each.path))
         except TimeoutError:
             raise BadRequest(
                 f"The plan takes more than {limits.PLAN_S:g} s.", "Plan a part of it, such as fewer submodules."
             ) from None
-        size = sum(map(len, artifacts.values()))
-        if size > limits.PLAN_TOTAL_BYTES:
-            raise BadRequest(
-                f"The artifacts of the plan have {size} bytes (limit: {limits.PLAN_TOTAL_BYTES}).",
-                "Plan a part of it, such as fewer steps.",
-            )
-        result = msgspec.json.encode(steps).decode()
+        result = msgspec.json.encode(found.steps).decode()
         async with self._app.database.transaction() as connection:
-            await self._finish(connection, row, "Planned", result=result, digest=digest_of(steps))
-            for path, artifact in artifacts.items():
+            if row.change_set_id is not None:
+                await organizations.lock(connection, organization_id=row.organization_id)
+                await self._require_room(connection, row, found)
+            await self._finish(connection, row, "Planned", result=result, digest=digest_of(found.steps))
+            # No job runs what a plan without a change set says.
+            for path, artifact in found.artifacts.items() if row.change_set_id is not None else ():
                 sealed = self._app.secret_key.seal(artifact, artifact_purpose(row.id, path))
                 await store.insert_artifact(connection, plan_id=row.id, path=path, sealed=sealed)
+
+    @staticmethod
+    async def _require_room(connection: Connection, row: TakenPlan, found: "_Found") -> None:
+        """Raise BadRequest beyond what a change set shows, or its organization keeps."""
+        kept = await store.get_kept_bytes(
+            connection, organization_id=row.organization_id, change_set_id=row.change_set_id
+        )
+        assert kept is not None, "sums have a row"
+        if kept.results + found.result_bytes > limits.PLANS_RESULT_BYTES:
+            raise BadRequest(
+                f"The plans of the change set have more than {limits.PLANS_RESULT_BYTES} bytes.",
+                "Make change sets of fewer instances.",
+            )
+        if kept.artifacts + found.artifact_bytes > limits.PLANS_ARTIFACT_BYTES:
+            raise BadRequest(
+                f"The organization's plans keep more than {limits.PLANS_ARTIFACT_BYTES} bytes for the jobs.",
+                "Apply, reject or delete change sets.",
+            )
 
     async def _finish(
         self,
@@ -299,32 +331,38 @@ class PlanRunner:
         digest: str | None = None,
     ) -> None:
         done = await store.finish(
-            connection, plan_id=row.id, fence=row.fence, status=status, result=result, problem=problem, digest=digest
+            connection,
+            plan_id=row.id,
+            fence=row.fence,
+            status=status,
+            result=result,
+            problem=problem,
+            digest=digest,
+            # It may have secrets, and nothing needs it anymore.
+            request=self._app.secret_key.seal(b"", request_purpose(row.id)),
         )
         if not done:
             raise NotFound("The plan was deleted, or another process has it.")
         log.info("plan.ended", plan=row.id, status=status)
 
-    async def _look(self, row: TakenPlan, ahead: Ahead) -> list[StepPlan]:
-        """Return what the steps of one instance would do."""
-        found: list[StepPlan] = []
+    async def _look(self, row: TakenPlan, ahead: Ahead, note: Callable[[StepPlan], None]) -> None:
+        """Note what the steps of one instance would do."""
         documents = ReadOnlyDocuments(self._runtime.documents)
         try:
             former = self._job(row, ahead, ahead.before, documents)
             for component, workflow in ahead.stops:
-                found += await plan_workflow(former, component, workflow)
+                await plan_workflow(former, component, workflow, note)
             for component in () if ahead.is_destroyed else ahead.removed:
-                found += await plan_teardown(former, component)
-            found += plan_ends(ahead.ends)
+                _note_all(note, await plan_teardown(former, component))
+            _note_all(note, plan_ends(ahead.ends))
             job = self._job(row, ahead, ahead.after, documents)
-            found += plan_machines(job, ahead.started)
+            _note_all(note, plan_machines(job, ahead.started))
             for component, workflow in ahead.others:
-                found += await plan_workflow(job, component, workflow)
+                await plan_workflow(job, component, workflow, note)
             if ahead.is_destroyed:
-                found += await plan_teardown(job, None)
+                _note_all(note, await plan_teardown(job, None))
         except WorkflowFailed as error:
             raise BadRequest(str(error)) from error
-        return found
 
     def _job(self, row: TakenPlan, ahead: Ahead, configured: Configured, documents: ReadOnlyDocuments) -> JobRun:
         """Return a job that nothing runs."""
@@ -351,6 +389,40 @@ class PlanRunner:
             ),
             documents,
         )
+
+
+class _Found:
+    """What a plan has so far. It is counted at once: thousands of steps may each be large."""
+
+    def __init__(self) -> None:
+        self.steps: list[PlannedStep] = []
+        self.artifacts: dict[str, bytes] = {}
+        self.result_bytes = 0
+        self.artifact_bytes = 0
+
+    def add(self, instance: Sequence[str], step: StepPlan) -> None:
+        """Add what a step of an instance would do. Raises BadRequest beyond the bytes of a plan."""
+        is_held = not instance and bool(step.plan.artifact)
+        shown = _shown(step, ".".join(instance), is_held=is_held)
+        self.result_bytes += len(msgspec.json.encode(shown))
+        self._require(self.result_bytes, limits.PLAN_RESULT_BYTES, "effects")
+        self.steps.append(shown)
+        if is_held:
+            self.artifact_bytes += len(step.plan.artifact)
+            self._require(self.artifact_bytes, limits.PLAN_TOTAL_BYTES, "artifacts")
+            self.artifacts[step.path] = step.plan.artifact
+
+    @staticmethod
+    def _require(size: int, limit: int, what: str) -> None:
+        if size > limit:
+            raise BadRequest(
+                f"The {what} of the plan have more than {limit} bytes.", "Plan a part of it, such as fewer steps."
+            )
+
+
+def _note_all(note: Callable[[StepPlan], None], steps: Iterable[StepPlan]) -> None:
+    for step in steps:
+        note(step)
 
 
 def _values(view: EnvironmentView) -> Sequence[Any]:
