@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,7 +12,6 @@ from launchbay import limits
 from launchbay.auth.secret_key import KeyFile, SecretKey
 from launchbay.features.plans.rows import request_purpose
 from launchbay.usecases import leases
-from tests.features.plans.test_plans import planned
 from tests.support.databases import Databases
 from tests.support.external_services import needs_tofu, tofu_manifest
 from tests.support.service import Api, accepted, fresh_name, running_api
@@ -33,6 +33,17 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     async with running_api(url, server_programs="opentofu") as api:
         yield api
     databases.drop(url)
+
+
+async def planned(api: Api, manifest: str) -> Any:
+    """Plan a launch of this manifest, and return the plan when it has ended."""
+    body = {"act": "launch", "applicationId": await api.application(manifest), "launch": {}}
+    plan = accepted(await api.post(f"organizations/{api.organization}/plans", body))
+    async with asyncio.timeout(20):
+        while plan["status"] not in {"Planned", "Failed"}:
+            await asyncio.sleep(0.05)
+            plan = accepted(await api.get(f"plans/{plan['id']}"))
+    return plan
 
 
 class Hanging:
@@ -68,7 +79,7 @@ async def hanging() -> AsyncIterator[tuple[Hanging, int]]:
 
 async def test_a_plan_with_too_many_bytes_of_effects_fails(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PLAN_RESULT_BYTES", 100)
-    plan = await planned(api, act="launch", applicationId=await api.application(CALL), launch={})
+    plan = await planned(api, CALL)
     assert (plan["status"], plan["steps"]) == ("Failed", [])
     assert plan["problem"] == (
         "The effects of the plan have more than 100 bytes. Plan a part of it, such as fewer steps."
@@ -88,7 +99,7 @@ async def test_the_plans_of_a_change_set_have_a_limit_together(api: Api, monkeyp
 
 
 async def test_what_was_asked_is_not_kept_once_the_plan_is_made(api: Api) -> None:
-    plan = await planned(api, act="launch", applicationId=await api.application(CALL), launch={})
+    plan = await planned(api, CALL)
     key = SecretKey(KeyFile(api.settings.key_file()).lines()[0][1])
     async with api.database.connection() as connection:
         cursor = await connection.execute("SELECT request FROM plans WHERE id = %s", [plan["id"]])
