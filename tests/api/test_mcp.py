@@ -254,6 +254,35 @@ async def test_a_scope_that_names_destruction_needs_nobody(bay: Served) -> None:
 
 
 @pytest.mark.features("change_sets")
+async def test_an_agent_plans_a_change_and_names_what_may_be_deleted(bay: Served) -> None:
+    instance = await bay.api.running(SIMPLE)
+    scope = ("Read: [/*]", "EditInstance: [/*]", "DeleteInstance: [/*]")
+    async with bay.agent(await bay.token(*scope)) as agent:
+        change = {"act": "destroy", "instances": [instance], "reason": "OPS-5", "plan": True}
+        proposed = await agent.good("propose_change", **change)
+        assert proposed["status"] == "Ready"
+        change_set = proposed["changeSet"]
+        async with asyncio.timeout(20):
+            while (shown := await agent.good("read_change_set", change_set=change_set))["instances"][0]["plan"][
+                "status"
+            ] != "Planned":
+                await asyncio.sleep(0.05)
+        effect = {"kind": "delete", "address": "db", "certainty": "exact"}
+        step = {"path": "x#destroy/down", "component": "x", "action": "opentofu", "effects": [effect]}
+        async with bay.api.database.transaction() as connection:
+            await connection.execute(
+                "UPDATE plans SET result = %s WHERE change_set_id = %s", [json.dumps([step]), change_set]
+            )
+        shown = await agent.good("read_change_set", change_set=change_set)
+        assert shown["instances"][0]["plan"]["deletes"] == ["db"]
+        told = await agent.bad("apply_change_set", change_set=change_set)
+        assert told["code"] == "DeletionsNotAllowed"
+        given = {"allow_deletes": ["db"], "plan_digest": shown["planDigest"]}
+        applied = await agent.good("apply_change_set", change_set=change_set, **given)
+        assert applied["status"] == "Applying"
+
+
+@pytest.mark.features("change_sets")
 async def test_a_policy_of_the_environment_stays_in_force(bay: Served) -> None:
     made = accepted(
         await bay.api.post(f"organizations/{bay.api.organization}/environments", {"name": fresh_name("production")})

@@ -27,6 +27,7 @@ from launchbay.client.types import (
     StepDetail,
 )
 from launchbay.ids import is_id
+from launchbay.limits import PLAN_PATTERNS
 from launchbay.mcp.answers import TEXT_CHARS, Verbatim
 from launchbay.model.expiry import IfExists
 from launchbay.model.findings import Hints
@@ -958,6 +959,10 @@ class ProposeChange(_InOrganization, frozen=True, kw_only=True):
         Meta(description="All parameters for reconfigure, some for version. Omitted ones: default, and unchanged."),
     ] = None
     reason: Annotated[str, Meta(min_length=1, max_length=500, description="Why, for the person who approves.")]
+    plan: Annotated[
+        bool,
+        Meta(description="Plan what steps do to the world first. Then apply it with apply_change_set, in any case."),
+    ] = False
 
 
 @_tool(
@@ -985,8 +990,9 @@ async def propose_change(caller: Caller, given: ProposeChange) -> Any:
         configuration={"parameters": given.parameters or {}} if given.act == "reconfigure" else None,
         comment=given.reason,
         confirm=True,
+        plan=given.plan or None,
     )
-    if made.status == "Ready":
+    if made.status == "Ready" and not given.plan:
         made = await caller.client.apply_change_set(made.id)
     return _change_set(made)
 
@@ -1020,13 +1026,26 @@ async def read_change_set(caller: Caller, given: OneChangeSet) -> Any:
     return _change_set(await caller.client.read_change_set(given.change_set))
 
 
+class ApplyChangeSet(OneChangeSet, frozen=True, kw_only=True):
+    """Arguments of `apply_change_set`."""
+
+    allow_deletes: Annotated[
+        list[str], Meta(max_length=PLAN_PATTERNS, description="Of a plan that nobody approved: addresses it deletes.")
+    ] = []
+    plan_digest: Annotated[str | None, Meta(description="The planDigest that read_change_set showed.")] = None
+
+
 @_tool("Apply a change set", "apply_change_set", destructive=True, may_repeat=True)
-async def apply_change_set(caller: Caller, given: OneChangeSet) -> Any:
+async def apply_change_set(caller: Caller, given: ApplyChangeSet) -> Any:
     """Apply a change set that a person has approved, exactly as it was shown.
 
     It is refused before the approval, and if something has changed since.
     """
-    return _change_set(await caller.client.apply_change_set(given.change_set))
+    return _change_set(
+        await caller.client.apply_change_set(
+            given.change_set, allow_deletes=given.allow_deletes or None, plan_digest=given.plan_digest
+        )
+    )
 
 
 def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
@@ -1044,6 +1063,7 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
         "changeSet": found.id,
         "act": found.act,
         "status": found.status,
+        "planDigest": found.plan_digest,
         "answers": [{"by": each.email, "approves": each.approves, "comment": each.comment} for each in found.answers],
         "instances": [
             {
@@ -1057,6 +1077,14 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
                 ],
                 "machinesReleased": each.machines_released,
                 "warnings": each.warnings,
+                "plan": None
+                if each.effects is None
+                else {
+                    "status": each.effects.status,
+                    "counts": each.effects.counts,
+                    "deletes": each.effects.deletes,
+                    "problem": each.effects.problem,
+                },
                 "status": each.status,
                 "job": each.job_id,
                 "message": each.message,
