@@ -398,7 +398,10 @@ class OpenTofu(ActionDefaults):
             operation, module, _, work = prepared
             if operation == "plan":
                 return ActionPlan(artifact=_saved("plan", module).encoded())
-            return await work.plan("destroy" if operation == "destroy" else "apply", module)
+            if operation != "destroy":
+                return await work.plan("apply", module)
+            plan = await work.plan("destroy", module)
+            return msgspec.structs.replace(plan, destroys=document_name(call.parameters))
 
     @asynccontextmanager
     async def _prepared(self, call: ActionCall) -> "AsyncIterator[tuple[str, StoredModule, StateSaver, _Work] | None]":

@@ -25,12 +25,14 @@ class ActionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `run` gets the artifact as `ActionCall.approved`, and then does this or fails with `NotApproved`. An empty one
     promises nothing: the plan then gets an unknown effect.
-    `warnings` are for the reader.
+    `warnings` are for the reader. `destroys` names the document of which the step leaves nothing, so that its teardown
+    isn't counted too.
     """
 
     effects: tuple[Effect, ...] = ()
     artifact: bytes = b""
     warnings: tuple[str, ...] = ()
+    destroys: str = ""
 
 
 @runtime_checkable
@@ -97,7 +99,7 @@ def bounded(plan: ActionPlan, redact: Callable[[str], str]) -> ActionPlan:
             retryable=False,
         )
     warnings = tuple(redact(text)[: limits.LOG_LINE_CHARS] for text in plan.warnings[: limits.PLAN_WARNINGS])
-    return ActionPlan(effects=effects, artifact=plan.artifact, warnings=warnings)
+    return ActionPlan(effects=effects, artifact=plan.artifact, warnings=warnings, destroys=plan.destroys)
 
 
 def _shown(value: Any, redact: Callable[[str], str]) -> Any:

@@ -44,7 +44,8 @@ class StepPlan(NamedTuple):
 class ReadOnlyDocuments:
     """Documents of steps for a plan, which must not change any.
 
-    `seen` are those that the step at hand has read. `changed_by` has the names of steps that would change one.
+    `seen` are those that the step at hand has read. `changed_by` has the names of steps that would change one, and
+    `destroyed` those of which a step would leave nothing.
     """
 
     def __init__(self, documents: StepDocuments) -> None:
@@ -52,6 +53,7 @@ class ReadOnlyDocuments:
         self.list_by_instance = documents.list_by_instance
         self.seen: set[DocumentKey] = set()
         self.changed_by: dict[DocumentKey, str] = {}
+        self.destroyed: set[DocumentKey] = set()
 
     async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
         """Return the document as it is before the first step."""
@@ -87,8 +89,9 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
     That is what documents describe, and machines, of a component or of all.
     """
     found: list[StepPlan] = []
-    for key in await job.deps.documents.list_by_instance(job):
-        stored = await job.deps.documents.read(job, key)
+    documents = job.deps.documents
+    for key in await documents.list_by_instance(job):
+        stored = await documents.read(job, key)
         if stored is None or component not in {None, key.component}:
             continue
         effect = Effect(
@@ -98,7 +101,9 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
             note="all that is left of it goes with the component",
         )
         path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
-        plan = ActionPlan(effects=(effect,), artifact=teardown_artifact(stored))
+        assert isinstance(documents, ReadOnlyDocuments)
+        effects = () if key in documents.destroyed else (effect,)
+        plan = ActionPlan(effects=effects, artifact=teardown_artifact(stored))
         found.append(StepPlan(path, key.component, key.action, plan))
     machines = [(path, each) for path, each in job.state.machines() if component in {None, path} and not each.adopted]
     for path, machine in machines:
@@ -223,6 +228,8 @@ class _Walk:
             raise WorkflowFailed(f"{text} Correct that, or make the change without a plan.") from problem
         if plan.effects:
             documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
+        if plan.destroys:
+            documents.destroyed |= {key for key in documents.seen if key.name == plan.destroys}
         return plan
 
     def _note(self, run: WorkflowRun, step: Step, path: str, plan: ActionPlan) -> None:
