@@ -964,7 +964,7 @@ class Operations:
         """Show why nothing changes in an environment. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/freeze", media_type=JSON))
-    def set_freeze(self, environment_id: str, *, reason: str, if_match: str | None = None) -> Call[None]:
+    def set_freeze(self, environment_id: str, *, reason: str) -> Call[None]:
         """Stop all changes in an environment. Permission: EditEnvironment.
 
         `reason`: Who is refused reads it.

@@ -117,6 +117,8 @@ class Conditions:
         return endpoint.operation_id in self._lists_of_items
 
     def _find(self, endpoint: Endpoint) -> Endpoint | None:
+        if endpoint.shown_by is None:
+            return None
         if endpoint.shown_by:
             return self._by_id[endpoint.shown_by]
         same = self._reads.get(endpoint.path)

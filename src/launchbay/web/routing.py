@@ -71,7 +71,9 @@ class Endpoint:
     waits: Callable[[Request[Any, Any]], Awaitable[Awaited | None]] | None = None  # what `wait` of the query is for
     field_errors: bool = False  # errors are an object of field name → messages (reference §7)
     unlimited: bool = False  # no rate limits: for monitoring
-    shown_by: str = ""  # the GET that shows what a change is about, if the path doesn't say so (`web/conditions.py`)
+    # The GET that shows what a change is about, if the path doesn't say so (`web/conditions.py`). None: no condition is
+    # supported, since a transaction around the change would hold up what the change waits for.
+    shown_by: str | None = ""
 
     def __post_init__(self) -> None:
         assert _PATH.fullmatch(self.path), f"{self.path}: not a path"
@@ -165,7 +167,7 @@ class Options(TypedDict, total=False):
     waits: Callable[[Request[Any, Any]], Awaitable[Awaited | None]]
     field_errors: bool
     unlimited: bool
-    shown_by: str
+    shown_by: str | None
 
 
 class Routes:

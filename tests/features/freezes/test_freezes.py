@@ -140,6 +140,14 @@ async def test_launches_and_a_freeze_at_the_same_time_are_in_one_order(api: Api)
     assert len(accepted(await api.get(f"environments/{environment}/instances"))) == len(listed)
 
 
+async def test_a_freeze_under_a_condition_is_refused_since_launches_would_wait_for_its_lock(api: Api) -> None:
+    path = f"environments/{await api.offer()}/freeze"
+    tag = (await api.get(path)).headers["etag"]
+    answer = await api.client.put(path, json={"reason": REASON}, headers={"If-Match": tag})
+    refused(answer, 400, "ConditionNotSupported")
+    assert accepted(await api.get(path))["reason"] is None
+
+
 async def test_a_freeze_has_a_reason_and_needs_the_right_to_edit(api: Api) -> None:
     path = f"environments/{await api.offer()}/freeze"
     for reason in ("", " ", "x" * 10_001):

@@ -51,6 +51,7 @@ async def read_freeze(request: Request[None, None]) -> FreezeDocument:
     tags=("Environments",),
     permission="EditEnvironment",
     body=JsonBody(example=_EXAMPLE),
+    shown_by=None,  # it waits for launches, and those for the lock of a condition
 )
 async def set_freeze(request: Request[FreezeBody, None]) -> None:
     """Stop all changes in an environment."""
