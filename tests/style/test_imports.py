@@ -29,6 +29,7 @@ CLIMBS = {
 OWN_ROOTS = {
     "ClientError": "people use the client package without the server",
     "TooExpensive": "it ends an attempt in place, and no caller of the evaluation sees it",
+    "RuleBusy": "who never waits asks again later, and no caller sees it",
     "WrongDocument": "what reads a value raises ValueError, and this one knows the place in the document",
     "Omitted": "a list of what a directory can't hold takes its text, and no caller sees it",
     "JsonLimitExceeded": "parse_json raises ValueError for every string that it rejects, and this is one kind of it",

@@ -32,7 +32,7 @@ from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
-from launchbay.planning.decisions import Change, ChangeRule, refusal_of
+from launchbay.planning.decisions import Change, ChangeRule, RuleBusy, refusal_of
 from launchbay.planning.names import DESTROY, in_use, is_forced
 from launchbay.planning.plans import plan_destroy, plan_refused, plan_run, plan_trigger
 from launchbay.runtime.secrets import Secrets
@@ -124,7 +124,8 @@ class Stager:
     async def fire_due(self) -> int:
         """Fire a batch of due schedules, oldest first, and return how many rows it handled.
 
-        Schedules whose instance is being changed, or that are behind another due schedule, wait for the next round.
+        Schedules whose instance or environment is being changed, or that are behind another due schedule, wait for the
+        next round.
         They aren't blocked: only the end of a job unblocks schedules, and there may be no job.
         """
         async with self._database.connection() as connection:
@@ -147,8 +148,13 @@ class Stager:
                 if await self._must_wait(connection, schedule, target):
                     postponed += 1
                     continue
+                try:
+                    refusal = await self._refusal(connection, schedule, target)
+                except RuleBusy:
+                    postponed += 1
+                    continue
                 has_accepted = has_accepted or schedule.kind != "signals"
-                if await self._fire(connection, schedule, target):
+                if await self._fire(connection, schedule, target, refusal):
                     done.append(schedule.id)
             if done:
                 await schedules.delete(connection, schedule_ids=done)
@@ -171,8 +177,13 @@ class Stager:
             return bool(await schedules.target_exists(connection, instance_id=schedule.instance_id))
         return target.job_id is None and not target.is_turn and target.status != InstanceStatus.DESTROYED
 
-    async def _fire(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> bool:
-        """Fire a schedule; return whether it must be deleted before the commit."""
+    async def _fire(
+        self, connection: Connection, schedule: DueRow, target: TargetRow | None, refusal: str | None
+    ) -> bool:
+        """Fire a schedule; return whether it must be deleted before the commit.
+
+        `refusal` is what rules say against it.
+        """
         if target is None or target.status == InstanceStatus.DESTROYED:
             return True
         if target.job_id is not None:
@@ -183,11 +194,11 @@ class Stager:
         if schedule.kind == "signals":
             await self._refresh_signals(connection, schedule, target)
             return False
-        manifest, plan = await self._plan(connection, schedule, target)
+        manifest, plan = await self._plan(connection, schedule, target, refusal)
         try:
             job_id = await self._accept(connection, schedule, target, manifest, plan)
-        except Conflict as refusal:  # by a limit of how many jobs run at a time
-            refused = plan_refused(schedule.workflow, str(refusal), InstanceStatus(target.status))
+        except Conflict as error:  # by a limit of how many jobs run at a time
+            refused = plan_refused(schedule.workflow, str(error), InstanceStatus(target.status))
             job_id = await self._accept(connection, schedule, target, manifest, refused)
         assert job_id is not None, "the instance is locked, idle and not destroyed"
         await self._audit.schedule_fired(connection, schedule, job_id, target.organization_id, target.application_id)
@@ -260,12 +271,14 @@ class Stager:
         lost = await lookup.lost_right(schedule.instance_id, schedule.workflow, [needed])
         return None if lost is None else f"{lost} Somebody with the permission must schedule it again."
 
-    async def _refusal(self, connection: Connection, schedule: DueRow, target: TargetRow) -> str | None:
-        """Return why rules refuse what a person has scheduled.
+    async def _refusal(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> str | None:
+        """Return why rules refuse what a person has scheduled. Raises RuleBusy.
 
         What ends an instance or takes that back was decided before.
         """
-        if schedule.asked_by != "person":
+        if target is None or target.job_id is not None or target.status == InstanceStatus.DESTROYED:
+            return None
+        if schedule.kind in _RECURRING or schedule.kind == "expiry" or schedule.asked_by != "person":
             return None
         change = Change(
             operation="run_workflow",
@@ -276,11 +289,14 @@ class Stager:
             environment_id=target.environment_id,
             instance_id=schedule.instance_id,
             is_later=True,
+            never_waits=True,
         )
         refusal = await refusal_of(connection, self._change_rules, change)
         return None if refusal is None else f"{refusal.sentence} {refusal.remedy}"
 
-    async def _plan(self, connection: Connection, schedule: DueRow, target: TargetRow) -> tuple[CompiledManifest, Plan]:
+    async def _plan(
+        self, connection: Connection, schedule: DueRow, target: TargetRow, refusal: str | None
+    ) -> tuple[CompiledManifest, Plan]:
         """Return the manifest and the plan. Work that is no longer possible becomes a job that fails with the reason.
 
         Raising here instead would fire the schedule again immediately, and block all later ones.
@@ -293,7 +309,7 @@ class Stager:
                 return manifest, plan_destroy(prior)
             if schedule.kind in {"cron", "trigger"}:
                 return manifest, plan_trigger(manifest, schedule.component, schedule.workflow, prior)
-            refused = await self._lost_right(connection, schedule) or await self._refusal(connection, schedule, target)
+            refused = await self._lost_right(connection, schedule) or refusal
             if refused is not None:
                 return manifest, plan_refused(schedule.workflow, refused, prior)
             parameters = decode_json(schedule.parameters)

@@ -19,7 +19,7 @@ class Change:
     """The facts of a change.
 
     `change_set` is the change set that it belongs to, and `cause` what began it. `is_later` says that it was asked for
-    earlier, as by a schedule that is due.
+    earlier, as by a schedule that is due. With `never_waits`, a rule raises RuleBusy rather than wait for a lock.
     """
 
     operation: str
@@ -32,6 +32,11 @@ class Change:
     change_set: str | None = None
     cause: Cause | None = None
     is_later: bool = False
+    never_waits: bool = False
+
+
+class RuleBusy(Exception):
+    """A rule can't be asked now without waiting for another transaction."""
 
 
 # A rule reads what it needs through the connection of the change. None: it allows the change.
@@ -39,7 +44,10 @@ ChangeRule = Callable[[Connection, Change], Awaitable[Refusal | None]]
 
 
 async def refusal_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | None:
-    """Return what the first rule says that doesn't allow a change."""
+    """Return what the first rule says that doesn't allow a change.
+
+    Raises RuleBusy.
+    """
     for rule in rules:
         refusal = await rule(connection, change)
         if refusal is not None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, TypedDict, TypeVar, overload
 
 import msgspec
 
@@ -133,6 +133,12 @@ class AppContext:
         return [each for each in self.offers if isinstance(each, kind)]
 
 
+class _Ids(TypedDict, total=False):
+    application_id: str
+    environment_id: str
+    instance_id: str
+
+
 LookedUp = Application | Environment | InstanceRecord | Organization | Role | Service
 _RESOURCES: Mapping[type, Callable[[Any], Resource | str]] = {
     Application: lambda found: permissions.application(found.id),
@@ -248,14 +254,16 @@ class Work:
         after: Document | None = None,
         *,
         at: Resource | str | None = None,
+        keeps: bool = False,
     ) -> None:
         """Ask the rules, and record a change in the same transaction (promise 14).
 
         Raises NotAllowed if a rule refuses it, unless `decide` has asked before. `changed` is the object, which names
         its organization too. If the change is not of a looked-up object, `at` is its path, and `changed` another object
-        of the organization, or the organization's ID.
+        of the organization, or the organization's ID. What only `keeps` what is there isn't asked about: an incident
+        needs it most.
         """
-        kind = _kind_of(operation, changed, at)
+        kind = None if keeps else _kind_of(operation, changed, at)
         if kind is not None and not isinstance(changed, str) and (operation, changed.id) not in self._decided:
             await self.decide(operation, changed, kind=kind)
         if not self._ctx.audited:
@@ -288,7 +296,7 @@ class Work:
         if not may_be_ruled or self._ctx.is_trial:
             return
         assert isinstance(changed, Application | Environment | InstanceRecord), "rules are about these objects"
-        ids: dict[str, str] = {}
+        ids: _Ids = {}
         if isinstance(changed, InstanceRecord):
             ids = {"application_id": changed.application_id, "environment_id": changed.environment_id}
             ids["instance_id"] = changed.id
@@ -398,7 +406,8 @@ def _kind_of(operation: str, changed: LookedUp | str, at: Resource | str | None)
     if isinstance(changed, InstanceRecord):
         if operation == "delete_instance" and changed.status is InstanceStatus.DESTROYED:
             return None  # only its record is left
-        if kind == "run" and isinstance(at, Resource) and at.segments[-1] == DESTROY:
+        is_asked = operation != "resume_job"  # that goes on with what was decided
+        if kind == "run" and is_asked and isinstance(at, Resource) and at.segments[-1] == DESTROY:
             return "destroy"
     return kind
 

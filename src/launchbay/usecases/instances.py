@@ -271,7 +271,8 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
             )
         before = {"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)}
         after = {"destroyAt": None if destroy_at is None else destroy_at_ms}
-        await work.audit("set_destroy_at", record, before, after)
+        is_later = locked.destroy_at is not None and destroy_at is not None and destroy_at >= locked.destroy_at
+        await work.audit("set_destroy_at", record, before, after, keeps=destroy_at is None or is_later)
 
 
 async def _require_lifetime(work: Work, record: InstanceRecord, destroy_at: datetime | None) -> None:

@@ -361,7 +361,7 @@ async def reschedule_workflow(
             if found.cancelled_at is None:
                 undone = await _cancel(work, record, found)
                 if undone is None:
-                    await work.audit("reschedule_workflow", record, before, at=_at(record, workflow))
+                    await work.audit("reschedule_workflow", record, before, at=_at(record, workflow), keeps=True)
                 else:
                     await _start_again(work, record, undone)
             return Rescheduled(None, takes_back=undone is not None, starts=bool(undone))

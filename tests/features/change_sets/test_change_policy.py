@@ -1,6 +1,7 @@
 """The policy of an environment at every door: what needs a change set is refused wherever it is asked for."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 from tests.support.applications import picky
 from tests.support.service import Api, Caller, accepted, fresh_name, person, refused
 
+END_MS = (int(time.time()) + 3_600) * 1_000  # from now
 RULE = "asks for a change set with 1 approval."
 
 
@@ -51,7 +53,7 @@ async def test_no_door_goes_around_the_policy(api: Api) -> None:
         "destroy": lambda by: by.post(f"{at}/destroy", {}),
         "destroy by schedule": lambda by: by.post(f"{at}/destroy/schedule", {"interval": 60000}),
         "delete by force": lambda by: by.delete(f"{at}?force=1"),
-        "end of the lifetime": lambda by: by.put(f"{at}/destroyAt", {"destroyAt": -1}),
+        "end of the lifetime": lambda by: by.put(f"{at}/destroyAt", {"destroyAt": END_MS}),
         "markers": lambda by: by.put(f"{home}/markers", {"markers": []}),
         "properties": lambda by: by.put(f"{home}/properties", {"properties": []}),
         "labels": lambda by: by.put(f"{home}/labels", {"team": "web"}),
@@ -140,3 +142,25 @@ async def test_a_directory_is_applied_by_an_approved_change_set_alone(api: Api) 
         while accepted(await api.get(f"change-sets/{change_set}"))["status"] == "Applying":
             await asyncio.sleep(0.05)
     assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == [{"name": "blue"}]
+
+
+async def test_a_destroy_that_failed_can_be_resumed_under_a_policy(api: Api) -> None:
+    environment = await api.offer()
+    manifest = "launch:\n  steps: []\ndestroy:\n  steps:\n  - nap: {action: wait, parameters: {delay: 1 h}}\n"
+    instance = await api.launch(await api.application(manifest), environmentId=environment)
+    await api.settled(instance)
+    accepted(await api.post(f"instances/{instance}/destroy", {}))
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.settled(instance)
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    accepted(await api.post(f"instances/{instance}/jobs/{job}/resume"))
+
+
+async def test_what_no_change_set_contains_has_a_true_remedy(api: Api) -> None:
+    environment, _, instance = await held(api)
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    said = refused(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": END_MS}), 403, "ChangeSetRequired")
+    assert "launchbay change-set create destroy. No change set contains this." in said
+    said = refused(await api.put(f"instances/{instance}/environments", {"environments": []}), 403, "ChangeSetRequired")
+    assert "set the policy to 0 approvals" in said

@@ -1,6 +1,7 @@
 """Stop the line: nothing changes in a frozen environment, and no launch on its way is missed."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import httpx
@@ -157,6 +158,73 @@ async def test_a_freeze_has_a_reason_and_needs_the_right_to_edit(api: Api) -> No
     refused(await reader.delete(path), 403, "NotAllowed")
     refused(await api.put(path, {}), 400)
     assert accepted(await reader.get(path))["reason"] is None
+
+
+async def test_a_change_that_waited_for_the_freeze_says_who_froze(api: Api) -> None:
+    environment, _, instance = await held(api)
+    await frozen(api, environment)
+    by = accepted(await api.get(f"environments/{environment}/freeze"))["byEmail"]
+    row = "SELECT frozen FROM environments WHERE id = %s"
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        (freeze,) = await (await other.execute(row, [environment])).fetchone() or ("",)
+        await other.commit()
+        await lifted(api, environment)
+        await other.execute("UPDATE environments SET frozen = %s WHERE id = %s", [freeze, environment])
+        running = asyncio.create_task(api.post(f"instances/{instance}/greet", {}))
+        await waits_for_a_lock(api)
+        await other.commit()
+    assert f"{by} froze" in refused(await running, 403, "EnvironmentFrozen")
+
+
+async def test_a_due_workflow_waits_for_its_environment_without_holding_up_others(api: Api) -> None:
+    environment, application, instance = await held(api)
+    elsewhere = await api.launch(application)
+    await api.settled(elsewhere)
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 500}))
+        # As a directory that is applied does, until its commit.
+        await other.execute("SELECT FROM environments WHERE id = %s FOR NO KEY UPDATE", [environment])
+        accepted(await api.post(f"instances/{elsewhere}/greet/schedule", {"interval": 500}))
+        await ran(api, elsewhere, 2)
+        assert len((await api.document(instance))["workflowHistory"]) == 1
+    await ran(api, instance, 2)
+
+
+async def test_what_keeps_an_instance_is_allowed_in_a_freeze_and_under_a_policy(api: Api) -> None:
+    for rule in ("freeze", "policy"):
+        environment, _, instance = await held(api)
+        at = f"instances/{instance}"
+        end_ms = (int(time.time()) + 86_400) * 1_000
+        accepted(await api.put(f"{at}/destroyAt", {"destroyAt": end_ms}))
+        accepted(await api.post(f"{at}/destroy/schedule", {"interval": 3_600_000}))
+        if rule == "freeze":
+            await frozen(api, environment)
+        else:
+            accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+        refused(await api.put(f"{at}/destroyAt", {"destroyAt": end_ms - 60_000}), 403)
+        accepted(await api.put(f"{at}/destroyAt", {"destroyAt": end_ms + 60_000}))
+        accepted(await api.put(f"{at}/destroyAt", {"destroyAt": -1}))
+        refused(await api.put(f"{at}/destroyAt", {"destroyAt": end_ms}), 403)
+        accepted(await api.post(f"{at}/destroy/reschedule", {"interval": 0}))
+
+
+async def test_an_offer_asks_the_environment_that_offers(api: Api) -> None:
+    environment, _, _ = await held(api)
+    instance = await api.launch(await api.application(MANIFEST))
+    await api.settled(instance)
+    await frozen(api, environment)
+    path = f"instances/{instance}/environments"
+    refused(await api.put(path, {"environments": [environment]}), 403, "EnvironmentFrozen")
+    await lifted(api, environment)
+    accepted(await api.put(path, {"environments": [environment]}))
+    await frozen(api, environment)
+    refused(await api.put(path, {"environments": []}), 403, "EnvironmentFrozen")
+
+
+async def ran(api: Api, instance: str, jobs: int) -> None:
+    async with asyncio.timeout(20):
+        while len((await api.document(instance))["workflowHistory"]) < jobs:
+            await asyncio.sleep(0.05)
 
 
 async def waits_for_a_lock(api: Api) -> None:

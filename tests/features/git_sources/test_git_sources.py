@@ -117,7 +117,8 @@ async def test_a_commit_changes_no_environment_whose_rules_refuse_it(
     source = await follower.make(name_of(repository))
     outcome = await follower.outcome(source)
     said = "asks for a change set with 1 approval." if rule == "policy" else "Incident 4711"
-    assert (outcome["status"], said in outcome["message"]) == ("Refused", True)
+    status = "Refused" if rule == "policy" else "Failed"  # a freeze ends: it is tried again
+    assert (outcome["status"], said in outcome["message"]) == (status, True)
     assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == []
 
 
@@ -635,3 +636,17 @@ def _body_of(arguments: str) -> dict[str, Any]:
     given = command.make_context("create", shlex.split(arguments), parent=context).params
     given["interval_ms"] = parse_duration_ms(given["interval_ms"])
     return {re.sub("_(.)", lambda found: found[1].upper(), name): value for name, value in given.items() if value}
+
+
+@pytest.mark.slow
+async def test_a_freeze_delays_a_commit_and_does_not_lose_it(follower: Follower, repository: Repository) -> None:
+    api, name = follower.api, "cold-store"
+    environment = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": name}))["id"]
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "An incident."}))
+    commit = repository.commit({f"environments/{name}.yaml": "markers: [blue]\n"})
+    source = await follower.make(name_of(repository))
+    outcome = await follower.outcome(source)
+    assert (outcome["status"], "An incident." in outcome["message"]) == ("Failed", True)  # which is tried again
+    accepted(await api.delete(f"environments/{environment}/freeze"))
+    outcome = await follower.sync(source)
+    assert (outcome["status"], outcome["commit"]) == ("Applied", commit)

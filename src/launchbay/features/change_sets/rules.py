@@ -11,6 +11,9 @@ from launchbay.model.job import Cause
 # set holds it.
 _COVERED = frozenset({"launch", "reconfigure", "destroy", "end", "edit"})
 
+# Neither a change set nor a directory contains these.
+_WITHOUT_CHANGE_SET = frozenset({"set_destroy_at", "replace_instance_environments", "replace_environment_audiences"})
+
 
 class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """How many approve change sets of an environment, and their role, if any.
@@ -41,13 +44,26 @@ def is_covered(kind: ChangeKind, cause: Cause | None) -> bool:
 
 
 def missing_approval(
-    policy: ChangePolicy, environment: str, *, change_set: str | None, approvals: int, role_ids: Collection[str]
+    policy: ChangePolicy,
+    environment: str,
+    operation: str,
+    *,
+    change_set: str | None,
+    approvals: int,
+    role_ids: Collection[str],
 ) -> Refusal | None:
-    """Return why a change set isn't enough for a policy."""
+    """Return why a change set, if there is one, isn't enough for a policy."""
     if policy.approvals == 0:
         return None
     wanted = "1 approval" if policy.approvals == 1 else f"{policy.approvals} approvals"
     rule = f"The policy of the environment {environment!r} asks for a change set with {wanted}"
+    if change_set is None and operation in _WITHOUT_CHANGE_SET:
+        remedy = (
+            "No change set contains this. Whoever may edit the environment can set the policy to 0 approvals for it."
+        )
+        if operation == "set_destroy_at":
+            remedy = f"Create a change set that destroys the instance: launchbay change-set create destroy. {remedy}"
+        return Refusal("needs", "ChangeSetRequired", f"{rule}.", remedy)
     if change_set is None:
         return Refusal(
             "needs",

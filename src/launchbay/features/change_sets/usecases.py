@@ -893,6 +893,7 @@ async def require_change_set(connection: Connection, change: Change) -> Refusal 
     return missing_approval(
         read_policy(found.change_policy),
         found.environment,
+        change.operation,
         change_set=change.change_set,
         approvals=found.approvals,
         role_ids=found.role_ids,

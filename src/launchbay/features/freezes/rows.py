@@ -18,20 +18,22 @@ class FreezeRow(NamedTuple):
 
 
 class HeldRow(NamedTuple):
-    """A freeze that can't begin or end meanwhile, with the name of its environment.
+    """A freeze that can't begin or end meanwhile.
 
-    The other fields are those of `FreezeRow`.
+    `frozen` is JSON, and `name` that of the environment.
     """
 
     name: str
     frozen: str | None
-    by_email: str | None
 
 
 get_freeze = _sql.row("get_freeze", FreezeRow)
 
 # It waits for a freeze that is being set, and reads what it left.
 hold_freeze = _sql.row("hold_freeze", HeldRow)
+
+# None if another transaction is changing the environment.
+try_hold_freeze = _sql.row("try_hold_freeze", HeldRow)
 
 # It waits for the transactions that hold one.
 set_freeze = _sql.change("set_freeze")

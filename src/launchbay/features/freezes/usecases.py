@@ -14,7 +14,7 @@ from launchbay.clock import Backoff, to_ms
 from launchbay.features.freezes import rows as store
 from launchbay.features.freezes.rules import Freeze, check_reason, refusal_of
 from launchbay.model.changes import Refusal
-from launchbay.planning.decisions import Change
+from launchbay.planning.decisions import Change, RuleBusy
 from launchbay.store import instances
 from launchbay.store.database import Connection
 from launchbay.usecases.context import Context
@@ -24,13 +24,22 @@ _read = msgspec.json.Decoder(Freeze).decode
 
 
 async def refuse_frozen(connection: Connection, change: Change) -> Refusal | None:
-    """Refuse changes of a frozen environment and of what is in it."""
+    """Refuse changes of a frozen environment and of what is in it.
+
+    Raises RuleBusy.
+    """
     if change.environment_id is None:
         return None
-    held = await store.hold_freeze(connection, environment_id=change.environment_id)
+    hold = store.try_hold_freeze if change.never_waits else store.hold_freeze
+    held = await hold(connection, environment_id=change.environment_id)
+    if held is None and change.never_waits:
+        raise RuleBusy
     if held is None or held.frozen is None:
         return None
-    return refusal_of(_read(held.frozen), held.by_email, held.name, change.kind, change.cause)
+    # In a statement of its own: one that waited for the freeze has read the accounts before.
+    found = await store.get_freeze(connection, environment_id=change.environment_id)
+    by = None if found is None else found.by_email
+    return refusal_of(_read(held.frozen), by, held.name, change.kind, change.cause)
 
 
 async def read_freeze(ctx: Context, environment_id: str) -> tuple[Freeze, str | None] | None:
@@ -66,6 +75,7 @@ async def set_freeze(ctx: Context, environment_id: str, reason: str | None) -> N
 
 async def _pass_launches(ctx: Context) -> None:
     """Wait for the end of launches that may not have seen a freeze."""
+    assert ctx.app.database.enclosing() is None, "launches see a freeze once it is committed"
     async with ctx.read() as work:
         launching = await store.list_launching(work.connection)
     delays_s = _LOOKS.delays()

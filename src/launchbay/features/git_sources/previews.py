@@ -41,7 +41,7 @@ from launchbay.features.git_sources.forge import (
     status_request,
 )
 from launchbay.features.git_sources.rows import PreviewRow, ReportRow, TakenPreviewRow
-from launchbay.features.git_sources.syncs import AGAIN, MEANT
+from launchbay.features.git_sources.syncs import AGAIN, MEANT, is_meant
 from launchbay.features.git_sources.usecases import (
     GitSettings,
     account_of,
@@ -347,7 +347,7 @@ class PreviewRunner:
 
     async def _failed(self, row: TakenPreviewRow, error: LaunchbayError) -> None:
         """Note why a preview couldn't be made, and when to try again."""
-        is_final = isinstance(error, MEANT) or (isinstance(error, EgressFailed) and not error.retryable)
+        is_final = is_meant(error) or (isinstance(error, EgressFailed) and not error.retryable)
         failures = row.failures + 1
         is_over = failures >= _ATTEMPTS or (row.is_open and is_final)
         message = str(error)
@@ -365,7 +365,7 @@ class PreviewRunner:
         )
         if not row.is_open:
             return  # the commit is no longer of interest
-        status: Literal["Refused", "Failed"] = "Refused" if isinstance(error, MEANT) else "Failed"
+        status: Literal["Refused", "Failed"] = "Refused" if is_meant(error) else "Failed"
         settings = read_settings(row.settings)
         async with self._app.database.transaction() as connection:
             await self._note(connection, row, settings, status, row.commit, message, row.instance_id)

@@ -61,14 +61,20 @@ from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
+from launchbay.usecases.on_behalf import PASSING
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _AT_ONCE = 4  # sources that one process looks at, at the same time
 AGAIN = Backoff(10.0, 3_600.0)
 _MESSAGE_CHARS = 2_000
-MEANT = (BadRequest, NotAllowed, NotFound, NotAuthenticated)  # another attempt would be refused as well
+MEANT = (BadRequest, NotAllowed, NotFound, NotAuthenticated)
 _LIVE = ("Running", "Failed")  # instances that follow a new version
+
+
+def is_meant(error: LaunchbayError) -> bool:
+    """Return whether another attempt would be refused as well."""
+    return isinstance(error, MEANT) and error.code not in PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +351,7 @@ class GitRunner:
 
     async def _failed(self, row: TakenRow, seen: list[str], error: LaunchbayError) -> None:
         """Note why the branch couldn't be applied, and when to look again."""
-        status = "Refused" if isinstance(error, MEANT) else "Failed"
+        status = "Refused" if is_meant(error) else "Failed"
         settings = read_settings(row.settings)
         message = str(error)[:_MESSAGE_CHARS]
         failures = row.failures + 1 if status == "Failed" else 0
