@@ -323,11 +323,32 @@ async def test_positions_of_all_sources_are_read_at_once_and_own_ones_are_rememb
     assert reads == 1
 
 
+async def test_an_attempt_replaces_what_the_one_before_got_and_an_ended_step_needs_none(bay: Bay) -> None:
+    job, key = await held_job(bay), SecretKey(new_key())
+    kept = journal(bay, job, secret_key=key)
+    await kept.keep_passing("p/b", 1, {"token": "of-the-ended-step"})
+    await kept.start("p/b", "b", 1, AT)
+    kept.succeed("p/b", {})
+    for attempt in range(1, 9):
+        await kept.keep_passing("p/a", attempt, {"token": f"canary-of-attempt-{attempt}"})
+    await kept.flush()
+    assert await bay.one("SELECT count(*) FROM passing_values WHERE job_id = %s AND path = 'p/a'", job) == 1
+    await bay.change("UPDATE jobs SET fence = 4 WHERE id = %s", job)
+    # It repeats the attempt, whose command has the first value.
+    next_one = journal(bay, job, fence=4, secret_key=key)
+    await next_one.keep_passing("p/a", 8, {"token": "canary-of-the-repetition"})
+    await bay.change("UPDATE jobs SET fence = 5 WHERE id = %s", job)
+    last = journal(bay, job, fence=5, secret_key=key)
+    await last.open_passing()
+    said = "canary-of-attempt-7 canary-of-attempt-8 canary-of-the-repetition of-the-ended-step"
+    assert last.redact(said, 100) == "canary-of-attempt-7 ******** ******** of-the-ended-step"
+
+
 async def test_what_a_step_got_for_itself_is_masked_by_the_next_claim_and_goes_with_the_job(bay: Bay) -> None:
     job = await held_job(bay)
     key = SecretKey(new_key())
     await journal(bay, job, secret_key=key).keep_passing(
-        {"secrets": {"db": {"password": "canary-5512", "port": 54321}}}
+        "p/a", 1, {"secrets": {"db": {"password": "canary-5512", "port": 54321}}}
     )
     stored = await bay.one("SELECT passing_values::text FROM passing_values WHERE job_id = %s", job)
     assert "canary" not in stored
@@ -336,7 +357,7 @@ async def test_what_a_step_got_for_itself_is_masked_by_the_next_claim_and_goes_w
     await next_one.open_passing()
     assert next_one.redact("said canary-5512 at 54321", 100) == "said ******** at ********"
     with pytest.raises(Fenced):
-        await journal(bay, job, secret_key=key).keep_passing({"secrets": {"db": "another"}})
+        await journal(bay, job, secret_key=key).keep_passing("p/a", 1, {"secrets": {"db": "another"}})
     assert await bay.one("SELECT count(*) FROM passing_values WHERE job_id = %s", job) == 1
     await bay.change("UPDATE jobs SET status = 'Failed' WHERE id = %s", job)
     assert await bay.one("SELECT count(*) FROM passing_values WHERE job_id = %s", job) == 0

@@ -50,6 +50,38 @@ def test_a_secret_is_covered_in_every_encoding(encoding: str, secret: str) -> No
     assert re.fullmatch(r"before [\\\"']*\*{8}[\\\"']* after", shown)
 
 
+JWT = ".".join(
+    base64.urlsafe_b64encode(part).decode().rstrip("=")
+    for part in (
+        b'{"alg":"RS256","kid":"7"}',
+        json.dumps({f"claim_{number}": f"value-{number}" for number in range(25)}).encode(),
+        bytes(range(7, 263 - 7)) + bytes(14),
+    )
+)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_signed_token_is_covered_whole_and_so_is_its_signature_alone(encoding: str) -> None:
+    shown = covered(f"before {ENCODINGS[encoding](JWT)} after", JWT)
+    assert re.fullmatch(r"before [\\\"']*\*{8}[\\\"']* after", shown)
+    assert covered(f"before {JWT[JWT.rindex('.') + 1 :]} after", JWT) == f"before {MASK} after"
+    assert covered(f"before {JWT[-200:-100]} after", JWT) == f"before {MASK} after"
+
+
+def test_the_index_of_a_signed_token_has_pieces_of_its_signature_alone() -> None:
+    assert len(SecretEncodings([JWT])._pieces) < len(SecretEncodings([JWT.replace(".", "_")])._pieces) / 2
+
+
+def test_a_secret_is_discarded_and_others_with_its_pieces_stay() -> None:
+    one, other = "first-" + "x1y2" * 30, "second-" + "x1y2" * 30
+    known = SecretEncodings([one, other, "short-one", JWT])
+    before = SecretEncodings([other])
+    for secret in (one, "short-one", JWT, "never added"):
+        known.discard(secret)
+    assert (known._whole, known._pieces) == (before._whole, before._pieces)
+    assert known.spans(f"a {one} b short-one") == before.spans(f"a {one} b short-one")
+
+
 bytes_around = st.binary(max_size=7)
 secrets = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=6, max_size=200)
 

@@ -107,3 +107,22 @@ def test_of_a_long_text_only_what_is_shown_is_searched() -> None:
     job.register_secret("opensesame")
     text = "x" * 4_000_000
     assert len(job.redact(text, 4_096)) < 200_000
+
+
+def test_secrets_of_ended_attempts_are_forgotten_and_those_of_running_ones_never() -> None:
+    job = secrets()
+    job.register_passing({"token": "of-a-running-step", "password": "of-all-attempts"}, "p/runs")
+    job.register_secret("known-otherwise")
+    for attempt in range(50):
+        job.register_passing([f"token-of-attempt-{attempt:02}", "of-all-attempts", "known-otherwise"], "p/again")
+        job.release_passing("p/again")
+    for text in ("of-a-running-step", "of-all-attempts", "known-otherwise", "token-of-attempt-49"):
+        assert job.redact(text) == REDACTED
+    assert job.without_passing(["token-of-attempt-49", "token-of-attempt-00"]) == [REDACTED, "token-of-attempt-00"]
+    assert job.redact("token-of-attempt-00") == "token-of-attempt-00"
+    job.register_passing("later-known-otherwise", "p/again")
+    job.register_secret("later-known-otherwise")
+    for attempt in range(50):
+        job.release_passing("p/again")
+        job.register_passing(f"another-of-{attempt}", "p/again")
+    assert job.redact("later-known-otherwise") == REDACTED

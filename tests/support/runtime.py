@@ -198,7 +198,7 @@ class MemoryJournal:
             self._write_late()
             self._late = (path, record)
 
-    async def keep_passing(self, values: Mapping[str, Any]) -> None:
+    async def keep_passing(self, path: str, attempt: int, values: Mapping[str, Any]) -> None:
         """Do nothing: no other process goes on with the job."""
 
     async def flush(self) -> None:

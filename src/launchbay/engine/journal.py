@@ -423,13 +423,25 @@ class PostgresJournal:
                         self._positions = await self._earlier_positions()
         return self._noted.get(key) or (self._positions or {}).get(key, "")
 
-    async def keep_passing(self, values: Mapping[str, Any]) -> None:
-        """Keep what a step gets for itself, sealed until the job ends. Raises Fenced."""
+    async def keep_passing(self, path: str, attempt: int, values: Mapping[str, Any]) -> None:
+        """Keep what an attempt gets for itself, sealed.
+
+        It stays until the next attempt of the step, or the job's end. Raises Fenced.
+        """
         if self._secret_key is None:
             return
-        row_id = new_id()
-        sealed = self._secret_key.seal(msgspec.json.encode(values), passing_purpose(row_id))
-        if not await run_until_available(self._database, jobs.keep_passing, id=row_id, sealed=sealed, **self._key):
+        key, row_id, data = self._secret_key, new_id(), msgspec.json.encode(values)
+        about = {"id": row_id, "path": path, "attempt": attempt, **self._key}
+
+        async def work() -> int:
+            # Sealed for each try: the key may have been replaced while the database was away.
+            async with self._database.connection() as connection:
+                sealed = key.seal(data, passing_purpose(row_id))
+                return await jobs.keep_passing(connection, sealed=sealed, **about)
+
+        with staying():
+            is_kept = await retry_while_unavailable(work)
+        if not is_kept:
             self._on_fenced()
             raise Fenced(REFUSED)
 
@@ -439,7 +451,8 @@ class PostgresJournal:
             return
         for row in await run_until_available(self._database, jobs.list_passing, job_id=self._key["job_id"]):
             values = self._secret_key.open(bytes(row.sealed), passing_purpose(row.id))
-            self.secrets.register_passing(msgspec.json.decode(values))
+            self.secrets.register_passing(msgspec.json.decode(values), row.path)
+            await asyncio.sleep(0)  # each takes milliseconds
 
     async def _earlier_positions(self) -> dict[tuple[str, int, str], str]:
         """Return the positions that earlier claims of the job have noted."""

@@ -28,6 +28,7 @@ _PIECE_CHARS = 16
 _PIECES = 256  # of one encoding; very long ones are sampled
 _FEW = 200  # encodings that are found faster by a search for each
 _STRIDE = 4  # between the searched positions of a text; each piece is indexed at as many offsets
+_SIGNED = re.compile(r"eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{43,}+")  # a JWT
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 Span = tuple[int, int]
 _Place = tuple[str, int, bool]
@@ -50,25 +51,45 @@ class SecretEncodings:
     def __bool__(self) -> bool:
         return bool(self._whole or self._pieces)
 
+    def __contains__(self, secret: str) -> bool:
+        return secret in self._secrets
+
     def add(self, secret: str) -> None:
         """Add a secret, unless it is too short to be distinguished from other text."""
         if secret in self._secrets or len(secret) < SHORTEST_CHARS:
             return
         self._secrets.add(secret)
-        for encoding, is_base64 in _encodings(secret):
-            self._add_encoding(encoding, is_base64=is_base64)
-        if "\n" in secret:
-            # Longer lines are found by their pieces.
-            for line in map(str.strip, secret.splitlines()):
-                if _SHORTEST_LINE_CHARS <= len(line) < 2 * _PIECE_CHARS:
-                    self._add_whole(line, is_base64=False)
+        for text, place in _places(secret):
+            encoding = place[0]
+            self.longest_chars = max(self.longest_chars, len(encoding))
+            if text is not encoding:
+                self._pieces.setdefault(text, []).append(place)
+                continue
+            self._beginnings.add(encoding[:SHORTEST_CHARS])
+            if len(encoding) not in self._lengths:
+                self._lengths = (*self._lengths, len(encoding))
+            self._whole.setdefault(encoding, []).append(place)
+
+    def discard(self, secret: str) -> None:
+        """Find this secret no longer."""
+        if secret not in self._secrets:
+            return
+        self._secrets.remove(secret)
+        for text, place in _places(secret):
+            index = self._whole if text is place[0] else self._pieces
+            rest = list(index[text])  # a new list: a thread may read the other one
+            rest.remove(place)  # one of several equal ones, if another secret has the same encoding
+            if rest:
+                index[text] = rest
+            else:
+                del index[text]
 
     def spans(self, text: str) -> list[Span]:
         """Return the spans of secrets in the text, from left to right; no two touch."""
         found = [
             _extend_match(text, start, len(each), place)
             for each, start in (self._found_by_place(text) if len(self._whole) > _FEW else self._found_one_by_one(text))
-            for place in self._whole[each]
+            for place in self._whole.get(each, ())  # a thread may change it meanwhile
         ]
         pieces, size = self._pieces, _PIECE_CHARS
         if pieces:
@@ -112,24 +133,6 @@ class SecretEncodings:
             parts += (text[end:start], replacement(text[start:stop]))
             end = stop
         return "".join((*parts, text[end:]))
-
-    def _add_encoding(self, encoding: str, *, is_base64: bool) -> None:
-        self.longest_chars = max(self.longest_chars, len(encoding))
-        if len(encoding) < 2 * _PIECE_CHARS:
-            self._add_whole(encoding, is_base64=is_base64)
-            return
-        step = max(_PIECE_CHARS, -(-len(encoding) // _PIECES // _STRIDE) * _STRIDE)
-        last = len(encoding) - _PIECE_CHARS
-        for place in sorted({*range(0, last, step), last}):
-            for shifted in range(place, max(-1, place - _STRIDE), -1):
-                piece = encoding[shifted : shifted + _PIECE_CHARS]
-                self._pieces.setdefault(piece, []).append((encoding, shifted, is_base64))
-
-    def _add_whole(self, encoding: str, *, is_base64: bool) -> None:
-        self._beginnings.add(encoding[:SHORTEST_CHARS])
-        if len(encoding) not in self._lengths:
-            self._lengths = (*self._lengths, len(encoding))
-        self._whole.setdefault(encoding, []).append((encoding, 0, is_base64))
 
 
 class RedactionStream:
@@ -187,6 +190,29 @@ def _merge_spans(spans: list[Span]) -> list[Span]:
         else:
             joined.append((start, stop))
     return joined
+
+
+def _places(secret: str) -> Iterator[tuple[str, _Place]]:
+    """Yield the texts to search for, each with its place.
+
+    That is a short encoding itself, or a piece of a long one.
+    """
+    # Of a signed token, the signature is enough: without it, the rest opens nothing. A match extends to the whole.
+    share = secret.rfind(".") / len(secret) if _SIGNED.fullmatch(secret) else 0
+    for encoding, is_base64 in _encodings(secret):
+        if len(encoding) < 2 * _PIECE_CHARS:
+            yield encoding, (encoding, 0, is_base64)
+            continue
+        step = max(_PIECE_CHARS, -(-len(encoding) // _PIECES // _STRIDE) * _STRIDE)
+        last = len(encoding) - _PIECE_CHARS
+        for place in sorted({*range(int(len(encoding) * share), last, step), last}):
+            for shifted in range(place, max(-1, place - _STRIDE), -1):
+                yield encoding[shifted : shifted + _PIECE_CHARS], (encoding, shifted, is_base64)
+    if "\n" in secret:
+        # Longer lines are found by their pieces.
+        for line in map(str.strip, secret.splitlines()):
+            if _SHORTEST_LINE_CHARS <= len(line) < 2 * _PIECE_CHARS:
+                yield line, (line, 0, False)
 
 
 def _encodings(text: str) -> Iterator[tuple[str, bool]]:
@@ -326,6 +352,12 @@ class Redactor:
     def register_secret(self, secret: str) -> None:
         """Redact this text everywhere from now on."""
         self._known.add(secret)
+
+    def knows(self, secret: str) -> bool:
+        return secret in self._known
+
+    def forget_secret(self, secret: str) -> None:
+        self._known.discard(secret)
 
     def stream(self) -> RedactionStream:
         """Return a stream that redacts the known secrets in a text that arrives in chunks."""

@@ -123,8 +123,8 @@ class Journal(Protocol):
     async def log_position(self, path: str, attempt: int, source: str) -> str:
         """Return what was noted last, in any claim, or an empty text."""
 
-    async def keep_passing(self, values: Mapping[str, Any]) -> None:
-        """Keep what a step gets for itself, so that later claims mask it too.
+    async def keep_passing(self, path: str, attempt: int, values: Mapping[str, Any]) -> None:
+        """Keep what an attempt gets for itself, so that later claims mask it too.
 
         Durable when it returns.
         """
@@ -178,7 +178,7 @@ class NullJournal:
     async def log_position(self, path: str, attempt: int, source: str) -> str:  # noqa: ARG002 - the contract's
         return ""
 
-    async def keep_passing(self, values: Mapping[str, Any]) -> None:
+    async def keep_passing(self, path: str, attempt: int, values: Mapping[str, Any]) -> None:
         """Do nothing."""
 
     async def flush(self) -> None:

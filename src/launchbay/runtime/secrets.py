@@ -5,8 +5,10 @@ After that, no text that the job writes contains it in any encoding (`model/reda
 an encrypted token instead. A job that reads such a document decrypts the token and so registers the secret too.
 """
 
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -17,6 +19,8 @@ from launchbay.limits import INLINE_BYTES
 from launchbay.model import redaction
 from launchbay.model.redaction import SHORTEST_CHARS, MaskedValues, RedactionStream, Redactor, SecretEncodings
 from launchbay.model.values import size_of
+
+_ENDED_KEPT = 8  # attempts of a job; each token takes half a megabyte
 
 
 class Secrets:
@@ -31,12 +35,50 @@ class Secrets:
         self._registered = SecretEncodings()
         self._tokens: dict[str, str] = {}
         self._passing = SecretEncodings()
+        self._held: dict[str, set[str]] = {}  # by the path of the step
+        self._ended: deque[set[str]] = deque()
+        self._uses: Counter[str] = Counter()
+        self._only_passing: set[str] = set()
+        self._changing = Lock()  # threads open documents, and so register secrets
 
-    def register_passing(self, value: Any) -> None:
-        """Register strings of a JSON value, which no document has, not even sealed."""
+    def register_passing(self, value: Any, path: str = "") -> None:
+        """Register strings of a JSON value, which no document has, not even sealed.
+
+        They are masked until some time after `release_passing` of the step's path.
+        """
+        held = self._held.setdefault(path, set())
         for text in _strings(value):
-            self._passing.add(text)
-            self._redactor.register_secret(text)
+            if text in held:
+                continue
+            held.add(text)
+            self._uses[text] += 1
+            with self._changing:
+                self._passing.add(text)
+                if not self._redactor.knows(text):
+                    self._only_passing.add(text)
+                    self._redactor.register_secret(text)
+
+    def release_passing(self, path: str) -> None:
+        """Say that an attempt has ended, and all that it said is masked.
+
+        Those of the last attempts stay: a step may have handed its secret to the next one in a file.
+        """
+        held = self._held.pop(path, None)
+        if held:
+            self._ended.append(held)
+        while len(self._ended) > _ENDED_KEPT:
+            for text in self._ended.popleft():
+                self._uses[text] -= 1
+                if not self._uses[text]:
+                    self._forget_passing(text)
+
+    def _forget_passing(self, text: str) -> None:
+        del self._uses[text]
+        with self._changing:
+            self._passing.discard(text)
+            if text in self._only_passing:
+                self._only_passing.remove(text)
+                self._redactor.forget_secret(text)
 
     def without_passing(self, value: Any) -> Any:
         """Return a JSON value in which secrets of single steps are masked."""
@@ -54,8 +96,10 @@ class Secrets:
     def register_secret(self, value: Any) -> None:
         """Register every string in a JSON value, and every number with at least SHORTEST_CHARS."""
         for text in _strings(value):
-            self._registered.add(text)
-            self._redactor.register_secret(text)
+            with self._changing:
+                self._registered.add(text)
+                self._only_passing.discard(text)
+                self._redactor.register_secret(text)
 
     def redact(self, text: str, longest_chars: int | None = None) -> str:
         """Mask the secrets in a text.

@@ -148,12 +148,16 @@ class _Execution:
             message = str(error) or f"The action {self.step.action!r} failed without a message."
             if is_refusal(error):
                 ignored = False
+            if self._borrows:  # the steps around it show it later, when its secrets aren't known anymore
+                message = self.job.secrets.redact(message)
             if is_dry_run(self.job):
                 message += about_made_up_answers(parameters)
             if not self.workflow.is_replay and (earlier is None or earlier.status is not StepStatus.FAILED):
                 self.job.journal.log(self.path, failure_level.get(), message)
                 self.job.journal.fail(self.path, self.step.name, message, self.step_run.attempt, is_ignored=ignored)
             raise StepFailed(message, ignored=ignored, is_refusal=is_refusal(error)) from error
+        finally:
+            self.job.secrets.release_passing(self.path)
         return outputs
 
     def _replayed(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -219,7 +223,7 @@ class _Execution:
         if self.control.secrets is not None:
             found[SECRETS] = await self._secrets(await self._value(self.control.secrets))
         if not is_dry_run(self.job):
-            await self.job.journal.keep_passing(found)
+            await self.job.journal.keep_passing(self.path, self.step_run.attempt, found)
         return found
 
     async def _token(self, value: Any) -> str:
@@ -229,7 +233,7 @@ class _Execution:
         if is_dry_run(self.job):
             return "dry-run"  # nobody accepts it
         token = await self.job.deps.identities.token(self.job, self.path, value[AUDIENCE])
-        self.job.secrets.register_passing(token)
+        self.job.secrets.register_passing(token, self.path)
         return token
 
     async def _secrets(self, value: Any) -> Mapping[str, Any]:
@@ -240,7 +244,7 @@ class _Execution:
             return dict.fromkeys(value, "dry-run")
         references = {name: parse_secret_reference(text) for name, text in value.items()}
         found = await self.job.deps.secret_source.read(self.job, self.path, references)
-        self.job.secrets.register_passing(found)
+        self.job.secrets.register_passing(found, self.path)
         return found
 
     async def _in_time(
@@ -386,9 +390,12 @@ class _Execution:
         await self._replay_failed_attempts(parameters, attempt - 1)
         failures = 0 if self.control.until is not None else attempt - 1
         failed = 0 if earlier is None else earlier.failed
+        first = attempt  # in this process: its values of an earlier claim are those of a command that it adopts
         bind_contextvars(step=self.path)  # of the lines that an action logs; the task ends with the step
         while True:
             self.step_run.attempt = attempt
+            if attempt > first:
+                self.job.secrets.release_passing(self.path)  # the attempt before has ended, and all it said is masked
             if attempt > 1:
                 # A retry does the same as what failed, but another round of `until` something new (decision 0151).
                 number = 1 if self.control.until is None else attempt - failed

@@ -61,6 +61,7 @@ class PassingRow(NamedTuple):
     """Values of a step, sealed for `passing_purpose` of the ID."""
 
     id: str
+    path: str
     sealed: bytes
 
 

@@ -61,18 +61,18 @@ class ProvidedSecrets:
 
         async def token(audience: str) -> str:
             issued = await self._identities.token(job, path, audience)
-            job.secrets.register_passing(issued)
+            job.secrets.register_passing(issued, path)
             return issued
 
         opened = await self._open(row.id, name)
         job.secrets.register_secret(opened)
         parameters = {**msgspec.json.decode(row.parameters), **opened}
         call = SecretCall(name=name, parameters=parameters, egress=egress, token=token)
-        session_id, session = await uncancelled(self._begin(job, provider, row.type_id, call))
+        session_id, session = await uncancelled(self._begin(job, path, provider, row.type_id, call))
         values: dict[str, Any] = {}
         for variable, reference in references.items():
             secret = await provider.read(egress, session, reference.path)
-            job.secrets.register_passing(secret.values)
+            job.secrets.register_passing(secret.values, path)
             if secret.lease and secret.lease_s:
                 now = self._app.clock.now()
                 await run_until_available(
@@ -87,13 +87,15 @@ class ProvidedSecrets:
         job.journal.log(path, "info", f"The step read {', '.join(map(str, references.values()))}.")
         return values
 
-    async def _begin(self, job: JobRun, provider: SecretProvider, type_id: str, call: SecretCall) -> tuple[str, str]:
+    async def _begin(
+        self, job: JobRun, path: str, provider: SecretProvider, type_id: str, call: SecretCall
+    ) -> tuple[str, str]:
         """Sign in and store the session, before anything is read with it.
 
         Returns its ID and the session.
         """
         signed_in = await provider.sign_in(call)
-        job.secrets.register_passing(signed_in.secret)
+        job.secrets.register_passing(signed_in.secret, path)
         session_id, now = new_id(), self._app.clock.now()
         lasts = _lasting(signed_in.lease_s)
         await run_until_available(
