@@ -323,6 +323,21 @@ async def test_positions_of_all_sources_are_read_at_once_and_own_ones_are_rememb
     assert reads == 1
 
 
+async def test_what_a_step_got_waits_for_the_newest_key(bay: Bay) -> None:
+    job, newest = await held_job(bay), new_key()
+    looks = iter([None, (newest,)])
+    late = SecretKey(new_key(), reload=lambda: next(looks, None))  # its file is replaced after the first look
+    late.follow(SecretKey(newest).current_prefix)
+    await journal(bay, job, secret_key=late).keep_passing("p/a", 1, {"token": "canary-5512"})
+    looks = iter([])
+    later = SecretKey(new_key(), reload=lambda: next(looks, None))
+    later.follow(SecretKey(newest).current_prefix)
+    looks = iter([None, (newest,)])
+    next_one = journal(bay, job, secret_key=later)
+    await next_one.open_passing()
+    assert next_one.redact("canary-5512", 100) == "********"
+
+
 async def test_an_attempt_replaces_what_the_one_before_got_and_an_ended_step_needs_none(bay: Bay) -> None:
     job, key = await held_job(bay), SecretKey(new_key())
     kept = journal(bay, job, secret_key=key)

@@ -430,18 +430,10 @@ class PostgresJournal:
         """
         if self._secret_key is None:
             return
-        key, row_id, data = self._secret_key, new_id(), msgspec.json.encode(values)
+        row_id, data = new_id(), msgspec.json.encode(values)
+        seal = partial(self._secret_key.seal, data, passing_purpose(row_id))
         about = {"id": row_id, "path": path, "attempt": attempt, **self._key}
-
-        async def work() -> int:
-            # Sealed for each try: the key may have been replaced while the database was away.
-            async with self._database.connection() as connection:
-                sealed = key.seal(data, passing_purpose(row_id))
-                return await jobs.keep_passing(connection, sealed=sealed, **about)
-
-        with staying():
-            is_kept = await retry_while_unavailable(work)
-        if not is_kept:
+        if not await store_sealed_until_available(self._database, jobs.keep_passing, seal, **about):
             self._on_fenced()
             raise Fenced(REFUSED)
 
@@ -450,7 +442,7 @@ class PostgresJournal:
         if self._secret_key is None:
             return
         for row in await run_until_available(self._database, jobs.list_passing, job_id=self._key["job_id"]):
-            values = self._secret_key.open(bytes(row.sealed), passing_purpose(row.id))
+            values = await retry_while_unavailable(partial(_opened, self._secret_key, row))
             self.secrets.register_passing(msgspec.json.decode(values), row.path)
             await asyncio.sleep(0)  # each takes milliseconds
 
@@ -755,6 +747,26 @@ async def run_until_available(database: Database, statement: Callable[..., Await
 
     with staying():
         return await retry_while_unavailable(attempt)
+
+
+async def store_sealed_until_available(
+    database: Database, statement: Callable[..., Awaitable[T]], seal: Callable[[], bytes], /, **parameters: Any
+) -> T:
+    """Run a statement as `run_until_available` does, with what `seal` returns as its `sealed`.
+
+    It seals for each try: in an outage nothing can be sealed after a while, and then the key may be another.
+    """
+
+    async def attempt() -> T:
+        async with database.connection() as connection:
+            return await statement(connection, sealed=seal(), **parameters)
+
+    with staying():
+        return await retry_while_unavailable(attempt)
+
+
+async def _opened(secret_key: SecretKey, row: jobs.PassingRow) -> bytes:
+    return secret_key.open(bytes(row.sealed), passing_purpose(row.id))
 
 
 class PostgresDocuments:

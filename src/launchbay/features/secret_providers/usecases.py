@@ -16,7 +16,11 @@ import structlog
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.clock import Backoff
 from launchbay.concurrency import gather_bounded, uncancelled
-from launchbay.engine.journal import retry_while_unavailable, run_until_available
+from launchbay.engine.journal import (
+    retry_while_unavailable,
+    run_until_available,
+    store_sealed_until_available,
+)
 from launchbay.errors import ActionFailed, Conflict, LaunchbayError, internal_error
 from launchbay.features.secret_providers import rows as store
 from launchbay.features.secret_providers.rows import SessionRow, session_purpose
@@ -94,26 +98,31 @@ class ProvidedSecrets:
 
         Returns its ID and the session.
         """
+        await retry_while_unavailable(self._check_seals)  # what can't be stored nobody could revoke
         signed_in = await provider.sign_in(call)
         job.secrets.register_passing(signed_in.secret, path)
         session_id, now = new_id(), self._app.clock.now()
         lasts = _lasting(signed_in.lease_s)
-        await run_until_available(
+        await store_sealed_until_available(
             self._app.database,
             store.insert,
+            partial(self._app.secret_key.seal, signed_in.session.encode(), session_purpose(session_id)),
             id=session_id,
             organization_id=job.organization_id,
             environment_id=job.environment_id,
             job_id=job.job_id,
             provider=call.name,
             type_id=type_id,
-            sealed=self._app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
             lease_s=signed_in.lease_s,
             renew_at=now + lasts / 2,
             expires_at=now + lasts,
             now=now,
         )
         return session_id, signed_in.session
+
+    async def _check_seals(self) -> None:
+        async with self._app.database.connection():  # raises Unavailable while the database is away
+            self._app.secret_key.seal(b"", "check")
 
     async def _provider(self, job: JobRun, name: str) -> tuple[SecretProvider, store.ProviderRow]:
         rows = await run_until_available(
