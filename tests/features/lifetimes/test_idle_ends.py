@@ -9,7 +9,7 @@ from launchbay.features.lifetimes.usecases import WarningRunner
 from launchbay.usecases.context import AppContext
 from tests.support.databases import Databases
 from tests.support.external_services import postbox
-from tests.support.service import Api, accepted, refused, running_api
+from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -140,6 +140,25 @@ async def test_an_idle_instance_is_destroyed_when_its_time_is_over(api: Api) -> 
     await api.until(instance, "Destroyed")
     assert accepted(await api.get(f"instances/{busy}"))["status"] == "Running"
     assert (await lifetime(api, instance))["idleEndsAt"] is None
+
+
+@pytest.mark.features("freezes")
+async def test_an_idle_instance_stays_in_a_frozen_environment_until_that_is_lifted(api: Api) -> None:
+    path = f"organizations/{api.organization}/environments"
+    environment = accepted(await api.post(path, {"name": fresh_name("frozen")}))["id"]
+    application = await api.application(MANIFEST)
+    instance = await api.launch(application, destroyInterval=-1, environmentId=environment)
+    await api.until(instance, "Running")
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Audit"}))
+    accepted(await api.put(f"applications/{application}/lifetime", {"idleMs": HOUR_MS}))
+    await let_pass(api, instance, 2)
+    await api.round_of("idle instances")
+    assert (await api.document(instance))["status"] == "Running"
+    accepted(await api.delete(f"environments/{environment}/freeze"))
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE idle_ends SET due_at = now() WHERE instance_id = %s", [instance])
+    await api.round_of("idle instances")
+    await api.until(instance, "Destroyed")
 
 
 async def test_a_rule_that_cannot_be_read_holds_up_no_other_end(api: Api) -> None:

@@ -4,11 +4,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.errors import BadRequest
-from launchbay.model.changes import ChangeKind, Refusal
-from launchbay.model.job import Cause
-
-# What ends an instance by itself was decided with its lifetime, and makes room.
-_ENDS = frozenset({"idle"})
+from launchbay.model.changes import Refusal
 
 
 class Freeze(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +26,11 @@ def check_reason(reason: str) -> str:
     return reason
 
 
-def refusal_of(
-    freeze: Freeze, by: str | None, environment: str, kind: ChangeKind, cause: Cause | None
-) -> Refusal | None:
-    """Return what a frozen environment says to a change."""
-    if kind == "destroy" and cause is not None and cause.kind in _ENDS:
-        return None
+def refusal_of(freeze: Freeze, by: str | None, environment: str) -> Refusal:
+    """Return what a frozen environment says to a change.
+
+    Idle ends wait too: their rule may have been written during the freeze, for a whole application.
+    """
     return Refusal(
         "deny",
         "EnvironmentFrozen",

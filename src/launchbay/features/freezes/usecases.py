@@ -39,7 +39,7 @@ async def refuse_frozen(connection: Connection, change: Change) -> Refusal | Non
     # In a statement of its own: one that waited for the freeze has read the accounts before.
     found = await store.get_freeze(connection, environment_id=change.environment_id)
     by = None if found is None else found.by_email
-    return refusal_of(_read(held.frozen), by, held.name, change.kind, change.cause)
+    return refusal_of(_read(held.frozen), by, held.name)
 
 
 async def read_freeze(ctx: Context, environment_id: str) -> tuple[Freeze, str | None] | None:
