@@ -237,6 +237,7 @@ PLAN_VALUE_BYTES = 16 * KIB  # of a value before or after; a larger one isn't sh
 PLAN_ARTIFACT_BYTES = 8 * MIB  # with which one step runs as it was planned
 PLAN_WARNINGS = 50
 PLAN_S = 900.0  # of all steps of one plan
+PLAN_ATTEMPTS = 3  # to make one plan, whose server ended each time
 PLAN_DAYS = 7.0  # a plan that nobody keeps longer, with its artifacts
 PLANS_WAITING = 50  # of one organization, which nobody has begun or that are under way
 PLANS_KEPT = 500  # of one organization

@@ -2181,7 +2181,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/plans/{planId}"))
     def read_plan(self, plan_id: str) -> Call[types.PlanDocument]:
-        """Show a plan of yours. Permission: None beyond having asked for it."""
+        """Show a plan of yours. Permission: Read, and having asked for it."""
 
     @operation(OperationSpec("DELETE", "/api/1/plans/{planId}"))
     def delete_plan(self, plan_id: str, *, if_match: str | None = None) -> Call[None]:

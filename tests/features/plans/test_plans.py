@@ -315,3 +315,86 @@ async def test_a_plan_is_of_the_organization_that_asks(api: Api) -> None:
     await planned(api, act="launch", applicationId=application)
     entries = (await api.get(f"organizations/{api.organization}/audit")).text
     assert f'"applicationId":"{application}"' in entries
+
+
+async def made_again(api: Api, plan: Any, *, begun: int = 0, asked: Caller | None = None) -> Any:
+    """Have a plan made again, as by another server after its own has ended, and return it when that has ended."""
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE plans SET status = 'Waiting', fence = %s, lease_until = NULL, result = NULL, digest = NULL"
+            " WHERE id = %s",
+            (begun, plan["id"]),
+        )
+    async with asyncio.timeout(30):
+        while (plan := accepted(await (asked or api).get(f"plans/{plan['id']}")))["status"] in {"Waiting", "Planning"}:
+            await asyncio.sleep(0.05)
+    return plan
+
+
+async def with_token(api: Api, *scope: str) -> tuple[Caller, str]:
+    """Return a caller with a new access token of the administrator, and the path of the token."""
+    path = f"organizations/{api.organization}/accessTokens"
+    created = accepted(await api.post(path, {"name": fresh_name("token"), "scope": list(scope)}))
+    return api.caller(f"Bearer {created['token']}"), f"{path}/{created['id']}"
+
+
+async def test_a_plan_is_made_within_the_scope_of_its_access_token_and_ends_with_it(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    program, path = await with_token(api, "Read: [/*]", "CreateInstance: [/*]")
+    plan = await planned(api, program, act="launch", applicationId=application, launch={})
+    assert plan["status"] == "Planned", plan
+
+    accepted(await api.delete(path))
+
+    plan = await made_again(api, plan)
+    assert plan["status"] == "Failed"
+    assert "was revoked" in plan["problem"]
+
+
+async def test_a_plan_is_shown_only_to_who_may_read_what_it_is_about(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+    other = await api.application("launch: {steps: []}\n")
+
+    narrow, _ = await with_token(api, f"Read: [/applications/{other}]")
+    refused(await narrow.get(f"plans/{plan['id']}"), 403, "NotAllowed")
+
+    wide, _ = await with_token(api, f"Read: [/applications/{application}]")
+    assert accepted(await wide.get(f"plans/{plan['id']}"))["id"] == plan["id"]
+
+
+async def test_a_plan_whose_servers_end_before_it_fails(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert (await made_again(api, plan, begun=2))["status"] == "Planned"
+    failed = await made_again(api, plan, begun=3)
+
+    assert failed["status"] == "Failed"
+    assert "begun 3 times" in failed["problem"]
+
+
+async def test_the_plan_of_a_change_set_is_not_deleted_alone(api: Api) -> None:
+    application = await api.application("launch: {steps: []}\n")
+    body = {"act": "launch", "applicationId": application, "launch": {}, "plan": True}
+    change_set = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+    plan = change_set["plan"][0]["effects"]["id"]
+
+    refused(await api.delete(f"plans/{plan}"), 409, "PlanOfChangeSet")
+
+    assert accepted(await api.get(f"plans/{plan}"))["id"] == plan
+
+
+@pytest.mark.parametrize(
+    ("act", "more", "unused"),
+    [
+        ("launch", {"force": True}, "force"),
+        ("reconfigure", {"launch": {}}, "launch"),
+        ("destroy", {"configuration": {}, "ifExists": "fail"}, "configuration, ifExists"),
+    ],
+)
+async def test_fields_of_another_act_are_refused(api: Api, act: str, more: dict[str, Any], unused: str) -> None:
+    about = {"applicationId": "0" * 24} if act == "launch" else {"instanceId": "0" * 24}
+    path = f"organizations/{api.organization}/plans"
+
+    assert f"has no {unused}." in refused(await api.post(path, {"act": act, **about, **more}), 400, "InvalidAct")

@@ -27,7 +27,10 @@ from launchbay.usecases.reconfigure import plan_configuration
 
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What to plan. `body` is that of a launch or a reconfiguration."""
+    """What to plan.
+
+    `body` is that of a launch or a reconfiguration. `token_id` is the access token that asks, if any.
+    """
 
     act: Literal["launch", "reconfigure", "destroy"]
     application_id: str | None = None
@@ -35,6 +38,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     body: dict[str, Any] = {}
     if_exists: IfExists | None = None
     force: bool = False
+    token_id: str | None = None
 
     def check(self) -> None:
         """Raise BadRequest for what is missing or unused."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from launchbay.clock import to_ms
+from launchbay.errors import BadRequest
 from launchbay.features.plans import usecases as plans
 from launchbay.features.plans.ahead import PlanRequest
 from launchbay.features.plans.rows import PlanRow
@@ -31,7 +32,16 @@ class PlanBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     force: bool = False
 
     def request(self) -> PlanRequest:
-        """Return what is asked for."""
+        """Return what is asked for. Raises BadRequest for fields of another act."""
+        used = {"launch": {"launch", "ifExists"}, "reconfigure": {"configuration"}, "destroy": {"force"}}[self.act]
+        others: dict[str, Any] = {
+            "launch": self.launch,
+            "ifExists": self.ifExists,
+            "configuration": self.configuration,
+            "force": self.force or None,
+        }
+        if unused := sorted(name for name, value in others.items() if value is not None and name not in used):
+            raise BadRequest(f"The act {self.act} has no {', '.join(unused)}.", code="InvalidAct")
         return PlanRequest(
             act=self.act,
             application_id=self.applicationId,
@@ -74,7 +84,7 @@ async def create_plan(request: Request[PlanBody, None]) -> PlanDocument:
 
 @routes.get(
     "/plans/{planId}",
-    permission="None beyond having asked for it",
+    permission="Read, and having asked for it",
     returns=Returns("The plan.", type=PlanDocument),
 )
 async def read_plan(request: Request[None, None]) -> PlanDocument:

@@ -24,6 +24,13 @@ class PlanRow(NamedTuple):
     is_begun: bool
 
 
+class KeptRequest(NamedTuple):
+    """What was asked, sealed, and the change set of a plan."""
+
+    request: bytes
+    change_set_id: str | None
+
+
 class TakenPlan(NamedTuple):
     """A plan that this process makes."""
 
@@ -64,6 +71,7 @@ lock_plan = _sql.value("lock_plan", str)
 count_waiting = _sql.value("count_waiting", int)
 delete_oldest = _sql.change("delete_oldest")
 insert = _sql.change("insert")
+get_request = _sql.row("get_request", KeptRequest)
 get = _sql.row("get", PlanRow)
 list_of_change_set = _sql.rows("list_of_change_set", PlanRow)
 bind = _sql.change("bind")

@@ -21,6 +21,9 @@ SELECT id, organization_id, place, status, result, problem, digest, created_at, 
        lease_until IS NOT NULL AND lease_until > now() AS is_begun
 FROM plans WHERE id = %(plan_id)s AND owner_id = %(owner_id)s;
 
+-- name: get_request
+SELECT request, change_set_id FROM plans WHERE id = %(plan_id)s AND owner_id = %(owner_id)s;
+
 -- name: list_of_change_set
 SELECT id, organization_id, place, status, result, problem, digest, created_at, expires_at,
        lease_until IS NOT NULL AND lease_until > now() AS is_begun

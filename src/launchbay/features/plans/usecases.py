@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from launchbay import limits
-from launchbay.auth.permissions import on_behalf
+from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.auth.secret_key import TextSeal
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import (
@@ -30,7 +30,7 @@ from launchbay.errors import (
 )
 from launchbay.features.plans import rows as store
 from launchbay.features.plans.ahead import Ahead, PlanRequest, Target, look_ahead, read_request
-from launchbay.features.plans.rows import PlanRow, TakenPlan, artifact_purpose, request_purpose
+from launchbay.features.plans.rows import KeptRequest, PlanRow, TakenPlan, artifact_purpose, request_purpose
 from launchbay.features.plans.rules import (
     PlannedStep,
     deletions,
@@ -62,6 +62,7 @@ from launchbay.store import organizations
 from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
+from launchbay.usecases.on_behalf import acting_token
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -123,6 +124,7 @@ async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: 
         )
     await store.delete_oldest(work.connection, organization_id=organization_id, kept=limits.PLANS_KEPT)
     plan_id = new_id()
+    request = msgspec.structs.replace(request, token_id=work.actor.token_id)
     await store.insert(
         work.connection,
         id=plan_id,
@@ -219,25 +221,37 @@ async def delete_plans(work: Work, organization_id: str, change_set_id: str) -> 
 
 
 async def read_plan(ctx: Context, plan_id: str) -> PlanRow:
-    """Return a plan of the caller. Raises NotFound for those of others."""
+    """Return a plan of the caller.
+
+    Raises NotFound for those of others, and NotAllowed for who can't read what it is about any more.
+    """
     async with ctx.read() as work:
-        return await _own(work, plan_id)
+        found, kept = await _own(work, plan_id)
+        request = read_request(work.app.secret_key.open(bytes(kept.request), request_purpose(found.id)))
+        if request.instance_id is not None:
+            await work.lookup.instance(request.instance_id, Permission.READ)
+        else:
+            await work.lookup.application(request.application_id or "", Permission.READ)
+        return found
 
 
 async def delete_plan(ctx: Context, plan_id: str) -> None:
-    """Delete a plan of the caller; what makes it stops."""
+    """Delete a plan of the caller; what makes it stops. Raises Conflict for that of a change set."""
     async with ctx.begin() as work:
-        found = await _own(work, plan_id)
+        found, kept = await _own(work, plan_id)
+        if kept.change_set_id is not None:
+            raise Conflict("The plan belongs to a change set.", "Delete the change set.", code="PlanOfChangeSet")
         await store.delete(work.connection, plan_id=found.id, owner_id=work.actor.user_id)
         await work.audit("delete_plan", found.organization_id, at=f"/plans/{found.id}")
 
 
-async def _own(work: Work, plan_id: str) -> PlanRow:
+async def _own(work: Work, plan_id: str) -> tuple[PlanRow, KeptRequest]:
+    kept = await store.get_request(work.connection, plan_id=plan_id, owner_id=work.actor.user_id)
     found = await store.get(work.connection, plan_id=plan_id, owner_id=work.actor.user_id)
-    if found is None:
+    if found is None or kept is None:
         raise NotFound(f"You have no plan {plan_id!r}. It may have expired.")
     await work.lookup.member_of(found.organization_id)
-    return found
+    return found, kept
 
 
 class PlanRunner:
@@ -276,8 +290,14 @@ class PlanRunner:
             self._under_way[row.organization_id] -= 1
 
     async def _plan(self, row: TakenPlan) -> None:
+        if row.fence > limits.PLAN_ATTEMPTS:
+            raise BadRequest(
+                f"The plan was begun {limits.PLAN_ATTEMPTS} times, and each time its server ended before it.",
+                "Look at the memory of the servers.",
+            )
         request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
-        async with Context(self._app, on_behalf(row.owner_id)).begin() as work:
+        token = await acting_token(self._app, request.token_id)
+        async with Context(self._app, replace(on_behalf(row.owner_id), token=token)).begin() as work:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
             if row.change_set_id is None:  # its policy was asked when the change set was made
