@@ -350,6 +350,8 @@ class PlanRunner:
         problem: str | None = None,
         digest: str | None = None,
     ) -> None:
+        request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
+        about = msgspec.json.encode(msgspec.structs.replace(request, body={}))
         done = await store.finish(
             connection,
             plan_id=row.id,
@@ -358,8 +360,8 @@ class PlanRunner:
             result=result,
             problem=problem,
             digest=digest,
-            # It may have secrets, and nothing needs it anymore.
-            request=self._app.secret_key.seal(b"", request_purpose(row.id)),
+            # The body may have secrets, and nothing needs it anymore. The rest says who may read the plan.
+            request=self._app.secret_key.seal(about, request_purpose(row.id)),
         )
         if not done:
             raise NotFound("The plan was deleted, or another process has it.")
