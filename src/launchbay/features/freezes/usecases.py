@@ -9,10 +9,11 @@ import asyncio
 
 import msgspec
 
+from launchbay import limits
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff, to_ms
+from launchbay.errors import BadRequest
 from launchbay.features.freezes import rows as store
-from launchbay.features.freezes.rules import Freeze, check_reason, refusal_of
 from launchbay.model.changes import Refusal
 from launchbay.planning.decisions import Change, RuleBusy
 from launchbay.store import instances
@@ -20,6 +21,40 @@ from launchbay.store.database import Connection
 from launchbay.usecases.context import Context
 
 _LOOKS = Backoff(0.005, 0.1)  # at launches on their way
+
+
+class Freeze(msgspec.Struct, frozen=True, kw_only=True):
+    """Why nothing changes, the ID of who said so, and since when in ms."""
+
+    reason: str
+    by_id: str
+    at_ms: int
+
+
+def check_reason(reason: str) -> str:
+    """Return the reason without surrounding whitespace. Raises BadRequest."""
+    reason = reason.strip()
+    if not reason or len(reason) > limits.CHANGE_SET_COMMENT_CHARS:
+        raise BadRequest(
+            f"reason: give 1 to {limits.CHANGE_SET_COMMENT_CHARS} characters, which everybody who is refused reads.",
+            code="InvalidFreeze",
+        )
+    return reason
+
+
+def refusal_of(freeze: Freeze, by: str | None, environment: str) -> Refusal:
+    """Return what a frozen environment says to a change.
+
+    Idle ends wait too: their rule may have been written during the freeze, for a whole application.
+    """
+    return Refusal(
+        "deny",
+        "EnvironmentFrozen",
+        f"{by or 'Somebody'} froze the environment {environment!r}: {freeze.reason}",
+        "Wait until the freeze is lifted. Whoever may edit the environment can do that.",
+    )
+
+
 _read = msgspec.json.Decoder(Freeze).decode
 
 
