@@ -98,9 +98,9 @@ def test_each_size_can_be_set(tmp_path: Path) -> None:
         postgres_effective_cache_size_mib=2,
         postgres_work_mem_mib=3,
         postgres_maintenance_work_mem_mib=4,
-        postgres_max_wal_size_mib=5,
+        postgres_max_wal_size_mib=32,
     )
-    assert sizes_of(own, root) == Sizes(1, 2, 3, 4, 5)
+    assert sizes_of(own, root) == Sizes(1, 2, 3, 4, 32)
     assert sizes_of(Settings(), tmp_path / "silent") == sized(1_024)
 
 

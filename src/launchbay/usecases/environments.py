@@ -13,7 +13,6 @@ from launchbay.egress.addresses import POLICY_CHECKS
 from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.ids import new_id
 from launchbay.manifest.policies import PolicyValue, read_policies, write_policies
-from launchbay.model.changes import GOVERNED
 from launchbay.model.environment import Marker, Property, validate_markers, validate_properties
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.labels import read_selector
@@ -305,7 +304,6 @@ def _fingerprints(app: AppContext, properties: Sequence[Property]) -> dict[str, 
     return app.audit.fingerprints({entry.name: entry.value for entry in properties})
 
 
-_OFFER = "replace_instance_environments"
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
@@ -363,12 +361,12 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
                 permissions.instance(record.application_id, record.id),
             )
         for environment_id in sorted((wanted ^ offered) | {record.environment_id}):
-            await work.decide(_OFFER, record, kind=GOVERNED[_OFFER], environment_id=environment_id)
+            await work.decide("replace_instance_environments", record, kind="edit", environment_id=environment_id)
         await store.delete_offers(work.connection, instance_id=record.id, environment_ids=sorted(offered - wanted))
         if wanted:
             await store.insert_offers(work.connection, instance_id=record.id, environment_ids=sorted(wanted))
         before, after = {"environments": sorted(offered)}, {"environments": sorted(wanted)}
-        await work.audit(_OFFER, record, before, after)
+        await work.audit("replace_instance_environments", record, before, after)
 
 
 async def _check_environments(work: Work, record: InstanceRecord, wanted: set[str]) -> None:
