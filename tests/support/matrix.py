@@ -709,8 +709,9 @@ async def check_row(world: World, watch: Watch, sections: dict[str, str], operat
     """Let every caller try a row of the table."""
     row = ROWS[operation]
     with pytest.MonkeyPatch.context() as patch:
-        # So many callers begin bulk runs, and none ends while the engine stands still.
+        # So many callers begin bulk runs and ask for plans, and none ends while the engine stands still.
         patch.setattr(limits, "BULKS_OPEN", 1_000)
+        patch.setattr(limits, "PLANS_WAITING", 1_000)
         await check(world, watch, sections, title(row), columns_of(row, world), changes=row.method != "GET")
 
 

@@ -439,7 +439,8 @@ class OpenTofu(ActionDefaults):
 
 def _register_secrets(call: ActionCall, module: StoredModule) -> None:
     known = {**module.variables, **module.environment}
-    call.context.register_secret({name: value for name, value in known.items() if is_secret_name(name)})
+    if secrets := {name: value for name, value in known.items() if is_secret_name(name)}:
+        call.context.register_secret(secrets)
 
 
 class _Work:

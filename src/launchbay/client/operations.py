@@ -2177,7 +2177,9 @@ class Operations:
         if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.PlanDocument]:
-        """Plan what a change would do to the world. Permission: CreateInstance for a launch; EditInstance otherwise."""
+        """Plan what a change would do to the world. Permission: Read, and CreateInstance for a launch; EditInstance
+        otherwise.
+        """
 
     @operation(OperationSpec("GET", "/api/1/plans/{planId}"))
     def read_plan(self, plan_id: str) -> Call[types.PlanDocument]:

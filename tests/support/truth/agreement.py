@@ -121,6 +121,7 @@ class Agreement:
             "destroyAt": row["destroy_at"],
             "errorMessage": row["error_message"],
             "isAsleep": each in oracle.asleep,
+            "isFrozen": oracle.environments[environment].get("frozen") is not None,
             "components": {"total": counts.total(), **counts},
         }
 

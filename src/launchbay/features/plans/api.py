@@ -66,7 +66,7 @@ class PlanDocument(msgspec.Struct, kw_only=True):
     expiresAt: int
 
 
-_NEEDED = "CreateInstance for a launch; EditInstance otherwise"
+_NEEDED = "Read, and CreateInstance for a launch; EditInstance otherwise"
 
 
 @routes.post(

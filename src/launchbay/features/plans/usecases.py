@@ -83,6 +83,7 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     request.check()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
+        await _require_read(work, request)  # or the caller couldn't see what it made
         target = await look_ahead(work, organization.id, request)
         await _ask_rules(work, request, target)
         await organizations.lock(work.connection, organization_id=organization.id)
@@ -228,11 +229,15 @@ async def read_plan(ctx: Context, plan_id: str) -> PlanRow:
     async with ctx.read() as work:
         found, kept = await _own(work, plan_id)
         request = read_request(work.app.secret_key.open(bytes(kept.request), request_purpose(found.id)))
-        if request.instance_id is not None:
-            await work.lookup.instance(request.instance_id, Permission.READ)
-        else:
-            await work.lookup.application(request.application_id or "", Permission.READ)
+        await _require_read(work, request)
         return found
+
+
+async def _require_read(work: Work, request: PlanRequest) -> None:
+    if request.instance_id is not None:
+        await work.lookup.instance(request.instance_id, Permission.READ)
+    else:
+        await work.lookup.application(request.application_id or "", Permission.READ)
 
 
 async def delete_plan(ctx: Context, plan_id: str) -> None:
