@@ -338,25 +338,33 @@ async def test_what_a_step_got_waits_for_the_newest_key(bay: Bay) -> None:
     assert next_one.redact("canary-5512", 100) == "********"
 
 
-async def test_an_attempt_replaces_what_the_one_before_got_and_an_ended_step_needs_none(bay: Bay) -> None:
+async def test_tokens_are_masked_while_a_command_may_have_them_and_secrets_until_the_job_ends(bay: Bay) -> None:
     job, key = await held_job(bay), SecretKey(new_key())
     kept = journal(bay, job, secret_key=key)
-    await kept.keep_passing("p/b", 1, {"token": "of-the-ended-step"})
+
+    async def got(claim: PostgresJournal, path: str, attempt: int, token: str, **secrets: str) -> None:
+        values = {"identity": {"token": token}} | ({"secrets": secrets} if secrets else {})
+        await claim.keep_passing(path, attempt, values)
+
+    await got(kept, "p/b", 1, "token-of-the-ended-step", password="password-of-the-ended-step")
     await kept.start("p/b", "b", 1, AT)
     kept.succeed("p/b", {})
     for attempt in range(1, 9):
-        await kept.keep_passing("p/a", attempt, {"token": f"canary-of-attempt-{attempt}"})
+        await got(kept, "p/a", attempt, f"canary-of-attempt-{attempt}")
+        await got(kept, "p/c", attempt, f"another-of-attempt-{attempt}", password=f"password-{attempt}")
     await kept.flush()
     assert await bay.one("SELECT count(*) FROM passing_values WHERE job_id = %s AND path = 'p/a'", job) == 1
     await bay.change("UPDATE jobs SET fence = 4 WHERE id = %s", job)
     # It repeats the attempt, whose command has the first value.
     next_one = journal(bay, job, fence=4, secret_key=key)
-    await next_one.keep_passing("p/a", 8, {"token": "canary-of-the-repetition"})
+    await got(next_one, "p/a", 8, "canary-of-the-repetition")
     await bay.change("UPDATE jobs SET fence = 5 WHERE id = %s", job)
     last = journal(bay, job, fence=5, secret_key=key)
     await last.open_passing()
-    said = "canary-of-attempt-7 canary-of-attempt-8 canary-of-the-repetition of-the-ended-step"
-    assert last.redact(said, 100) == "canary-of-attempt-7 ******** ******** of-the-ended-step"
+    said = "canary-of-attempt-7 canary-of-attempt-8 canary-of-the-repetition token-of-the-ended-step"
+    assert last.redact(said, 100) == "canary-of-attempt-7 ******** ******** token-of-the-ended-step"
+    said = "another-of-attempt-7 another-of-attempt-8 password-7 password-8 password-of-the-ended-step"
+    assert last.redact(said, 100) == "another-of-attempt-7 ******** ******** ******** ********"
 
 
 async def test_what_a_step_got_for_itself_is_masked_by_the_next_claim_and_goes_with_the_job(bay: Bay) -> None:

@@ -1,5 +1,6 @@
 """What a job has learned is covered in its texts, and sealed in what it stores."""
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -109,20 +110,36 @@ def test_of_a_long_text_only_what_is_shown_is_searched() -> None:
     assert len(job.redact(text, 4_096)) < 200_000
 
 
-def test_secrets_of_ended_attempts_are_forgotten_and_those_of_running_ones_never() -> None:
+def signed(name: str) -> str:
+    """Return what looks like a JWT."""
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f"eyJhbGciOiJFUzI1NiJ9.{digest[:20]}.{digest[20:]}"
+
+
+def test_tokens_of_ended_attempts_are_forgotten_and_those_of_running_ones_and_secrets_never() -> None:
     job = secrets()
-    job.register_passing({"token": "of-a-running-step", "password": "of-all-attempts"}, "p/runs")
-    job.register_secret("known-otherwise")
+    job.register_passing({"token": signed("runs"), "password": "of-all-attempts"}, "p/runs")
+    job.register_secret(signed("known-otherwise"))
     for attempt in range(50):
-        job.register_passing([f"token-of-attempt-{attempt:02}", "of-all-attempts", "known-otherwise"], "p/again")
+        token = signed(f"attempt-{attempt:02}")
+        job.register_passing([token, f"password-{attempt:02}", "of-all-attempts", signed("known-otherwise")], "p/again")
         job.release_passing("p/again")
-    for text in ("of-a-running-step", "of-all-attempts", "known-otherwise", "token-of-attempt-49"):
+    for text in (signed("runs"), "of-all-attempts", signed("known-otherwise"), signed("attempt-49"), "password-00"):
         assert job.redact(text) == REDACTED
-    assert job.without_passing(["token-of-attempt-49", "token-of-attempt-00"]) == [REDACTED, "token-of-attempt-00"]
-    assert job.redact("token-of-attempt-00") == "token-of-attempt-00"
-    job.register_passing("later-known-otherwise", "p/again")
-    job.register_secret("later-known-otherwise")
+    assert job.without_passing([signed("attempt-49"), signed("attempt-00")]) == [REDACTED, signed("attempt-00")]
+    assert job.redact(signed("attempt-00")) == signed("attempt-00")
+    job.register_passing(signed("later-known"), "p/again")
+    job.register_secret(signed("later-known"))
     for attempt in range(50):
         job.release_passing("p/again")
-        job.register_passing(f"another-of-{attempt}", "p/again")
-    assert job.redact("later-known-otherwise") == REDACTED
+        job.register_passing(signed(f"another-of-{attempt}"), "p/again")
+    assert job.redact(signed("later-known")) == REDACTED
+
+
+def test_secrets_of_many_later_attempts_are_forgotten_at_last() -> None:
+    job = secrets()
+    for attempt in range(601):
+        job.register_passing(f"password-{attempt:03}", "p/again")
+        job.release_passing("p/again")
+    assert job.redact("password-101") == REDACTED
+    assert job.redact("password-100") == "password-100"

@@ -83,13 +83,13 @@ class ShownPlan(msgspec.Struct, frozen=True):
     deferred_changes: Sequence[Any] = ()
 
     def effects(self) -> tuple[Effect, ...]:
-        """Return what happens to resources and outputs; deletions first."""
+        """Return what happens to resources and outputs."""
         found = [effect for each in self.resource_changes for effect in _of_resource(each)]
         found += [effect for name, change in self.output_changes.items() for effect in _of_output(name, change)]
         if self.deferred_changes or not self.complete:
             note = "OpenTofu defers a part, which another plan shows after this one."
             found.append(Effect(kind="unknown", address="(deferred)", certainty="unknown", note=note))
-        return tuple(sorted(found, key=lambda each: each.kind != "delete"))
+        return tuple(found)
 
     def warnings(self) -> tuple[str, ...]:
         """Return which checks fail, and what somebody changed outside."""

@@ -183,7 +183,7 @@ NOUNS: Mapping[str, str] = {
     "organization": "Manage organizations.",
     "page": "Print web pages of the server as HTML.",
     "permission": "Explain why a user has a permission or not.",
-    "plan": "Find out what a change would do to the world, step by step.",
+    "plan": "Find out what a change would do, step by step.",
     "revision": "Manage named revisions of applications.",
     "role": "Manage roles and their permissions.",
     "rollout": "Bring a manifest version to many instances in waves, and take it back.",

@@ -967,7 +967,7 @@ class Operations:
     def set_freeze(self, environment_id: str, *, reason: str) -> Call[None]:
         """Stop all changes in an environment. Permission: EditEnvironment.
 
-        `reason`: Who is refused reads it.
+        `reason`: Everyone who is refused sees it.
         """
 
     @operation(OperationSpec("DELETE", "/api/1/environments/{envId}/freeze"))
@@ -2092,7 +2092,7 @@ class Operations:
         `on_failure`: What an instance does when its reconfiguration fails.
         `confirm`: Let a person confirm it if no policy asks for approvals. A token whose scope names DeleteInstance
         for the instances needs nobody.
-        `plan`: Plan what steps do to the world. Approvals cover that, and steps do exactly that or stop.
+        `plan`: Plan what the steps would do. Approvals cover that, and steps do exactly that or stop.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/change-sets"))
@@ -2177,17 +2177,17 @@ class Operations:
         if_match: str | None = None,
         idempotency_key: str | None = None,
     ) -> Call[types.PlanDocument]:
-        """Plan what a change would do to the world. Permission: Read, and CreateInstance for a launch; EditInstance
+        """Plan what each step of a change would do. Permission: Read, and CreateInstance for a launch; EditInstance
         otherwise.
         """
 
     @operation(OperationSpec("GET", "/api/1/plans/{planId}"))
     def read_plan(self, plan_id: str) -> Call[types.PlanDocument]:
-        """Show a plan of yours. Permission: Read, and having asked for it."""
+        """Show a plan of yours. Permission: Read; only your own plans."""
 
     @operation(OperationSpec("DELETE", "/api/1/plans/{planId}"))
     def delete_plan(self, plan_id: str, *, if_match: str | None = None) -> Call[None]:
-        """Delete a plan of yours, and stop making it. Permission: None beyond having asked for it."""
+        """Delete a plan of yours, and stop making it. Permission: None; only your own plans."""
 
     @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/rollouts", media_type=JSON, keyed=True))
     def create_rollout(

@@ -1900,7 +1900,7 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class FreezeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The freeze of an environment. All is null if it isn't frozen."""
+    """The freeze of an environment. All fields are null if it isn't frozen."""
 
     reason: str | None
     by_id: str | None

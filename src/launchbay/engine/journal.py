@@ -22,6 +22,7 @@ from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff, Clock, to_ms
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
+from launchbay.manifest.workflow_rules import IDENTITY, SECRETS
 from launchbay.model.job import (
     INTERRUPTED_STEP,
     StepStatus,
@@ -48,6 +49,7 @@ _LINES_RESERVED = 100  # errors beyond the limit: the reason for a failure is wo
 ORGANIZATION_FULL = "The logs of the organization have reached their quota. Launchbay drops further lines."
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _CUT = " … (cut)"
+_ENDED_OPENED = 500  # ended attempts whose secrets a take-over masks
 REFUSED = "Another worker has taken the job over, or it was cancelled."
 LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
 OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to share its write
@@ -426,13 +428,13 @@ class PostgresJournal:
     async def keep_passing(self, path: str, attempt: int, values: Mapping[str, Any]) -> None:
         """Keep what an attempt gets for itself, sealed.
 
-        It stays until the next attempt of the step, or the job's end. Raises Fenced.
+        Secrets stay until the job's end, a token alone until the next attempt of the step. Raises Fenced.
         """
         if self._secret_key is None:
             return
         row_id, data = new_id(), msgspec.json.encode(values)
         seal = partial(self._secret_key.seal, data, passing_purpose(row_id))
-        about = {"id": row_id, "path": path, "attempt": attempt, **self._key}
+        about = {"id": row_id, "path": path, "attempt": attempt, "has_secrets": SECRETS in values, **self._key}
         if not await store_sealed_until_available(self._database, jobs.keep_passing, seal, **about):
             self._on_fenced()
             raise Fenced(REFUSED)
@@ -441,9 +443,17 @@ class PostgresJournal:
         """Mask from now on what steps got for themselves in earlier claims. Raises UnsealFailed."""
         if self._secret_key is None:
             return
-        for row in await run_until_available(self._database, jobs.list_passing, job_id=self._key["job_id"]):
-            values = await retry_while_unavailable(partial(_opened, self._secret_key, row))
-            self.secrets.register_passing(msgspec.json.decode(values), row.path)
+        rows = await run_until_available(self._database, jobs.list_passing, job_id=self._key["job_id"])
+        newest: dict[str, int] = {}  # attempts by path
+        ended = 0
+        for row in rows:
+            values = msgspec.json.decode(await retry_while_unavailable(partial(_opened, self._secret_key, row)))
+            if row.has_ended or row.attempt < newest.setdefault(row.path, row.attempt):
+                values.pop(IDENTITY, None)  # no command of that attempt writes anything anymore
+                ended += 1
+                if ended > _ENDED_OPENED:
+                    continue
+            self.secrets.register_passing(values, row.path)
             await asyncio.sleep(0)  # each takes milliseconds
 
     async def _earlier_positions(self) -> dict[tuple[str, int, str], str]:

@@ -27,7 +27,7 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable,
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Origin, OriginKind, Plan, seed_of_turn
+from launchbay.model.job import Cause, Origin, OriginKind, Plan, seed_of_turn
 from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
 from launchbay.planning.acceptance import Dispatch, accept
@@ -272,13 +272,15 @@ class Stager:
         return None if lost is None else f"{lost} Somebody with the permission must schedule it again."
 
     async def _refusal(self, connection: Connection, schedule: DueRow, target: TargetRow | None) -> str | None:
-        """Return why rules refuse what a person has scheduled. Raises RuleBusy.
+        """Return why rules refuse what is due. Raises RuleBusy.
 
-        What ends an instance or takes that back was decided before.
+        They are asked about what a person or the rule for idle instances has scheduled. The end of a lifetime, and
+        what takes a destroy back, were decided before. A rule that can't be asked refuses: raising would take the
+        same schedules again and again, and hold up all others.
         """
         if target is None or target.job_id is not None or target.status == InstanceStatus.DESTROYED:
             return None
-        if schedule.kind in _RECURRING or schedule.kind == "expiry" or schedule.asked_by != "person":
+        if schedule.kind in _RECURRING or schedule.kind == "expiry" or schedule.asked_by == "undo":
             return None
         change = Change(
             operation="run_workflow",
@@ -288,10 +290,17 @@ class Stager:
             application_id=target.application_id,
             environment_id=target.environment_id,
             instance_id=schedule.instance_id,
+            cause=Cause("idle", schedule.instance_id) if schedule.asked_by == "rule" else None,
             is_later=True,
             never_waits=True,
         )
-        refusal = await refusal_of(connection, self._change_rules, change)
+        try:
+            refusal = await refusal_of(connection, self._change_rules, change)
+        except (RuleBusy, Unavailable, DatabaseError):
+            raise
+        except Exception:
+            log.exception("schedule.rule_failed", schedule=schedule.id, instance=schedule.instance_id)
+            return internal_error(f"schedule {schedule.id}")
         return None if refusal is None else f"{refusal.sentence} {refusal.remedy}"
 
     async def _plan(

@@ -961,7 +961,7 @@ class ProposeChange(_InOrganization, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(min_length=1, max_length=500, description="Why, for the person who approves.")]
     plan: Annotated[
         bool,
-        Meta(description="Plan what steps do to the world first. Then apply it with apply_change_set, in any case."),
+        Meta(description="Plan what the steps would do first. Then apply it with apply_change_set in any case."),
     ] = False
 
 
@@ -1030,7 +1030,10 @@ class ApplyChangeSet(OneChangeSet, frozen=True, kw_only=True):
     """Arguments of `apply_change_set`."""
 
     allow_deletes: Annotated[
-        list[str], Meta(max_length=PLAN_PATTERNS, description="Of a plan that nobody approved: addresses it deletes.")
+        list[str],
+        Meta(
+            max_length=PLAN_PATTERNS, description="Patterns of addresses that may be deleted, if nobody had to approve."
+        ),
     ] = []
     plan_digest: Annotated[str | None, Meta(description="The planDigest that read_change_set showed.")] = None
 

@@ -1,4 +1,4 @@
-"""What a step does to the world, or would do."""
+"""What a step does outside Launchbay, or would do."""
 
 from typing import Any, Literal
 

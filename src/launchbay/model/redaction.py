@@ -192,13 +192,18 @@ def _merge_spans(spans: list[Span]) -> list[Span]:
     return joined
 
 
+def is_signed_token(text: str) -> bool:
+    """Return whether a text is a JWT."""
+    return _SIGNED.fullmatch(text) is not None
+
+
 def _places(secret: str) -> Iterator[tuple[str, _Place]]:
     """Yield the texts to search for, each with its place.
 
     That is a short encoding itself, or a piece of a long one.
     """
     # Of a signed token, the signature is enough: without it, the rest opens nothing. A match extends to the whole.
-    share = secret.rfind(".") / len(secret) if _SIGNED.fullmatch(secret) else 0
+    share = secret.rfind(".") / len(secret) if is_signed_token(secret) else 0
     for encoding, is_base64 in _encodings(secret):
         if len(encoding) < 2 * _PIECE_CHARS:
             yield encoding, (encoding, 0, is_base64)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from launchbay.errors import ActionFailed, WorkflowFailed
+from launchbay.errors import ActionFailed, WorkflowFailed, is_refusal
 from launchbay.manifest.graph import Peer, Target
 from launchbay.model.instance import LinkKind
 from launchbay.model.job import command_path, passed_path
@@ -195,7 +195,8 @@ async def _outcome(outer: JobRun, received: SentCommand) -> list[Mapping[str, An
     try:
         outcomes[received.path] = await send(outer, received)
     except (ActionFailed, WorkflowFailed) as failure:
-        outcomes[received.path] = WorkflowFailed(outer.secrets.redact(str(failure)))
+        text = outer.secrets.redact(str(failure))
+        outcomes[received.path] = WorkflowFailed(text, is_refusal=is_refusal(failure))
     return outcomes[received.path]
 
 

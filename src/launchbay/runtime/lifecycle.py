@@ -149,6 +149,7 @@ class _Launch:
         self._waiting = dict.fromkeys(order)
         self._running: Tasks[None, str] = Tasks()
         self._failures: dict[str, str] = {}
+        self._is_refusal = False
         self._changed: set[str] = set()
         self._dependents: dict[str, list[str]] = {}
         for path in order:
@@ -199,6 +200,7 @@ class _Launch:
                 task.result()
             except WorkflowFailed as failure:
                 self._failures[path] = failed_before or str(failure)
+                self._is_refusal = self._is_refusal or failure.is_refusal
             else:
                 if failed_before is None:
                     job.state.mark_launched(path)
@@ -222,7 +224,7 @@ class _Launch:
             self._failures = {path: "; ".join(missing_for_launch(job, job.component(path))) for path in self._waiting}
         if self._failures:
             messages = (in_component(path, text) for path, text in sorted(self._failures.items()))
-            raise WorkflowFailed(" ".join(messages))
+            raise WorkflowFailed(" ".join(messages), is_refusal=self._is_refusal)
 
     def _find_failed(self) -> dict[str, str]:
         """Return the components whose launch failed before a crash, with the reasons."""
@@ -417,7 +419,7 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     if approved is not None:
         stored = await job.deps.documents.read(job, key)
         if stored is not None and teardown_artifact(stored) != approved:
-            raise NotApproved("What it describes changed since the plan was approved. Nothing was done.")
+            raise NotApproved("The stored document has changed since the plan was approved. Nothing was done.")
     component = job.manifest.components.get(key.component) or _former(key.component)
     workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, TEARDOWN), depth=0)
     step = StepRun(workflow, path, key.action, job.deps.clock.now())

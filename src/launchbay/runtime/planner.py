@@ -4,11 +4,12 @@ It follows steps in the order in which they would run. Pure actions that only co
 steps give is unknown, and so is each step that needs it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from launchbay.actions.builtin import CommandCall
+from launchbay.actions.builtin import CommandCall, GetInstanceContext
 from launchbay.actions.contract import Action, Document
 from launchbay.actions.parameters import given_parameters
 from launchbay.actions.plan import ActionPlan, SupportsPlan, unknown
@@ -25,11 +26,13 @@ from launchbay.runtime.context import StepRun, split_command
 from launchbay.runtime.contract import DocumentKey, JobRun, StepDocuments
 from launchbay.runtime.lifecycle import TEARDOWN, teardown_artifact
 from launchbay.runtime.machines import PROVISION, RELEASE, is_dry_run
+from launchbay.runtime.signals import coerce_all
 from launchbay.runtime.state import WorkflowScope
 from launchbay.runtime.workflow import WorkflowRun, rounds
 
 _OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 _NESTING = 16
+_NOW = re.compile(r"\bnow\s*\(")
 
 
 class StepPlan(NamedTuple):
@@ -44,8 +47,9 @@ class StepPlan(NamedTuple):
 class ReadOnlyDocuments:
     """Documents of steps for a plan, which must not change any.
 
-    `seen` are those that the step at hand has read. `changed_by` has the names of steps that would change one, and
-    `destroyed` those of which a step would leave nothing.
+    `seen` are those that the step at hand has read. `changed_by` has the names of steps that would change one,
+    `open_by` those of unknown steps that may change any of their action and component, and `destroyed` those of which
+    a step would leave nothing.
     """
 
     def __init__(self, documents: StepDocuments) -> None:
@@ -53,12 +57,17 @@ class ReadOnlyDocuments:
         self.list_by_instance = documents.list_by_instance
         self.seen: set[DocumentKey] = set()
         self.changed_by: dict[DocumentKey, str] = {}
+        self.open_by: dict[tuple[str, str], str] = {}  # by component and action
         self.destroyed: set[DocumentKey] = set()
 
     async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
         """Return the document as it is before the first step."""
         self.seen.add(key)
         return await self._documents.read(job, key)
+
+    def left_by(self, key: DocumentKey) -> str | None:
+        """Return the step that leaves the document otherwise than it is, or may."""
+        return self.changed_by.get(key) or self.open_by.get((key.component, key.action))
 
     async def write(self, *_: object) -> int:
         raise ActionFailed("A plan must not write documents.", retryable=False)
@@ -72,15 +81,28 @@ def reading_only(job: JobRun, documents: ReadOnlyDocuments) -> JobRun:
     return replace(job, deps=replace(job.deps, documents=documents))
 
 
-async def plan_workflow(job: JobRun, component: str, workflow: str, note: Callable[[StepPlan], None]) -> None:
-    """Note what each step of a workflow would do, in order.
+class PlanOfWorkflows:
+    """What the workflows of one change would do, one after the other.
 
-    `job` has `ReadOnlyDocuments`, one object for all workflows of a change. Raises WorkflowFailed beyond the steps of a
-    job, and for a step whose action can plan but fails to.
+    What an earlier one returns is unknown to those after it. So is the ID of an instance that `is_launch` makes.
     """
-    found = job.component(component)
-    walk = _Walk(job, note)
-    await walk.workflow(found, found.workflows[workflow], workflow_path(component, workflow), {}, {}, 0)
+
+    def __init__(self, note: Callable[[StepPlan], None], *, is_launch: bool = False) -> None:
+        self._note = note
+        self._is_launch = is_launch
+        self._returned: dict[str, dict[str, str]] = {}  # names by component, with the workflow that returns each
+
+    async def add(self, job: JobRun, component: str, workflow: str) -> None:
+        """Note what each step of a workflow would do, in order.
+
+        `job` has `ReadOnlyDocuments`, one object for all workflows of a change. Raises WorkflowFailed beyond the steps
+        of a job, and for a step whose action can plan but fails to.
+        """
+        found = job.component(component)
+        returned = self._returned.setdefault(component, {})
+        walk = _Walk(job, self._note, dict(returned), is_launch=self._is_launch)
+        await walk.workflow(found, found.workflows[workflow], workflow_path(component, workflow), {}, 0)
+        returned.update(dict.fromkeys(found.workflows[workflow].returns, workflow))
 
 
 async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
@@ -102,8 +124,13 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
         )
         path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
         assert isinstance(documents, ReadOnlyDocuments)
-        effects = () if key in documents.destroyed else (effect,)
-        plan = ActionPlan(effects=effects, artifact=teardown_artifact(stored))
+        plan = ActionPlan(effects=(effect,), artifact=teardown_artifact(stored))
+        if key in documents.destroyed:
+            plan = ActionPlan(artifact=teardown_artifact(stored))
+        elif (earlier := documents.left_by(key)) is not None:
+            plan = ActionPlan(
+                effects=(effect, *unknown(path, f"Unknown: it depends on what {earlier!r} leaves.").effects)
+            )
         found.append(StepPlan(path, key.component, key.action, plan))
     machines = [(path, each) for path, each in job.state.machines() if component in {None, path} and not each.adopted]
     for path, machine in machines:
@@ -137,9 +164,13 @@ def _estimate(kind: EffectKind, step: str, component: str, action: str, address:
 
 
 class _Walk:
-    def __init__(self, job: JobRun, note: Callable[[StepPlan], None]) -> None:
+    def __init__(
+        self, job: JobRun, note: Callable[[StepPlan], None], returned: Mapping[str, str], *, is_launch: bool
+    ) -> None:
         self._job = job
         self._noted = note
+        self._returned = returned
+        self._is_launch = is_launch
 
     async def workflow(
         self,
@@ -147,13 +178,9 @@ class _Walk:
         workflow: Workflow,
         path: str,
         arguments: Mapping[str, Any],
-        lacking: Mapping[str, str],
         depth: int,
     ) -> None:
-        """Follow the steps of a workflow.
-
-        `lacking` are unknown variables, with the step that sets each.
-        """
+        """Follow the steps of a workflow."""
         run = WorkflowRun(self._job, component, workflow, path, depth)
         run.scope = WorkflowScope(
             workflow,
@@ -163,7 +190,8 @@ class _Walk:
             component.always_configured,
             int(self._job.deps.clock.now().timestamp()),
         )
-        unknown_variables = dict(lacking)
+        # Unknown variables, with the workflow or step that sets each.
+        lacking = {name: by for name, by in self._returned.items() if name not in arguments}
         for step in workflow.on_failure:
             self._job.budget.take()
             action = self._job.deps.actions.find(step.action)
@@ -174,7 +202,7 @@ class _Walk:
             order = rounds(steps)
             for step in sorted((each for each in steps if each.name in order), key=lambda each: order[each.name]):
                 self._job.budget.take()
-                await self._step(run, step, unknown_variables, depth)
+                await self._step(run, step, lacking, depth)
 
     async def _step(self, run: WorkflowRun, step: Step, lacking: dict[str, str], depth: int) -> None:
         path = step_path(run.path, step.name)
@@ -204,7 +232,13 @@ class _Walk:
         except _Unknown as reason:
             if action is None or not action.pure:
                 self._note(run, step, path, unknown(path, f"Unknown: {reason}."))
+            if isinstance(action, SupportsPlan) and not reason.knows_documents:
+                documents = self._job.deps.documents
+                assert isinstance(documents, ReadOnlyDocuments)
+                documents.open_by[run.component.path, step.action] = step.name
         except (ActionFailed, ExpressionError) as error:
+            if isinstance(action, SupportsPlan):
+                raise self._failed(path, error) from error
             self._note(run, step, path, unknown(path, self._job.secrets.redact(f"It can't be planned: {error}")))
         lacking.update(dict.fromkeys(step.outputs, step.name))
         lacking[f"{step.name}~"] = step.name
@@ -218,19 +252,26 @@ class _Walk:
             plan = await running.plan_action(action, parameters, step.parameters.expressions)
         except ActionFailed as error:
             problem = error
-        if earlier := sorted({documents.changed_by[key] for key in documents.seen if key in documents.changed_by}):
-            raise _Unknown(f"it depends on what {', '.join(map(repr, earlier))} leaves")
+        if earlier := sorted(filter(None, {documents.left_by(key) for key in documents.seen})):
+            documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
+            raise _Unknown(f"it depends on what {', '.join(map(repr, earlier))} leaves", knows_documents=True)
         if problem is not None:
             if not isinstance(action, SupportsPlan):
                 raise problem
-            # As an unknown step it would run without being held to anything.
-            text = self._job.secrets.redact(f"Step {running.step_path} can't be planned: {problem}")
-            raise WorkflowFailed(f"{text} Correct that, or make the change without a plan.") from problem
+            raise self._failed(running.step_path, problem) from problem
         if plan.effects:
             documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
         if plan.destroys:
             documents.destroyed |= {key for key in documents.seen if key.name == plan.destroys}
         return plan
+
+    def _failed(self, path: str, problem: Exception) -> WorkflowFailed:
+        """Return why there is no plan.
+
+        As an unknown step, this one would run without being held to anything.
+        """
+        text = self._job.secrets.redact(f"Step {path} can't be planned: {problem}")
+        return WorkflowFailed(f"{text} Correct that, or make the change without a plan.")
 
     def _note(self, run: WorkflowRun, step: Step, path: str, plan: ActionPlan) -> None:
         self._noted(StepPlan(path, run.component.path, step.action, plan))
@@ -259,7 +300,8 @@ class _Walk:
     async def _call(self, run: WorkflowRun, step: Step, path: str, parameters: Mapping[str, Any], depth: int) -> None:
         workflow = run.component.workflows.get(step.action)
         if workflow is not None and depth < _NESTING:
-            await self.workflow(run.component, workflow, path, parameters, {}, depth + 1)
+            types = {parameter.name: parameter.type for parameter in workflow.parameters.values()}
+            await self.workflow(run.component, workflow, path, coerce_all(types, parameters), depth + 1)
             return
         interface, command = split_command(run.component, step.action)
         what = f"the command {interface}.{command}" if interface else step.action
@@ -267,6 +309,8 @@ class _Walk:
 
     def _require_known(self, step: Step, lacking: Mapping[str, str]) -> None:
         """Raise _Unknown unless the parameters of one run are known."""
+        if self._is_launch and step.action == GetInstanceContext.name:
+            raise _Unknown("the instance gets its ID when it is launched")
         if step.control.each is not None:
             raise _Unknown("it runs once for each item of a list")
         if step.control.until is not None:
@@ -286,7 +330,16 @@ class _Walk:
         }
         if steps:
             raise _Unknown(f"{what} on {', '.join(sorted(map(repr, steps)))}")
+        if any(map(_NOW.search, template.texts)):
+            raise _Unknown(f"{what} on the time of the run")
 
 
 class _Unknown(Exception):
-    """Why the plan of a step is unknown."""
+    """Why the plan of a step is unknown.
+
+    It may at least be known which documents the step may change.
+    """
+
+    def __init__(self, reason: str, *, knows_documents: bool = False) -> None:
+        super().__init__(reason)
+        self.knows_documents = knows_documents

@@ -20,7 +20,9 @@ from launchbay.model import redaction
 from launchbay.model.redaction import SHORTEST_CHARS, MaskedValues, RedactionStream, Redactor, SecretEncodings
 from launchbay.model.values import size_of
 
-_ENDED_KEPT = 8  # attempts of a job; each token takes half a megabyte
+# Of attempts of a job that have ended. A step may hand what it got to the next one, in a file.
+_TOKENS_KEPT = 8  # each takes half a megabyte, and is valid for minutes
+_SECRETS_KEPT = 500
 
 
 class Secrets:
@@ -36,12 +38,13 @@ class Secrets:
         self._tokens: dict[str, str] = {}
         self._passing = SecretEncodings()
         self._held: dict[str, set[str]] = {}  # by the path of the step
-        self._ended: deque[set[str]] = deque()
+        self._ended_tokens: deque[set[str]] = deque()
+        self._ended_secrets: deque[set[str]] = deque()
         self._uses: Counter[str] = Counter()
         self._only_passing: set[str] = set()
         self._changing = Lock()  # threads open documents, and so register secrets
 
-    def register_passing(self, value: Any, path: str = "") -> None:
+    def register_passing(self, value: Any, path: str) -> None:
         """Register strings of a JSON value, which no document has, not even sealed.
 
         They are masked until some time after `release_passing` of the step's path.
@@ -61,13 +64,18 @@ class Secrets:
     def release_passing(self, path: str) -> None:
         """Say that an attempt has ended, and all that it said is masked.
 
-        Those of the last attempts stay: a step may have handed its secret to the next one in a file.
+        Secrets of many later attempts stay masked, signed tokens only of some.
         """
-        held = self._held.pop(path, None)
-        if held:
-            self._ended.append(held)
-        while len(self._ended) > _ENDED_KEPT:
-            for text in self._ended.popleft():
+        held = self._held.pop(path, set())
+        tokens = set(filter(redaction.is_signed_token, held))
+        self._end(self._ended_tokens, tokens, _TOKENS_KEPT)
+        self._end(self._ended_secrets, held - tokens, _SECRETS_KEPT)
+
+    def _end(self, ended: deque[set[str]], texts: set[str], kept: int) -> None:
+        if texts:
+            ended.append(texts)
+        while len(ended) > kept:
+            for text in ended.popleft():
                 self._uses[text] -= 1
                 if not self._uses[text]:
                     self._forget_passing(text)

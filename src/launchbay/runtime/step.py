@@ -619,6 +619,6 @@ async def run_recorded(
             message = str(error) if isinstance(error, ActionFailed) else f"{name} failed: {describe(error)}"
             journal.log(path, failure_level.get(), message)
             journal.fail(path, name, message, 1)
-            raise WorkflowFailed(message) from error
+            raise WorkflowFailed(message, is_refusal=is_refusal(error)) from error
         journal.succeed(path, outputs)
         return outputs

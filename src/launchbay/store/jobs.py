@@ -58,11 +58,16 @@ class LogPosition(NamedTuple):
 
 
 class PassingRow(NamedTuple):
-    """Values of a step, sealed for `passing_purpose` of the ID."""
+    """Values of an attempt, sealed for `passing_purpose` of the ID.
+
+    The step may have ended.
+    """
 
     id: str
     path: str
+    attempt: int
     sealed: bytes
+    has_ended: bool
 
 
 def passing_purpose(row_id: str) -> str:

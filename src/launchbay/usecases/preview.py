@@ -1,6 +1,6 @@
 """Previews of launches and reconfigurations (conformance.md, "Beyond the reference")."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -259,13 +259,14 @@ class Runs(NamedTuple):
     """The workflows that a planned launch or reconfiguration of one instance runs.
 
     `stops` are those of components that go, in `before`; `others` are in `after`. Both are pairs of component and name.
-    `removed` and `started` are components, with and without workflows.
+    `removed` and `started` are components, with and without workflows, and `changed` those that stay with other pins.
     """
 
     before: Configured
     after: Configured
     removed: tuple[str, ...]
     started: tuple[str, ...]
+    changed: Mapping[str, Collection[str]]
     stops: tuple[tuple[str, str], ...]
     others: tuple[tuple[str, str], ...]
 
@@ -277,9 +278,11 @@ async def runs_of(work: Work, node: LaunchNode) -> Runs:
     changes = restarting(difference(before, after), launched.__contains__)
     removed = tuple(change.path for change in changes if change.change is Change.STOPS)
     started = tuple(change.path for change in changes if change.change is Change.STARTS)
+    changed = {change.path: change.changed_pins for change in changes if change.change is Change.CHANGES}
     found = [(component, name) for _, component, name in _runs(before, after, changes)]
     stops = tuple((component, name) for component, name in found if component in removed and name == DESTROY)
-    return Runs(before, after, removed, started, stops, tuple(each for each in found if each not in stops))
+    others = tuple(each for each in found if each not in stops)
+    return Runs(before, after, removed, started, changed, stops, others)
 
 
 async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], Mapping[str, Scale], int]:

@@ -141,7 +141,7 @@ class Conditions:
         shown_by = self.shown_by(endpoint)
         if shown_by is None:
             raise BadRequest(
-                "If-Match isn't supported here, because no GET shows what this changes. Send the request without it.",
+                "If-Match isn't supported here. Send the request without it.",
                 code="ConditionNotSupported",
             )
         condition = call.headers[IF_MATCH]

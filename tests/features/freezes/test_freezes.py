@@ -190,6 +190,20 @@ async def test_a_due_workflow_waits_for_its_environment_without_holding_up_other
     await ran(api, instance, 2)
 
 
+async def test_a_rule_that_cannot_be_read_refuses_what_is_due_and_holds_up_nothing_else(api: Api) -> None:
+    environment, application, instance = await held(api)
+    elsewhere = await api.launch(application)
+    await api.settled(elsewhere)
+    accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 1_000}))
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE environments SET frozen = '{}' WHERE id = %s", [environment])
+    accepted(await api.post(f"instances/{elsewhere}/greet/schedule", {"interval": 1_000}))
+    await ran(api, elsewhere, 2)
+    await ran(api, instance, 2)
+    newest = (await api.document(instance))["workflowHistory"][0]
+    assert (newest["status"], "internal error" in newest["errorMessage"].lower()) == ("Failed", True)
+
+
 async def test_what_keeps_an_instance_is_allowed_in_a_freeze_and_under_a_policy(api: Api) -> None:
     for rule in ("freeze", "policy"):
         environment, _, instance = await held(api)

@@ -1,5 +1,6 @@
 """The rule that ends instances on which nothing runs."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -159,6 +160,26 @@ async def test_an_idle_instance_stays_in_a_frozen_environment_until_that_is_lift
         await connection.execute("UPDATE idle_ends SET due_at = now() WHERE instance_id = %s", [instance])
     await api.round_of("idle instances")
     await api.until(instance, "Destroyed")
+
+
+@pytest.mark.features("freezes")
+async def test_an_idle_end_in_its_grace_time_fails_in_an_environment_that_was_frozen_since(api: Api) -> None:
+    path = f"organizations/{api.organization}/environments"
+    environment = accepted(await api.post(path, {"name": fresh_name("frozen")}))["id"]
+    application = await api.application("launch: {steps: []}")
+    instance = await api.launch(application, destroyInterval=-1, environmentId=environment)
+    await api.until(instance, "Running")
+    accepted(await api.put(f"applications/{application}/lifetime", {"idleMs": HOUR_MS, "graceMs": HOUR_MS}))
+    await let_pass(api, instance, 2)
+    await api.round_of("idle instances")
+    assert (await lifetime(api, instance))["waitingDestroy"]["isIdle"]
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Audit"}))
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE schedules SET due_at = now() WHERE instance_id = %s", [instance])
+    async with asyncio.timeout(20):
+        while (newest := (await api.settled(instance))["workflowHistory"][0])["name"] != "destroy":
+            await asyncio.sleep(0.05)
+    assert (newest["status"], "Audit" in newest["errorMessage"]) == ("Failed", True)
 
 
 async def test_a_rule_that_cannot_be_read_holds_up_no_other_end(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""Change sets with plans: approvals cover what steps do to the world, and steps do exactly that or stop."""
+"""Change sets with plans: approvals cover what steps do, and steps do exactly that or stop."""
 
 import asyncio
 from collections.abc import AsyncIterator

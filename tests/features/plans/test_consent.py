@@ -68,7 +68,7 @@ async def test_a_plan_that_gets_ready_after_the_page_was_shown_is_not_agreed_to(
 
         answer = await pressed(visitor, target, page, do="approve", allowDeletes="1")
 
-        assert "aren't those that were shown" in Page(answer).text
+        assert "have changed since they were shown" in Page(answer).text
         again = await get(visitor, path)
         assert "Allow 2 deletions" in again.text
         assert (await pressed(visitor, target, again, do="approve", allowDeletes="1")).status_code == 303

@@ -1,4 +1,4 @@
-"""Plans of launches, reconfigurations and destructions: what would happen to the world, and nothing does."""
+"""Plans of launches, reconfigurations and destructions: what would happen, and nothing does."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -79,7 +79,7 @@ async def planned_change_set(api: Api, **body: Any) -> Any:
 
 @needs_tofu
 @pytest.mark.slow
-async def test_a_launch_is_planned_to_the_ground_and_nothing_is_made(api: Api, tmp_path: Path) -> None:
+async def test_a_launch_is_planned_step_by_step_and_nothing_is_made(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "made"
     application = await api.application(tofu_manifest(file) + LATER)
 
@@ -182,7 +182,7 @@ async def test_what_depends_on_what_another_step_leaves_is_unknown(api: Api, tmp
     more = """\
     - again: {action: opentofu, precedingPhases: [infra], parameters: {operation: destroy, name: shop}}
     - other: {action: opentofu, precedingPhases: [again], parameters: {operation: destroy, name: other}}
-    - until: {action: opentofu, until: "{$= true}", parameters: {operation: destroy, name: more}}
+    - until: {action: opentofu, precedingPhases: [other], until: "{$= true}", parameters: {operation: destroy, name: b}}
 """
     application = await api.application(tofu_manifest(tmp_path / "made") + more)
 
@@ -371,7 +371,7 @@ async def test_a_plan_whose_servers_end_before_it_fails(api: Api) -> None:
     failed = await made_again(api, plan, begun=3)
 
     assert failed["status"] == "Failed"
-    assert "begun 3 times" in failed["problem"]
+    assert "started 3 times" in failed["problem"]
 
 
 async def test_the_plan_of_a_change_set_is_not_deleted_alone(api: Api) -> None:
@@ -398,3 +398,111 @@ async def test_fields_of_another_act_are_refused(api: Api, act: str, more: dict[
     path = f"organizations/{api.organization}/plans"
 
     assert f"has no {unused}." in refused(await api.post(path, {"act": act, **about, **more}), 400, "InvalidAct")
+
+
+HOOK = "restcall, parameters: {url: 'http://127.0.0.1:1/'"
+FOLLOWING = f"""
+application:
+  interfaces: {{input: {{size: bind(web#input.size), mode: bind(web#input.mode)}}}}
+  configuration: {{input.size: 1, input.mode: a}}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {{input: {{size: configuration(int), mode: configuration(string)}}}}
+      configuration:
+        configuration.triggers: {{input.size: resize, input.mode: remode}}
+        configuration.workflows:
+          launch:
+            steps: STEPS
+            return: {{size: {{value: 1}}}}
+          resize:
+            steps:
+              - two: {{action: {HOOK}}}, when: "{{$= $.size == 2}}"}}
+              - grow: {{action: .grow, parameters: {{n: "2"}}}}
+            return: {{note: {{value: new}}}}
+          .grow:
+            parameters: [n: {{type: int}}]
+            steps:
+              - three: {{action: {HOOK}}}, when: "{{$= $.n == 2}}"}}
+          remode:
+            steps:
+              - uses: {{action: {HOOK}, body: {{note: "{{$.note}}"}}}}}}
+          destroy: {{steps: []}}
+"""
+
+
+FIRST = f"""
+              - who: {{action: getInstanceContext, output: {{me: id}}}}
+              - named: {{action: {HOOK}, body: {{id: "{{$.me}}"}}}}, precedingPhases: [who]}}
+              - timed: {{action: {HOOK}, body: {{at: "{{$= now()}}"}}}}}}
+              - known: {{action: {HOOK}}}}}
+"""
+
+
+def notes_of(plan: Any) -> dict[str, str]:
+    return {each["path"].rpartition("/")[2]: each["effects"][0]["note"] for each in plan["steps"]}
+
+
+async def test_what_a_run_may_find_otherwise_is_unknown_to_a_plan(api: Api) -> None:
+    application = await api.application(FOLLOWING.replace("STEPS", FIRST))
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert plan["status"] == "Planned", plan
+    assert notes_of(plan) == {
+        "named": "Unknown: its parameters depend on 'who'.",
+        "timed": "Unknown: its parameters depend on the time of the run.",
+        "known": "This action can't say what it would do.",
+    }
+
+
+async def test_a_reconfiguration_is_planned_with_the_values_that_its_job_will_have(api: Api) -> None:
+    instance = await api.running(FOLLOWING.replace("STEPS", "[]"))
+    configuration = {"parameters": {"input.size": 2, "input.mode": "b"}}
+
+    plan = await planned(api, act="reconfigure", instanceId=instance, configuration=configuration)
+
+    assert plan["status"] == "Planned", plan
+    assert notes_of(plan) == {
+        "two": "This action can't say what it would do.",  # the launch returned 1, which the job drops
+        "three": "This action can't say what it would do.",  # "2" is a number there
+        "uses": "Unknown: its parameters depend on 'resize'.",
+    }
+
+
+@pytest.mark.features("freezes")
+async def test_the_plan_of_a_change_set_is_not_made_in_a_frozen_environment(api: Api) -> None:
+    path = f"organizations/{api.organization}/environments"
+    environment = accepted(await api.post(path, {"name": fresh_name("frozen")}))["id"]
+    instance = await api.running("launch: {steps: []}", environmentId=environment)
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Audit"}))
+
+    found = await planned_change_set(api, act="destroy", ids=[instance])
+
+    [plan] = found["plan"]
+    assert (plan["effects"]["status"], "Audit" in plan["effects"]["problem"]) == ("Failed", True)
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_destruction_that_changes_a_document_first_is_held_to_nothing_in_it(api: Api, tmp_path: Path) -> None:
+    before_it_goes = tofu_manifest(tmp_path / "moved").replace("launch:", "destroy:")
+    instance = await api.running(tofu_manifest(tmp_path / "made") + before_it_goes)
+
+    plan = await planned(api, act="destroy", instanceId=instance)
+
+    assert plan["status"] == "Planned", plan
+    teardown = plan["steps"][-1]
+    assert [each["kind"] for each in teardown["effects"]] == ["delete", "unknown"]
+    assert teardown["effects"][1]["note"] == "Unknown: it depends on what 'infra' leaves."
+    assert not teardown["held"]
+
+
+async def test_a_step_whose_parameters_cannot_be_computed_fails_the_plan_if_its_action_can_plan(api: Api) -> None:
+    application = await api.application(
+        'launch: {steps: [{infra: {action: opentofu, parameters: {name: "{$= 1 / 0}"}}}]}'
+    )
+
+    plan = await planned(api, act="launch", applicationId=application, launch={})
+
+    assert (plan["status"], "#launch/infra can't be planned" in plan["problem"]) == ("Failed", True)

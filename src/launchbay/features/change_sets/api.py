@@ -82,7 +82,7 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     plan: Annotated[
         bool,
         msgspec.Meta(
-            description="Plan what steps do to the world. Approvals cover that, and steps do exactly that or stop."
+            description="Plan what the steps would do. Approvals cover that, and steps do exactly that or stop."
         ),
     ] = False
 
@@ -166,7 +166,7 @@ class PlannedInstance(msgspec.Struct, kw_only=True):
         list[str] | None, msgspec.Meta(description="How the result isn't what was shown; null until it is known.")
     ]
     effects: Annotated[
-        PlanDocument | None, msgspec.Meta(description="What its steps do to the world, if that was planned.")
+        PlanDocument | None, msgspec.Meta(description="What its steps would do, if that was planned.")
     ] = None
 
 

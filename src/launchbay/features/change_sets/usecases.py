@@ -138,7 +138,7 @@ class ChangeSetRequest:
     """A change set to make. Without `ids`, the filter chooses the instances.
 
     With `confirm`, a person confirms it if no policy asks for approvals. A token whose scope names `DeleteInstance` for
-    the instances needs nobody. With `with_plans`, approvals cover what steps do to the world.
+    the instances needs nobody. With `with_plans`, approvals cover what steps do.
     """
 
     act: ChangeAct
@@ -286,7 +286,7 @@ async def _keep_plans(
     """Have the plan of each instance made. Raises BadRequest, TooManyRequests."""
     if not planned or len(planned) > limits.PLANS_WAITING:
         raise BadRequest(
-            f"Plans are of 1 to {limits.PLANS_WAITING} instances, not {len(planned)}.",
+            f"A change set with plans has 1 to {limits.PLANS_WAITING} instances, not {len(planned)}.",
             "Choose fewer, or leave plan out.",
             code="InvalidAct",
         )
@@ -615,9 +615,8 @@ async def answer_change_set(
             raise Conflict(f"Nobody is asked about the change set: it is {before}.", code="ChangeSetDecided")
         if own is not None and own.approves is approves and not may_replace(ctx, own):
             return  # the same answer again; an approval in person isn't replaced by one that ends with its token
-        is_covered = approves and found.plans > 0
         digests: list[str] = []
-        if is_covered:
+        if approves and found.plans:
             visible = _readable(work, found, rows)
             digests = await require_plans(work, found.organization_id, found.id, consent or Consent(), visible)
         await store.insert_answer(
@@ -756,7 +755,8 @@ async def _apply(ctx: Context, change_set_id: str, consent: Consent) -> list[str
                     instance_id=begun.instance_id,
                     job_id=begun.job_id,
                 )
-                await bind_plan(work, found.organization_id, OfChangeSet(found.id, row.place), begun.job_id)
+                if found.plans:
+                    await bind_plan(work, found.organization_id, found.id, row.place, begun.job_id)
         await store.begin(work.connection, change_set_id=found.id, user_id=ctx.actor.user_id)
         await store.post(work.connection, change_set_id=found.id)
         await work.audit(

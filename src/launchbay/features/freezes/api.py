@@ -15,11 +15,11 @@ _EXAMPLE: dict[str, Any] = {"reason": "Incident 4711: no changes until the datab
 class FreezeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Why nothing changes in an environment."""
 
-    reason: Annotated[str, msgspec.Meta(description="Who is refused reads it.")]
+    reason: Annotated[str, msgspec.Meta(description="Everyone who is refused sees it.")]
 
 
 class FreezeDocument(msgspec.Struct, kw_only=True):
-    """The freeze of an environment. All is null if it isn't frozen."""
+    """The freeze of an environment. All fields are null if it isn't frozen."""
 
     reason: str | None
     byId: Annotated[str | None, msgspec.Meta(description="The ID of the user who froze it.")]

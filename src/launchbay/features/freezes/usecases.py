@@ -36,7 +36,7 @@ def check_reason(reason: str) -> str:
     reason = reason.strip()
     if not reason or len(reason) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(
-            f"reason: give 1 to {limits.CHANGE_SET_COMMENT_CHARS} characters, which everybody who is refused reads.",
+            f"reason: give 1 to {limits.CHANGE_SET_COMMENT_CHARS} characters. Everyone who is refused sees them.",
             code="InvalidFreeze",
         )
     return reason

@@ -61,7 +61,6 @@ from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.fleet import InstanceFilter
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
-from launchbay.usecases.on_behalf import PASSING
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -73,8 +72,11 @@ _LIVE = ("Running", "Failed")  # instances that follow a new version
 
 
 def is_meant(error: LaunchbayError) -> bool:
-    """Return whether another attempt would be refused as well."""
-    return isinstance(error, MEANT) and error.code not in PASSING
+    """Return whether another attempt would be refused as well.
+
+    A freeze ends.
+    """
+    return isinstance(error, MEANT) and error.code != "EnvironmentFrozen"
 
 
 @dataclass(frozen=True, slots=True)

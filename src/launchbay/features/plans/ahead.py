@@ -1,6 +1,6 @@
 """Instances that a change touches, with all that goes (decision 0206)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -55,8 +55,8 @@ read_request = json_decoder(PlanRequest)
 class Ahead:
     """An instance as a plan sees it: what runs in which graph, in order.
 
-    `removed` and `started` are components, and `ends` are the submodules below that are destroyed. With `is_destroyed`,
-    all goes that is left of the instance.
+    `removed` and `started` are components, `changed` those that stay with other pins, and `ends` are the submodules
+    below that are destroyed. One that `is_launched` isn't there yet. With `is_destroyed`, all goes that is left.
     """
 
     instance_id: str
@@ -69,11 +69,13 @@ class Ahead:
     links: Mapping[str, Link]
     removed: tuple[str, ...]
     started: tuple[str, ...]
+    changed: Mapping[str, Collection[str]]
     ends: tuple[str, ...]
     stops: tuple[tuple[str, str], ...]
     others: tuple[tuple[str, str], ...]
     known: list[Any]  # inputs, whose secrets no text may have
     path: tuple[str, ...] = ()
+    is_launched: bool = False
     is_destroyed: bool = False
 
 
@@ -138,11 +140,13 @@ async def _of_node(work: Work, at: _Place, node: LaunchNode) -> list[Ahead]:
         links=node.links,
         removed=runs.removed,
         started=runs.started,
+        changed=runs.changed,
         ends=(),
         stops=runs.stops,
         others=runs.others,
         known=[node.parameters, *(() if node.former is None else (node.former.parameters,))],
         path=node.path,
+        is_launched=standing is None,
     )
     return await _with_ends(work, at, found, {path: runs.before.links.get(path) for path in runs.removed})
 
@@ -174,6 +178,7 @@ async def _end(work: Work, at: _Place, instance_id: str, path: tuple[str, ...]) 
         links=links,
         removed=removed,
         started=(),
+        changed={},
         ends=(),
         stops=_destroying(before, removed),
         others=_destroying(after, reversed(after.manifest.order)),

@@ -77,14 +77,14 @@ _NEEDED = "Read, and CreateInstance for a launch; EditInstance otherwise"
     idempotency_key=True,
 )
 async def create_plan(request: Request[PlanBody, None]) -> PlanDocument:
-    """Plan what a change would do to the world."""
+    """Plan what each step of a change would do."""
     made = await plans.create_plan(request.ctx, request.path["orgId"], request.body.request())
     return plan_document(await plans.read_plan(request.ctx, made))
 
 
 @routes.get(
     "/plans/{planId}",
-    permission="Read, and having asked for it",
+    permission="Read; only your own plans",
     returns=Returns("The plan.", type=PlanDocument),
 )
 async def read_plan(request: Request[None, None]) -> PlanDocument:
@@ -92,7 +92,7 @@ async def read_plan(request: Request[None, None]) -> PlanDocument:
     return plan_document(await plans.read_plan(request.ctx, request.path["planId"]))
 
 
-@routes.delete("/plans/{planId}", permission="None beyond having asked for it")
+@routes.delete("/plans/{planId}", permission="None; only your own plans")
 async def delete_plan(request: Request[None, None]) -> None:
     """Delete a plan of yours, and stop making it."""
     await plans.delete_plan(request.ctx, request.path["planId"])

@@ -57,7 +57,8 @@ SELECT coalesce((SELECT sum(octet_length(sealed)) FROM plans JOIN plan_artifacts
                  WHERE change_set_id = %(change_set_id)s AND organization_id = %(organization_id)s), 0)::bigint AS results;
 
 -- name: list_due
-SELECT id FROM plans WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) ORDER BY created_at LIMIT %(count)s;
+SELECT id FROM plans
+WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) AND expires_at > now() ORDER BY created_at LIMIT %(count)s;
 
 -- name: list_expired
 -- What holds a job stays until it, or one that resumes it, has succeeded, or other work of the instance. It goes an hour later than the

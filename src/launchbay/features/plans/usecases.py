@@ -1,4 +1,4 @@
-"""What changes would do to the world, step by step (decision 0206).
+"""What changes would do, step by step (decision 0206).
 
 A request keeps what was asked, and a process with an engine finds out, since that starts programs. The steps of a job
 that somebody approved with a plan do exactly what it says.
@@ -22,6 +22,7 @@ from launchbay.engine.journal import run_until_available
 from launchbay.errors import (
     BadRequest,
     Conflict,
+    Fenced,
     LaunchbayError,
     NotApproved,
     NotFound,
@@ -48,12 +49,12 @@ from launchbay.model.redaction import Redactor
 from launchbay.planning.plans import plan_destroy
 from launchbay.runtime.contract import JobRun, NullJournal, RuntimeDeps
 from launchbay.runtime.planner import (
+    PlanOfWorkflows,
     ReadOnlyDocuments,
     StepPlan,
     plan_ends,
     plan_machines,
     plan_teardown,
-    plan_workflow,
     reading_only,
 )
 from launchbay.runtime.secrets import Secrets
@@ -106,12 +107,12 @@ def _noted(request: PlanRequest) -> dict[str, str]:
 class OfChangeSet(NamedTuple):
     """The place of an instance in a change set.
 
-    It can be applied for `lasts_s`.
+    The change set can be applied for `lasts_s`.
     """
 
     change_set_id: str
     place: int
-    lasts_s: float = 0.0
+    lasts_s: float
 
 
 async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: OfChangeSet | None = None) -> str:
@@ -169,15 +170,14 @@ async def require_plans(
     plans = await plans_of_change_set(work, organization_id, change_set_id)
     shown = digest_of_shown({place: row.digest for place, row in plans.items() if place in visible})
     if consent.digest is not None and consent.digest != shown:
-        raise Conflict("The plans aren't those that were shown.", "Look at them again.", code="PlanChanged")
+        raise Conflict("The plans have changed since they were shown.", "Look at them again.", code="PlanChanged")
     hidden = 0
     for place, row in plans.items():
         if row.status == "Failed":
-            raise Conflict(
-                f"A plan failed: {row.problem}", "Make the change set again, perhaps without plans.", code="PlanFailed"
-            )
+            problem = f"A plan failed: {row.problem}" if place in visible else "A plan failed."
+            raise Conflict(problem, "Create the change set again, perhaps without plans.", code="PlanFailed")
         if row.digest is None or row.result is None:
-            raise Conflict("The plans aren't made yet.", "Wait until all are Planned.", code="PlanUnderWay")
+            raise Conflict("The plans aren't ready yet.", "Wait until all are Planned.", code="PlanUnderWay")
         digests.append(row.digest)
         left = not_allowed(deletions(read_steps(row.result)), consent.allow_deletes)
         if place in visible:
@@ -195,12 +195,12 @@ async def require_plans(
     return digests
 
 
-async def bind_plan(work: Work, organization_id: str, of: OfChangeSet, job_id: str | None) -> None:
+async def bind_plan(work: Work, organization_id: str, change_set_id: str, place: int, job_id: str | None) -> None:
     """Hold a job to the plan of its place in a change set."""
     await store.bind(
         work.connection,
-        change_set_id=of.change_set_id,
-        place=of.place,
+        change_set_id=change_set_id,
+        place=place,
         organization_id=organization_id,
         job_id=job_id,
         days=limits.PLAN_DAYS,
@@ -297,16 +297,16 @@ class PlanRunner:
     async def _plan(self, row: TakenPlan) -> None:
         if row.fence > limits.PLAN_ATTEMPTS:
             raise BadRequest(
-                f"The plan was begun {limits.PLAN_ATTEMPTS} times, and each time its server ended before it.",
-                "Look at the memory of the servers.",
+                f"The plan was started {limits.PLAN_ATTEMPTS} times, and each time the server stopped before the end.",
+                "Check the servers' memory.",
             )
         request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
         token = await acting_token(self._app, request.token_id)
-        async with Context(self._app, replace(on_behalf(row.owner_id), token=token)).begin() as work:
+        actor = replace(on_behalf(row.owner_id), token=token)
+        async with Context(self._app, actor, change_set=row.change_set_id).begin() as work:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
-            if row.change_set_id is None:  # its policy was asked when the change set was made
-                await _ask_rules(work, request, target)
+            await _ask_rules(work, request, target)
         found = _Found()
         try:
             async with asyncio.timeout(limits.PLAN_S):
@@ -369,23 +369,29 @@ class PlanRunner:
             request=self._app.secret_key.seal(about, request_purpose(row.id)),
         )
         if not done:
-            raise NotFound("The plan was deleted, or another process has it.")
+            raise Fenced("The plan was deleted, or another process has it.")
         log.info("plan.ended", plan=row.id, status=status)
 
     async def _look(self, row: TakenPlan, ahead: Ahead, note: Callable[[StepPlan], None]) -> None:
         """Note what the steps of one instance would do."""
         documents = ReadOnlyDocuments(self._runtime.documents)
+        workflows = PlanOfWorkflows(note, is_launch=ahead.is_launched)
         try:
             former = self._job(row, ahead, ahead.before, documents)
             for component, workflow in ahead.stops:
-                await plan_workflow(former, component, workflow, note)
+                await workflows.add(former, component, workflow)
             for component in () if ahead.is_destroyed else ahead.removed:
                 _note_all(note, await plan_teardown(former, component))
             _note_all(note, plan_ends(ahead.ends))
             job = self._job(row, ahead, ahead.after, documents)
+            # As the job itself does before these workflows (`runtime/lifecycle.py`).
+            for component, pins in ahead.changed.items():
+                job.state.drop_returned(component, pins)
+            for component in () if ahead.is_destroyed else ahead.removed:
+                job.state.forget(component)
             _note_all(note, plan_machines(job, ahead.started))
             for component, workflow in ahead.others:
-                await plan_workflow(job, component, workflow, note)
+                await workflows.add(job, component, workflow)
             if ahead.is_destroyed:
                 _note_all(note, await plan_teardown(job, None))
         except WorkflowFailed as error:

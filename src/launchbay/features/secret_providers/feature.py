@@ -20,7 +20,8 @@ async def _stuck(connection: Connection) -> list[Stuck]:
             "secret sessions",
             f"{row.organization}/{row.provider}",
             f"A session of job {row.job_id} is still open, because it can't be revoked: {row.message}",
-            f"Launchbay tries again until it expires, {row.expires_at:%Y-%m-%d %H:%M} UTC. Or revoke it there.",
+            f"Launchbay tries again until it expires, {row.expires_at:%Y-%m-%d %H:%M} UTC. "
+            "You can also revoke it at the provider.",
         )
         for row in await rows.list_stuck(connection, count=_SHOWN)
     ]

@@ -28,6 +28,7 @@ from launchbay.ids import new_id
 from launchbay.limits import SECRET_LEASE_S
 from launchbay.model.secret_reference import SecretReference
 from launchbay.runtime.contract import Identities, JobRun
+from launchbay.runtime.slot import staying
 from launchbay.service_types.contract import SecretCall, SecretProvider
 from launchbay.service_types.secrets import open_secrets
 from launchbay.usecases.context import AppContext
@@ -72,6 +73,8 @@ class ProvidedSecrets:
         job.secrets.register_secret(opened)
         parameters = {**msgspec.json.decode(row.parameters), **opened}
         call = SecretCall(name=name, parameters=parameters, egress=egress, token=token)
+        with staying():  # a session that can't be stored could never be revoked
+            await retry_while_unavailable(self._check_seals)
         session_id, session = await uncancelled(self._begin(job, path, provider, row.type_id, call))
         values: dict[str, Any] = {}
         for variable, reference in references.items():
@@ -98,7 +101,6 @@ class ProvidedSecrets:
 
         Returns its ID and the session.
         """
-        await retry_while_unavailable(self._check_seals)  # what can't be stored nobody could revoke
         signed_in = await provider.sign_in(call)
         job.secrets.register_passing(signed_in.secret, path)
         session_id, now = new_id(), self._app.clock.now()

@@ -90,7 +90,8 @@ async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
             try:
                 await destroy_component(job, each)
             except WorkflowFailed as failure:
-                raise WorkflowFailed(f"can't destroy component {each.path!r}: {failure}") from failure
+                text = f"can't destroy component {each.path!r}: {failure}"
+                raise WorkflowFailed(text, is_refusal=failure.is_refusal) from failure
             if each.type != SCALER:
                 job.state.forget(each.path)
             job.state.retired.add(each.path)

@@ -476,24 +476,24 @@ WHERE job_id = %(job_id)s AND NOT EXISTS (
     SELECT FROM steps WHERE steps.job_id = log_positions.job_id AND steps.path = log_positions.path AND status = 'Succeeded');
 
 -- name: keep_passing
--- Values of an attempt for the claims after this one; earlier attempts of the step are over. Those of the same attempt stay: an earlier
--- claim may have started a command with them. No row: this claim no longer holds the job. As with the journal, the share lock makes a
+-- Values of an attempt for the claims after this one; tokens of earlier attempts of the step are over. Those of the same attempt stay: an
+-- earlier claim may have started a command with them. So do secrets, which a step may hand to others. No row: this claim no longer holds the job. As with the journal, the share lock makes a
 -- raise of the fence wait, so the next claim finds the values or nothing has got them.
 WITH held AS (
     SELECT id FROM jobs WHERE id = %(job_id)s AND fence = %(fence)s AND status = 'Executing' FOR SHARE
 ), over AS (
     DELETE FROM passing_values USING held
-    WHERE passing_values.job_id = held.id AND path = %(path)s AND attempt < %(attempt)s
+    WHERE passing_values.job_id = held.id AND path = %(path)s AND attempt < %(attempt)s AND NOT %(has_secrets)s::boolean
 )
 INSERT INTO passing_values (id, job_id, path, attempt, sealed) SELECT %(id)s, held.id, %(path)s, %(attempt)s, %(sealed)s FROM held
 ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed;
 
 -- name: list_passing
--- Of steps that haven't ended: commands of others write nothing anymore.
-SELECT id, path, sealed FROM passing_values
-WHERE job_id = %(job_id)s AND NOT EXISTS (
-    SELECT FROM steps WHERE steps.job_id = passing_values.job_id AND steps.path = passing_values.path AND status IN ('Succeeded', 'Failed'))
-ORDER BY id;
+-- Those of steps that haven't ended first, whose commands may still write, then the newest.
+SELECT id, path, attempt, sealed, EXISTS (
+    SELECT FROM steps WHERE steps.job_id = passing_values.job_id AND steps.path = passing_values.path AND status IN ('Succeeded', 'Failed')
+) AS has_ended
+FROM passing_values WHERE job_id = %(job_id)s ORDER BY has_ended, id DESC;
 
 -- name: get_busy_job
 -- The job that keeps an instance busy.
