@@ -44,8 +44,8 @@ def test_a_replacement_is_a_deletion_and_a_creation_with_the_cause() -> None:
 
     note = "replaced; it can't be changed in place; because of size"
     assert [(each.kind, each.address, each.note) for each in found] == [
-        ("delete", "db.main", note),
         ("create", "new", ""),
+        ("delete", "db.main", note),
         ("create", "db.main", note),
     ]
 

@@ -18,6 +18,7 @@ from launchbay.features.git_sources import previews as forges
 from launchbay.features.git_sources.rows import parameters_purpose
 from launchbay.features.git_sources.usecases import seal_parameters
 from tests.support.databases import Databases
+from tests.support.engine import ask, until
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
@@ -403,24 +404,17 @@ async def test_a_status_that_can_not_be_told_is_given_up(
     body = {"applicationId": await api.application(), "path": "manifest.yaml", "vault": vault, "forge": "github"}
     source = await follower.make(repository.directory.stem, **body, statusToken="statuses", api=forge.url(""))
     await follower.outcome(source)
+    ours = f"FROM git_syncs WHERE source_id = '{source}'"
+    await until(api.database, f"SELECT bool_and(report_at IS NULL) {ours}")
     async with api.database.transaction() as connection:
         await connection.execute(
             "UPDATE git_syncs SET changes = 'no JSON', report_at = now(), report_attempts = 7 WHERE source_id = %s",
             [source],
         )
-    async with asyncio.timeout(20):
-        while True:
-            async with api.database.connection() as connection:
-                rows = await (
-                    await connection.execute(
-                        "SELECT report_at, report_problem FROM git_syncs WHERE source_id = %s", [source]
-                    )
-                ).fetchall()
-            if rows[0][1] is not None:
-                break
-            await asyncio.sleep(0.05)
+    await until(api.database, f"SELECT bool_and(report_problem IS NOT NULL) {ours}")
     told = f"Internal error in Launchbay. Find the status of the Git source {source} in the server's log and report it."
-    assert rows == [(None, f"Given up after 8 attempts. {told}")]
+    outcome = await ask(api.database, f"SELECT report_at, report_problem {ours}")
+    assert outcome == (None, f"Given up after 8 attempts. {told}")
 
 
 async def shown(api: Api, source: str, commit: str) -> Any:
