@@ -366,10 +366,10 @@ class SecretSource(Protocol):
     async def read(
         self, job: "JobRun", path: str, attempt: int, references: Mapping[str, SecretReference]
     ) -> Mapping[str, Any]:
-        """Return the values by name for an attempt of the step at `path`. Raises ActionFailed.
+        """Return the values by name for an attempt of a step. Raises ActionFailed.
 
         What has a lease keeps it until the journal has the outcome of the attempt, the start of the next one, or the
-        end of the job. An attempt that goes on after a crash reads again, and keeps both.
+        end of the job. An attempt that continues after a crash reads again, and keeps both.
         """
 
 
@@ -445,9 +445,9 @@ class NullSecretSource:
     async def read(
         self,
         job: "JobRun",  # noqa: ARG002 - the contract's
-        path: str,  # noqa: ARG002
-        attempt: int,  # noqa: ARG002
-        references: Mapping[str, SecretReference],  # noqa: ARG002
+        path: str,  # noqa: ARG002 - the contract's
+        attempt: int,  # noqa: ARG002 - the contract's
+        references: Mapping[str, SecretReference],  # noqa: ARG002 - the contract's
     ) -> Mapping[str, Any]:
         raise ActionFailed("This server reads no secrets of providers.", retryable=False)
 

@@ -216,7 +216,7 @@ async def _ask(
         if response.status in (200, 204):
             raise ActionFailed(
                 f"{_server(session)} answers {(shown or path)!r} with something other than a JSON object.",
-                "Check its address, and that what is stored there is text in UTF-8.",
+                "Check its address, and that it stores strings in UTF-8.",
                 retryable=False,
             ) from error
         answer = {}

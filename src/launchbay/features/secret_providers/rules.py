@@ -18,9 +18,10 @@ class StepValues:
     count: int = 0
 
     def take(self, reference: SecretReference, values: Mapping[str, Any]) -> Any:
-        """Return the value of a reference; `values` is all that the provider has at its path.
+        """Return the value of a reference, without a key a map.
 
-        Without a key it is a map. Raises ActionFailed, which names provider, path and key but no value.
+        `values` is all that the provider has at its path. Raises ActionFailed, which names provider, path and key, but
+        no value.
         """
         found = _chosen(reference, values)
         for key, text in _texts(found, reference.key):
@@ -76,12 +77,18 @@ def _chosen(reference: SecretReference, values: Mapping[str, Any]) -> Any:
 
 
 def shows(value: Any) -> bool:
-    """Tell whether a value is given as a secret, but is too short to be masked: it would be found in other words."""
+    """Tell whether a value is too short to be masked.
+
+    It would be found in other words. Lists, maps and booleans aren't secrets by themselves.
+    """
     return not isinstance(value, bool | dict | list) and len(str(value)) < SHORTEST_CHARS
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    """Yield each value inside of a JSON value as a text, with its key, such as `tls.key` or `hosts[0]`."""
+    """Yield each value in a JSON value as text, with its key.
+
+    A key is such as `tls.key` or `hosts[0]`.
+    """
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _texts(item, f"{key}.{name}" if key else name)

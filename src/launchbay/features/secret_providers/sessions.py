@@ -1,7 +1,7 @@
-"""Sessions at providers: renewed while their attempt runs, and revoked when it has ended (decision 0183).
+"""Sessions at providers, renewed while their attempt runs and then revoked (decision 0183).
 
 A provider may take connections and never answer. So each has a few workers of its own, which take its sessions in turn,
-and each organization has a few more than that. Those of others go on meanwhile.
+and each organization has a few more than that. Sessions of others continue meanwhile.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _CLOSE_S = 2.0
 
 
 def lasting(lease_s: int) -> timedelta:
-    """Return how long a lease lasts, given in seconds, with 0 for one that doesn't end."""
+    """Return how long a lease lasts; 0 is one that doesn't end."""
     return timedelta(seconds=lease_s) if lease_s else _NEVER
 
 
@@ -50,7 +50,10 @@ class _Place(NamedTuple):
 
 
 class SessionKeeper:
-    """Renews sessions that are needed, and revokes others; `advance` starts workers for what is due."""
+    """Renews sessions that are needed, and revokes others.
+
+    `advance` starts workers for what is due.
+    """
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
@@ -58,7 +61,7 @@ class SessionKeeper:
         self._is_closing = False
 
     async def advance(self) -> None:
-        """Start a worker for each provider with due sessions that may have one more."""
+        """Start workers for providers with due sessions."""
         room = SECRET_SESSIONS_AT_ONCE - len(self._workers)
         if room <= 0 or self._is_closing:
             return
@@ -104,7 +107,7 @@ class SessionKeeper:
             pass
 
     async def _take(self, place: _Place) -> bool:
-        """Take the next due session. Return False if there is none."""
+        """Take the next due session. Return False if nothing is due."""
         now = self._app.clock.now()
         async with self._app.database.transaction() as connection:
             row = await store.claim(connection, **place._asdict(), now=now, until=now + _CLAIMED)

@@ -1,4 +1,4 @@
-"""Secrets that steps read from providers (decision 0196), kept no longer than the job.
+"""What steps read from providers of secrets (decision 0196).
 
 An attempt of a step signs in, and its session is stored, sealed, before anything is read with it. So whatever happens
 to this process, another one knows what to revoke.
