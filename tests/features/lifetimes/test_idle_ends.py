@@ -162,6 +162,27 @@ async def test_an_idle_instance_stays_in_a_frozen_environment_until_that_is_lift
     await api.until(instance, "Destroyed")
 
 
+@pytest.mark.features("change_sets")
+async def test_under_a_change_policy_only_the_rule_of_the_environment_ends_idle_instances(api: Api) -> None:
+    path = f"organizations/{api.organization}/environments"
+    environment = accepted(await api.post(path, {"name": fresh_name("strict")}))["id"]
+    application = await api.application(MANIFEST)
+    instance = await api.launch(application, destroyInterval=-1, environmentId=environment)
+    await api.until(instance, "Running")
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    accepted(await api.put(f"applications/{application}/lifetime", {"idleMs": HOUR_MS}))
+    await let_pass(api, instance, 2)
+    await api.round_of("idle instances")
+    assert (await api.document(instance))["status"] == "Running"
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 0}))
+    accepted(await api.put(f"environments/{environment}/lifetime", {"idleMs": HOUR_MS}))
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE idle_ends SET due_at = now() WHERE instance_id = %s", [instance])
+    await api.round_of("idle instances")
+    await api.until(instance, "Destroyed")
+
+
 @pytest.mark.features("freezes")
 async def test_an_idle_end_in_its_grace_time_fails_in_an_environment_that_was_frozen_since(api: Api) -> None:
     path = f"organizations/{api.organization}/environments"

@@ -12,7 +12,9 @@ from launchbay.model.job import Cause
 _COVERED = frozenset({"launch", "reconfigure", "destroy", "end", "edit"})
 
 # Neither a change set nor a directory contains these.
-_WITHOUT_CHANGE_SET = frozenset({"set_destroy_at", "replace_instance_environments", "replace_environment_audiences"})
+WITHOUT_CHANGE_SET = frozenset(
+    {"set_destroy_at", "replace_instance_environments", "replace_environment_audiences", "rename_environment"}
+)
 
 
 class ChangePolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -38,9 +40,10 @@ read_policy = msgspec.json.Decoder(ChangePolicy).decode
 def is_covered(kind: ChangeKind, cause: Cause | None) -> bool:
     """Return whether the policy of an environment is about a change.
 
-    The end of an idle instance is part of what its launch was approved for.
+    The end of an idle instance by the rule of the environment needs no change set: the rule needed one. Who edits an
+    application needs none, so its rule ends nothing there.
     """
-    return kind in _COVERED and (cause is None or cause.kind != "idle")
+    return kind in _COVERED and (cause is None or cause.kind != "idle" or cause.name == "application")
 
 
 def missing_approval(
@@ -57,7 +60,7 @@ def missing_approval(
         return None
     wanted = "1 approval" if policy.approvals == 1 else f"{policy.approvals} approvals"
     rule = f"The policy of the environment {environment!r} asks for a change set with {wanted}"
-    if change_set is None and operation in _WITHOUT_CHANGE_SET:
+    if change_set is None and operation in WITHOUT_CHANGE_SET:
         remedy = (
             "No change set contains this. Whoever may edit the environment can set the policy to 0 approvals for it."
         )

@@ -17,7 +17,7 @@ from launchbay.store import instances
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.on_behalf import PASSING
 from launchbay.usecases.workflows import destroy_idle
 
@@ -56,7 +56,10 @@ class IdleWork(LaterWork[InstanceRecord, Literal["destroy"]]):
 
     async def act(self, row: InstanceRecord, item: Literal["destroy"]) -> None:
         actor = Actor(row.owner_id, "engine/idle", "idle", "", Method.ENGINE)
-        async with Context(self.app, actor, cause=Cause("idle", row.id)).begin() as work:
+        async with self.app.database.connection() as connection:
+            is_of_environment = await store.is_idle_by_environment(connection, instance_id=row.id)
+        cause = Cause("idle", row.id, "environment" if is_of_environment else "application")  # whose rule it is
+        async with Context(self.app, actor, cause=cause).begin() as work:
             await destroy_idle(work, row)
 
     async def note(self, connection: Connection, row: InstanceRecord, item: Literal["destroy"], done: None) -> None:
@@ -70,7 +73,9 @@ class IdleWork(LaterWork[InstanceRecord, Literal["destroy"]]):
         refusal: LaunchbayError,
     ) -> None:
         """Try a busy instance again soon, and another one much later."""
-        pause_s = _BUSY_PAUSE_S if refusal.code in PASSING else _REFUSED_PAUSE_S
-        if pause_s == _REFUSED_PAUSE_S:
+        pause_s = _REFUSED_PAUSE_S
+        if refusal.code in PASSING:
+            pause_s = min(_REFUSED_PAUSE_S, round(pause_of(refusal, self.app.clock.now(), _BUSY_PAUSE_S)))
+        else:
             log.warning("idle.refused", instance=row.id, reason=str(refusal))
         await store.postpone_idle_end(connection, instance_id=row.id, pause_s=pause_s)

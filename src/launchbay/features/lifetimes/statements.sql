@@ -125,6 +125,13 @@ UPDATE fleet SET destroy_at = launchbay_listed_end(instances.id, instances.destr
 FROM extended JOIN instances ON instances.id = extended.instance_id
 WHERE fleet.organization_id = extended.organization_id AND fleet.instance_id = extended.instance_id;
 
+-- name: is_idle_by_environment
+-- Whether the rule of its environment ends an instance as early as that of its application, if both have one.
+SELECT coalesce(idle_ends.idle_ms >= (lifetime_rules.rules::json ->> 'idle_ms')::bigint, false)
+FROM idle_ends JOIN instances ON instances.id = idle_ends.instance_id
+LEFT JOIN lifetime_rules ON lifetime_rules.environment_id = instances.environment_id
+WHERE idle_ends.instance_id = %(instance_id)s;
+
 -- name: begin_idle_again
 -- The rule destroys the instance now. If that is taken back, the whole time begins again.
 UPDATE idle_ends SET since = now(), due_at = now() + idle_ms * interval '1 millisecond', ended_at = now()
