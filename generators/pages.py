@@ -187,6 +187,12 @@ _MEANINGS = {
         "RevealSecrets: [/applications/*, /services/*]",
         "Changing them (`EditInstance`, `EditService`).",
     ),
+    Permission.OVERRIDE_FREEZE: _Meaning(
+        "Change what is [frozen](../howto/stop-the-line.md), with a reason that everybody sees. It is asked for the "
+        "environment or application that is frozen.",
+        "OverrideFreeze: [/environments/*, /applications/*]",
+        "The change itself, which needs its own permission.",
+    ),
 }
 
 

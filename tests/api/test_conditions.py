@@ -140,7 +140,8 @@ def test_every_readable_row_has_a_tag_and_every_change_is_conditional_or_known_n
         *("validate_manifest", "change_password", "sign_out_everywhere"),
         *("preview_impact", "preview_environment_impact", "preview_revision_impact", "preview_service_impact"),
         *("accept_membership", "leave_organization", "compare_manifest_text", "resume_failures"),
-        "set_freeze",  # it waits for launches, and they would wait for the lock
+        # They wait for launches, and those would wait for the lock.
+        *("set_freeze", "replace_freeze_windows", "set_application_freeze", "replace_application_freeze_windows"),
     }
 
 

@@ -63,6 +63,7 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "waitingDestroy": None,
         "isAsleep": False,
         "isFrozen": False,
+        "freeze": None,
         "lastJob": {
             "id": job["id"],
             "number": 1,

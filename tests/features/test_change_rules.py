@@ -22,12 +22,18 @@ PROGRAM = replace(PERSON, method=Method.ACCESS_TOKEN, token=ActingToken("b" * 24
 
 
 async def prepared(api: Api) -> dict[str, str]:
-    """Return where changes are made, by the rule that is there."""
+    """Return where changes are made, by the rule that is there: an environment, or an application in the first one."""
     open_one, ruled = await api.offer(), await api.offer()
     accepted(await api.put(f"environments/{ruled}/changePolicy", {"approvals": 1}))
     frozen = await api.offer()
     accepted(await api.put(f"environments/{frozen}/freeze", {"reason": "An incident."}))
-    return {"no rule": open_one, "change policy": ruled, "freeze": frozen}
+    windowed = await api.offer()
+    always = {"reason": "Always.", "firstDay": "1970-01-01", "lastDay": "2199-12-31"}
+    accepted(await api.put(f"environments/{windowed}/freeze-windows", {"windows": [always]}))
+    application = await api.application()
+    accepted(await api.put(f"applications/{application}/freeze", {"reason": "An incident."}))
+    places = {"no rule": open_one, "change policy": ruled, "freeze": frozen, "freeze window": windowed}
+    return {**places, "freeze of the application": application}
 
 
 async def change_set(api: Api, environment: str) -> str:
@@ -49,7 +55,10 @@ async def matrix(api: Api) -> str:
         "a rollout": replace(person, is_later=True, cause=Cause("rollout", "d" * 24)),
         "a rollback by policy": replace(person, cause=Cause("rollback", "1")),
         "a sleep window": replace(person, is_later=True, cause=Cause("sleep", "d" * 24)),
-        "the end of an idle instance": replace(person, is_later=True, cause=Cause("idle", "d" * 24)),
+        "the end of an idle instance": replace(person, is_later=True, cause=Cause("idle", "d" * 24, "environment")),
+        "the same by a rule of the application": replace(
+            person, is_later=True, cause=Cause("idle", "d" * 24, "application")
+        ),
         "an approved change set": replace(person, change_set=covered),
         "a change set without approvals": replace(person, change_set=uncovered),
     }
@@ -66,9 +75,11 @@ async def matrix(api: Api) -> str:
             for operation, kind in kinds.items():
                 lines.append(f"{operation} ({kind})")
                 for caller, change in callers.items():
-                    asked = replace(
-                        change, operation=operation.partition(" ")[0], kind=kind, environment_id=environment
-                    )
+                    asked = replace(change, operation=operation.partition(" ")[0], kind=kind)
+                    if place == "freeze of the application":
+                        asked = replace(asked, environment_id=places["no rule"], application_id=environment)
+                    else:
+                        asked = replace(asked, environment_id=environment)
                     refusal = await refusal_of(connection, rules, asked)
                     answer = "allow" if refusal is None else f"{refusal.outcome} {refusal.code}"
                     lines.append(f"  {caller}: {answer}")

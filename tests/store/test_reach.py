@@ -37,6 +37,7 @@ LISTED = "rows of one organization that were just listed, by their IDs"
 
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
+        "freezes.get_address",
         *("audit.insert_for_actor", "audit.insert_for_home", "audit.insert_idempotency_key"),
         *("audit.set_idempotent_answer", "organizations.administers_server"),
         *("organizations.count_created", "organizations.lock_creator"),
@@ -106,6 +107,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "sleep_windows.list_with_rules",
             "sleep_windows.list_due",
             "secret_providers.list_due",
+            "secret_providers.claim",
             "secret_providers.renewed",
             "secret_providers.failed",
             "secret_providers.remove",

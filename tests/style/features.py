@@ -64,6 +64,7 @@ FEATURES: dict[str, Feature] = {
     "directories": Feature(
         may_import=(
             "concurrency_limits",
+            "freezes",
             "lifetimes",
             "sleep_windows",
         )

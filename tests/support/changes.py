@@ -24,6 +24,7 @@ Call = Callable[[], Awaitable[httpx.Response]]
 Scenario = Callable[["Stage"], Awaitable[Call]]
 
 COMMIT = "5f" * 20
+WINDOWS = {"windows": [{"reason": "Holidays", "firstDay": "2026-12-20", "lastDay": "2027-01-04"}]}
 MANIFEST = "launch:\n  steps: []\ngreet:\n  steps: []\ndestroy:\n  steps: []\n"
 
 SECRETIVE = """\
@@ -654,6 +655,24 @@ async def lift_freeze(stage: Stage) -> Call:
     return partial(stage.api.delete, path)
 
 
+async def replace_freeze_windows(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/freeze-windows", WINDOWS)
+
+
+async def set_application_freeze(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application()}/freeze", {"reason": "An incident."})
+
+
+async def lift_application_freeze(stage: Stage) -> Call:
+    path = f"applications/{await stage.api.application()}/freeze"
+    accepted(await stage.api.put(path, {"reason": "An incident."}))
+    return partial(stage.api.delete, path)
+
+
+async def replace_application_freeze_windows(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application()}/freeze-windows", WINDOWS)
+
+
 async def set_change_policy(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
 
@@ -875,6 +894,10 @@ SCENARIOS: dict[str, Scenario] = {
         set_change_policy,
         set_freeze,
         lift_freeze,
+        replace_freeze_windows,
+        set_application_freeze,
+        lift_application_freeze,
+        replace_application_freeze_windows,
         create_plan,
         delete_plan,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,

@@ -32,6 +32,7 @@ class Permission(StrEnum):
     MANAGE_USERS = "ManageUsers"
     VIEW_AUDIT = "ViewAudit"
     REVEAL_SECRETS = "RevealSecrets"  # to see masked values of services and instances
+    OVERRIDE_FREEZE = "OverrideFreeze"  # to change what is frozen, with a reason
 
 
 ALIASES = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}

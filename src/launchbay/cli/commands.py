@@ -70,13 +70,15 @@ def sharing_options() -> list[click.Parameter]:
         click.Option(["--profile"], help="Use this profile.", metavar="NAME"),
         click.Option(["--organization"], help="Use this organization: name or ID.", metavar="ORGANIZATION"),
         click.Option(["-o", "--output"], type=click.Choice(OUTPUTS), help="Output format.  [default: table]"),
+        click.Option(["--override-freeze"], help="Change what is frozen. Everybody sees the reason.", metavar="REASON"),
     ]
 
 
 def connected(given: dict[str, Any], *, anonymous: bool = False) -> Connection:
     """Remove the shared options and `--quiet` from `given`, and connect with them."""
     output = given.pop("output")
-    connection = connect(given.pop("profile"), given.pop("organization"), output, anonymous=anonymous)
+    profile, organization, override = given.pop("profile"), given.pop("organization"), given.pop("override_freeze")
+    connection = connect(profile, organization, output, anonymous=anonymous, override_freeze=override)
     return replace(connection, output=IDS) if given.pop("is_quiet", False) else connection
 
 

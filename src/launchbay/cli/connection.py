@@ -206,6 +206,7 @@ def connect(
     anonymous: bool = False,
     timeout_s: float = 30.0,
     retries: Retries | None = None,
+    override_freeze: str | None = None,
 ) -> Connection:
     """Return a connection for these options. Raises UsageError if no server is configured."""
     target = choose_target(profile_name, organization, output, anonymous=anonymous)
@@ -216,6 +217,7 @@ def connect(
             timeout_s=timeout_s,
             retries=retries or Retries(notify=_say_pause),
             on_warning=say_warning,
+            override_freeze=override_freeze,
         )
     except ValueError as error:
         raise click.UsageError(f"{error}.") from error

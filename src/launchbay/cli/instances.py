@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -26,7 +28,9 @@ from launchbay.cli.inputs import INSTANCE_ORDERS
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, shown_status
 from launchbay.client import Client, NotAllowed
+from launchbay.clock import from_ms, iso_time
 from launchbay.limits import PAGE_ROWS_MAX
+from launchbay.model.durations import duration_words
 from launchbay.model.instance import ALIVE, InstanceStatus
 
 _STATUS = click.Choice([status.value for status in InstanceStatus])
@@ -76,24 +80,39 @@ def _list_all(
         _say_destroyed(connection, **where)
 
 
-def _say_frozen(connection: Connection, environments: Mapping[str, str]) -> None:
-    """Say below a table which environments, by their names, are frozen and why."""
-    for each, name in environments.items():
-        reason = frozen_because(connection, each)
-        if reason is not None:
-            click.echo(f"The environment {name} is frozen. {reason}", err=True)
+def _say_frozen(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Say below a table what is frozen or will be, and why."""
+    told: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in rows:
+        if row["freeze"] is not None:
+            told.setdefault((row["freeze"]["kind"], row[f"{row['freeze']['kind']}Id"]), row)
+    for (kind, _), row in told.items():
+        verb = "freezes" if row["freeze"]["beginsAt"] is not None else "is frozen"
+        until = row["freeze"]["until"] is None and row["freeze"]["beginsAt"] is None
+        words = freeze_words(connection, row)
+        click.echo(f"The {kind} {row[f'{kind}Name']} {verb}{'.' if until else ''} {words}", err=True)
 
 
-def frozen_because(connection: Connection, environment_id: str) -> str | None:
-    """Return who froze an environment, and why.
+def freeze_words(connection: Connection, row: Mapping[str, Any]) -> str | None:
+    """Return who has frozen an instance until when and why.
 
-    None if it isn't frozen, or if the caller may not read it.
+    Or when it will be frozen.
     """
-    try:
-        freeze = connection.client.read_freeze(environment_id)
-    except NotAllowed:
+    freeze = row.get("freeze")
+    if freeze is None:
         return None
-    return None if freeze.reason is None else f"{freeze.by_email or 'Somebody'}: {freeze.reason}"
+    until = "" if freeze["until"] is None else f"until {iso_time(from_ms(freeze['until']))}"
+    if freeze["beginsAt"] is not None:
+        at = from_ms(freeze["beginsAt"])
+        left_ms = max(0, (at - datetime.now(UTC)) // timedelta(milliseconds=1))
+        return f"in {duration_words(left_ms)}, at {iso_time(at)}{until and ' '}{until}: {freeze['reason']}"
+    if until:
+        return f"{until}: {freeze['reason']}"
+    client, by = connection.client, None
+    read = client.read_freeze if freeze["kind"] == "environment" else client.read_application_freeze
+    with suppress(NotAllowed):
+        by = read(row[f"{freeze['kind']}Id"]).by_email
+    return f"{by or 'Somebody'}: {freeze['reason']}"
 
 
 def _say_destroyed(connection: Connection, **wanted: Any) -> None:
@@ -168,7 +187,7 @@ def _ps(
     if connection.output == "table":
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
         _say_undo([each["parentId"] is not None for each in found if each["waitingDestroy"] is not None])
-        _say_frozen(connection, {each["environmentId"]: each["environmentName"] for each in found if each["isFrozen"]})
+        _say_frozen(connection, found)
         if is_alive:
             _say_destroyed(connection, **wanted)
     else:

@@ -29,7 +29,7 @@ from launchbay.cli.commands import (
 from launchbay.cli.connection import Connection
 from launchbay.cli.following import progress_for_terminal, wait_for_instance, wait_for_job
 from launchbay.cli.inputs import completion_for
-from launchbay.cli.instances import frozen_because, status_words
+from launchbay.cli.instances import freeze_words, status_words
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, RemoteCommand, show, shown_status, with_iso_times, with_local_times
 from launchbay.client import Client, ClientError, Conflict, NotAllowed, NotFound, Operations
@@ -167,7 +167,7 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "ignoredSteps": sorted({each["name"] for each in job.get("steps", ()) if each.get("ignored")}),
         "usualDurationMs": job.get("usualDurationMs"),
         "sleep": _sleep(connection, instance_id) if document["status"] == InstanceStatus.RUNNING else None,
-        "frozen": frozen_because(connection, document["environmentId"]) if known.get("isFrozen") else None,
+        "frozen": freeze_words(connection, known),
         "errorMessage": document["errorMessage"],
         "lastFailure": with_iso_times(document.get("lastFailure")),
         "cause": _cause(connection, organization_id, document, jobs),

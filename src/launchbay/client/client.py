@@ -109,7 +109,8 @@ class Client(_Methods, SyncDriver):
             print(organization.name)
 
     `timeout_s` limits each read and write of a call. Raises ValueError if the URL is invalid; calls raise the
-    exceptions of `errors.py`. `transport` is for tests, `verify` for certificates of your own.
+    exceptions of `errors.py`. `override_freeze` is why the calls change what is frozen. `transport` is for tests,
+    `verify` for certificates of your own.
     """
 
     def __init__(
@@ -120,10 +121,18 @@ class Client(_Methods, SyncDriver):
         timeout_s: float = 30.0,
         retries: Retries | None = None,
         on_warning: Callable[[str], None] | None = None,
+        override_freeze: str | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries, on_warning=on_warning)
+        core = Core(
+            base_url,
+            authentication,
+            timeout_s=timeout_s,
+            retries=retries,
+            on_warning=on_warning,
+            override_freeze=override_freeze,
+        )
         super().__init__(core, httpx.Client(verify=_authorities() if verify is True else verify, transport=transport))
 
     def start(self, call: Call[Any]) -> Job:
@@ -168,10 +177,18 @@ class AsyncClient(_Methods, AsyncDriver):
         timeout_s: float = 30.0,
         retries: Retries | None = None,
         on_warning: Callable[[str], None] | None = None,
+        override_freeze: str | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        core = Core(base_url, authentication, timeout_s=timeout_s, retries=retries, on_warning=on_warning)
+        core = Core(
+            base_url,
+            authentication,
+            timeout_s=timeout_s,
+            retries=retries,
+            on_warning=on_warning,
+            override_freeze=override_freeze,
+        )
         super().__init__(
             core, httpx.AsyncClient(verify=_authorities() if verify is True else verify, transport=transport)
         )

@@ -442,7 +442,8 @@ def next_page(call: Call[T], response: httpx.Response) -> Call[T] | None:
 class Core:
     """One server and one caller. Raises ValueError if the URL is invalid.
 
-    `on_warning` gets each warning of an answer that has no place for it.
+    `on_warning` gets each warning of an answer that has no place for it. `override_freeze` is why the calls change what
+    is frozen.
     """
 
     def __init__(
@@ -453,6 +454,7 @@ class Core:
         timeout_s: float = 30.0,
         retries: Retries | None = None,
         on_warning: Callable[[str], None] | None = None,
+        override_freeze: str | None = None,
     ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -461,6 +463,7 @@ class Core:
         self.timeout_s = timeout_s
         self.retries = retries or Retries()
         self._on_warning = on_warning
+        self._override_freeze = override_freeze
         self._known = _Known()
         self._auth = (
             SessionAuth(authentication, self.base_url, _timeout(timeout_s))
@@ -506,6 +509,8 @@ class Core:
         if call.known.keyed and call.idempotency_key is None:
             call = replace(call, idempotency_key=uuid4().hex)
         url, sent_headers = self.base_url + call.target(), {**call.headers(), **(headers or {})}
+        if self._override_freeze is not None and call.known.method != "GET":
+            sent_headers["Launchbay-Override-Freeze"] = quote(self._override_freeze, safe=" ,;:!?()'")
         key, known = (url, call.known.answer), None
         if call.known.method == "GET" and not is_streamed and headers is None:
             known = self._known.get(key)

@@ -578,6 +578,31 @@ class Operations:
         `when_busy`: A busy instance sleeps later (`queue`), or not in this window (`skip`).
         """
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/freeze"))
+    def read_application_freeze(self, application_id: str) -> Call[types.FreezeDocument]:
+        """Show why nothing of an application changes. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/freeze", media_type=JSON))
+    def set_application_freeze(self, application_id: str, *, reason: str) -> Call[None]:
+        """Stop all changes of an application, its revisions and instances. Permission: EditApplication.
+
+        `reason`: Everyone who is refused sees it.
+        """
+
+    @operation(OperationSpec("DELETE", "/api/1/applications/{appId}/freeze"))
+    def lift_application_freeze(self, application_id: str, *, if_match: str | None = None) -> Call[None]:
+        """Allow changes of an application again. Permission: EditApplication."""
+
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/freeze-windows"))
+    def read_application_freeze_windows(self, application_id: str) -> Call[types.FreezeWindowsBody]:
+        """Show when nothing of an application changes. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/freeze-windows", media_type=JSON))
+    def replace_application_freeze_windows(
+        self, application_id: str, *, windows: Sequence[types.FreezeWindowBody]
+    ) -> Call[None]:
+        """Set when nothing of an application changes. Permission: EditApplication."""
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -973,6 +998,14 @@ class Operations:
     @operation(OperationSpec("DELETE", "/api/1/environments/{envId}/freeze"))
     def lift_freeze(self, environment_id: str, *, if_match: str | None = None) -> Call[None]:
         """Allow changes in an environment again. Permission: EditEnvironment."""
+
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/freeze-windows"))
+    def read_freeze_windows(self, environment_id: str) -> Call[types.FreezeWindowsBody]:
+        """Show when nothing changes in an environment. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/freeze-windows", media_type=JSON))
+    def replace_freeze_windows(self, environment_id: str, *, windows: Sequence[types.FreezeWindowBody]) -> Call[None]:
+        """Set when nothing changes in an environment. Permission: EditEnvironment."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
     def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:
@@ -2412,7 +2445,7 @@ class Operations:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
         ManageUsers for all users of the organization, and Read for all instances.
 
-        `events`: Any of status, job, signal, approval, notification, changeSet, rollout and expiry.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout, expiry and override.
         `secret`: Key of the signatures. Default: generated.
         `format_`: The form of requests: json, slack or teams.
         """
@@ -2436,7 +2469,7 @@ class Operations:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization, and
         Read for all instances.
 
-        `events`: Any of status, job, signal, approval, notification, changeSet, rollout and expiry.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout, expiry and override.
         `secret`: New key of the signatures.
         `format_`: The form of requests: json, slack or teams.
         `enabled`: Whether the webhook sends events.

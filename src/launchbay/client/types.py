@@ -38,6 +38,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lifetime: dict[str, Any] | None = None
     sleep: dict[str, Any] | None = None
     concurrency: list[Any] | None = None
+    freeze: list[Any] | None = None
 
 
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1220,6 +1221,15 @@ class ComponentCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     not_started: int
 
 
+class FreezeNote(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why nothing changes, or will change."""
+
+    kind: Any
+    reason: str
+    until: int | None
+    begins_at: int | None
+
+
 class LastJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The job that ended last. Times are in milliseconds since the Unix epoch. `cancelled` is true if somebody
     cancelled it: its status is Failed, but nothing went wrong.
@@ -1260,6 +1270,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     waiting_destroy: ComingDestroy | None = None
     is_asleep: bool = False
     is_frozen: bool = False
+    freeze: FreezeNote | None = None
 
 
 class FleetJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1899,13 +1910,41 @@ class ChangePolicyBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     plans_before_approval: bool = False
 
 
+class NextFreeze(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A window that begins next."""
+
+    reason: str
+    begins_at: int | None
+    until: int | None
+
+
 class FreezeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The freeze of an environment. All fields are null if it isn't frozen."""
+    """The freeze of an environment or application, and the next one."""
 
     reason: str | None
     by_id: str | None
     by_email: str | None
     at: int | None
+    until: int | None = None
+    next: NextFreeze | None = None
+
+
+class FreezeWindowBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A time in which nothing changes: one that returns, or days."""
+
+    reason: str
+    begins_at: str = ""
+    ends_at: str = ""
+    days: list[str] = []
+    first_day: str = ""
+    last_day: str = ""
+    zone: str = "UTC"
+
+
+class FreezeWindowsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When nothing changes, again and again or on certain days."""
+
+    windows: list[FreezeWindowBody]
 
 
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

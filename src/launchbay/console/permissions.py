@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Permission
 from launchbay.ids import new_id
+from launchbay.model.changes import FrozenKind
 from launchbay.planning.names import DESTROY
 from launchbay.store.approvals import ApprovalRow
 from launchbay.store.fleet import FleetJobRow, FleetRow
@@ -210,6 +211,11 @@ class UiPermissions:
     def reveal_instance(self, instance: InstanceRef) -> bool:
         """Reveal masked values of an instance."""
         return self._on(instance, Permission.REVEAL_SECRETS)
+
+    def override_freeze(self, kind: FrozenKind, object_id: str) -> bool:
+        """Change what is frozen."""
+        path = permissions.environment if kind == "environment" else permissions.application
+        return self._permitted.allows(Permission.OVERRIDE_FREEZE, path(object_id))
 
     def create_role(self) -> bool:
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.role(new_id()))

@@ -37,6 +37,7 @@ from launchbay.errors import BadRequest
 from launchbay.model.durations import duration_words
 from launchbay.model.expiry import NEVER, duration
 from launchbay.model.failures import FailureGroup, read_reason
+from launchbay.model.freezes import FreezeState, shown_freeze
 from launchbay.model.job import owner_of, step_name
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import levels
@@ -113,6 +114,11 @@ def first_and_last(group: FailureGroup[Any], now: datetime) -> str:
     """
     first, last = format_remaining(group.first, now), format_remaining(group.last, now)
     return last if first == last else f"First {first}, last {last}"
+
+
+def freeze_at(freezes: str | None, now: datetime) -> FreezeState | None:
+    """Return the freeze of a row that is, or that begins soon."""
+    return shown_freeze(freezes, now)
 
 
 def format_remaining(value: datetime | int | None, now: datetime) -> str:
@@ -367,6 +373,7 @@ _VERBS = {
     Permission.MANAGE_USERS: "manage users",
     Permission.VIEW_AUDIT: "see the audit log",
     Permission.REVEAL_SECRETS: "reveal secrets",
+    Permission.OVERRIDE_FREEZE: "override freezes",
 }
 _ID = re.compile(r"\b[0-9a-f]{24}\b")
 
@@ -479,6 +486,7 @@ def _environment() -> jinja2.Environment:
         first_and_last,
         format_duration,
         format_remaining,
+        freeze_at,
         compact,
         failure,
         pretty,

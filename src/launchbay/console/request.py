@@ -44,24 +44,42 @@ SIGN_IN = "/console/signIn"
 FLASH_COOKIE = "launchbay_flash"
 ORGANIZATION_COOKIE = "launchbay_organization"  # whose pages the user saw last
 _ORGANIZATION_S = 30 * 24 * 3_600
-_FLASH_PURPOSE = b"launchbay flash"
+OVERRIDE_COOKIE = "launchbay_override"
+OVERRIDE_S = 600  # for which forms change what is frozen
 _FLASH_S = 60
 _FLASH_CHARS = 400
 
 
 def flash_cookie(session: str, message: str | None, *, secure: bool) -> str:
     """Return the value of a Set-Cookie header with a message that the next page shows once; None clears it."""
-    value, seconds = "", 0
-    if message is not None:
-        payload = urlsafe_b64encode(msgspec.json.encode(message[:_FLASH_CHARS]))
-        value, seconds = f"{payload.decode()}.{_signature(session, payload)}", _FLASH_S
-    return set_cookie(FLASH_COOKIE, value, seconds, path=HOME, secure=secure)
+    shown = None if message is None else message[:_FLASH_CHARS]
+    return _signed_cookie(session, FLASH_COOKIE, shown, _FLASH_S, secure=secure)
+
+
+def override_cookie(session: str, reason: str | None, *, secure: bool) -> str:
+    """Return a Set-Cookie header by which forms change what is frozen.
+
+    None as the reason clears it.
+    """
+    return _signed_cookie(session, OVERRIDE_COOKIE, reason, OVERRIDE_S, secure=secure)
+
+
+def _signed_cookie(session: str, name: str, text: str | None, seconds: int, *, secure: bool) -> str:
+    value = ""
+    if text is not None:
+        payload = urlsafe_b64encode(msgspec.json.encode(text))
+        value = f"{payload.decode()}.{_signature(session, name, payload)}"
+    return set_cookie(name, value, seconds if value else 0, path=HOME, secure=secure)
 
 
 def read_flash(session: str, value: str) -> str | None:
     """Return the message in the cookie's value, or None if it isn't signed for this session."""
+    return _read_signed(session, FLASH_COOKIE, value)
+
+
+def _read_signed(session: str, name: str, value: str) -> str | None:
     payload, _, signature = value.partition(".")
-    if not hmac.compare_digest(_signature(session, payload.encode()).encode(), signature.encode()):
+    if not hmac.compare_digest(_signature(session, name, payload.encode()).encode(), signature.encode()):
         return None
     try:
         return msgspec.json.decode(urlsafe_b64decode(payload.encode()), type=str)
@@ -69,8 +87,9 @@ def read_flash(session: str, value: str) -> str | None:
         return None
 
 
-def _signature(session: str, payload: bytes) -> str:
-    return hmac.digest(session.encode(), _FLASH_PURPOSE + payload, "sha256").hex()[:32]
+def _signature(session: str, name: str, payload: bytes) -> str:
+    purpose = name.replace("_", " ").encode()
+    return hmac.digest(session.encode(), purpose + payload, "sha256").hex()[:32]
 
 
 class Tabs(NamedTuple):
@@ -141,7 +160,16 @@ class PageRequest:
     @property
     def ctx(self) -> Context:
         """The context that use cases need: the application and the signed-in user."""
-        return Context(self.deps.app, self.actor)
+        is_change = self.http.method == "POST"
+        return Context(self.deps.app, self.actor, override=self.override if is_change else None)
+
+    @property
+    def override(self) -> str | None:
+        """Why the user changes what is frozen, for some minutes."""
+        if not self.session:
+            return None
+        sent = sent_cookie(self.http.headers.get("cookie", ""), OVERRIDE_COOKIE, secure=self.is_secure)
+        return _read_signed(self.session, OVERRIDE_COOKIE, sent)
 
     @property
     def app(self) -> AppContext:
@@ -265,6 +293,7 @@ class PageRequest:
                 "access_tabs": ACCESS_TABS,
                 "help": guide_to(template, section),
                 "flash": flash,
+                "override": self.override,
                 "problems": () if problem is None else problem.messages,
                 "forms": Forms(self.http.url.path if self.http.method == "POST" else "", self.form, problem),
                 "appearance": read_appearance(cookies, secure=secure),

@@ -109,6 +109,7 @@ GUIDES = {
     "catalog": Guide("reference/services#shared-instances-catalog-builtinshared_instances_catalog", "Shared instances"),
     "permissions": Guide("reference/permissions", "Permissions"),
     "quotas": Guide("reference/settings#quotas", "Quotas"),
+    "freezes": Guide("howto/stop-the-line", "How freezes work"),
     "lifetimes": Guide("howto/lifetimes", "How lifetimes work"),
     "sleep": Guide("howto/sleep", "How sleep works"),
     "limits": Guide("howto/limit-jobs", "How limits work"),

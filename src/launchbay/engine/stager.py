@@ -293,6 +293,7 @@ class Stager:
             cause=Cause("idle", schedule.instance_id) if schedule.asked_by == "rule" else None,
             is_later=True,
             never_waits=True,
+            clock=self._clock,
         )
         try:
             refusal = await refusal_of(connection, self._change_rules, change)

@@ -338,6 +338,8 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "status": row.status,
         "health": row.health,
         "isAsleep": row.is_asleep,
+        "isFrozen": row.is_frozen,
+        "freeze": None if row.freeze is None else msgspec.to_builtins(row.freeze),
         "application": row.application_name,
         "environment": row.environment_name,
         "version": row.version,

@@ -1,12 +1,14 @@
 """Changes that rules govern, and what a rule says to one (decision 0200)."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Literal, NamedTuple
 
-ChangeKind = Literal["launch", "reconfigure", "run", "destroy", "end", "edit"]
+ChangeKind = Literal["launch", "reconfigure", "run", "destroy", "end", "edit", "service"]
 
 # Operations that rules are asked about, by their names in the audit log. A run of `destroy` is a "destroy"; "end" is
-# the end of a lifetime, and "edit" a change of an environment or application, or of what they contain.
+# the end of a lifetime, and "edit" a change of an environment or application, or of what they contain. A "service" is
+# asked about in each environment that offers it.
 GOVERNED: Mapping[str, ChangeKind] = {
     "launch_application": "launch",
     "reconfigure_instance": "reconfigure",
@@ -18,6 +20,7 @@ GOVERNED: Mapping[str, ChangeKind] = {
     "delete_instance": "destroy",
     "set_destroy_at": "end",
     "replace_instance_environments": "edit",
+    **dict.fromkeys(("update_service", "delete_service", "run_service_command"), "service"),
     **dict.fromkeys(
         (
             *(
@@ -45,26 +48,41 @@ EXEMPT: Mapping[str, str] = {
         ("create_application", "create_environment", "clone_environment"), "what is new has no rules, and runs nothing"
     ),
     "set_change_policy": "whoever may edit the environment must be able to end the policy in an emergency",
-    **dict.fromkeys(("set_freeze", "lift_freeze"), "whatever the rules, an emergency needs both"),
+    **dict.fromkeys(
+        (
+            *("set_freeze", "lift_freeze", "replace_freeze_windows"),
+            *("set_application_freeze", "lift_application_freeze", "replace_application_freeze_windows"),
+        ),
+        "whatever the rules, an emergency needs each of them",
+    ),
     "cancel_job": "a run that does damage must be stopped at any time",
     **dict.fromkeys(("undo_destroy", "extend_instance", "keep_awake"), "it keeps what is there"),
     **dict.fromkeys(("approve", "reject", "withdraw_approval"), "a job that runs continues"),
     **dict.fromkeys(
         ("put_user_data", "put_instance_labels"), "notes about an instance, which change nothing that runs"
     ),
-    "reveal_instance_secret": "it reads",
+    **dict.fromkeys(("reveal_instance_secret", "reveal_service_secret"), "it reads"),
+    "create_service": "no environment offers it yet",
     # What starts changes later asks for each of them then.
     **dict.fromkeys(("create_rollout", "stop_rollout", "continue_rollout", "take_back_rollout"), "each instance asks"),
 }
 
 
+OVERRIDE_FREEZE = "override_freeze"  # the entry of the audit log that a change has besides its own
+FrozenKind = Literal["environment", "application"]
+
+
 class Refusal(NamedTuple):
     """What a rule says to a change that it doesn't allow.
 
-    `outcome` is "needs" if there is a way that the rule accepts. `remedy` says who can do what about it.
+    `outcome` is "needs" if there is a way that the rule accepts. `remedy` says who can do what about it. The rule
+    says nothing else before `until`. With a reason, somebody can make the change all the same who may override
+    freezes of all that is `overridable`.
     """
 
     outcome: Literal["deny", "needs"]
     code: str
     sentence: str
     remedy: str
+    until: datetime | None = None
+    overridable: tuple[FrozenKind, ...] = ()

@@ -5,8 +5,9 @@ import dataclasses
 from starlette.responses import Response
 
 from launchbay.auth.cookies import session_cookie
-from launchbay.console.request import HOME, PageRequest, Routes
+from launchbay.console.request import HOME, PageRequest, Routes, override_cookie, safe_path
 from launchbay.errors import BadRequest, LaunchbayError, NotAuthenticated, NotFound, TooManyRequests
+from launchbay.model.freezes import override_reason
 from launchbay.pages.sign_in import finish_set_up_form, set_up_page
 from launchbay.usecases import access_tokens, account, second_factors, sign_in, users
 
@@ -43,6 +44,20 @@ async def change_password(request: PageRequest) -> Response:
     response = renewed.redirect(f"{HOME}/account", "Password changed. Your other sessions have ended.")
     cookie = session_cookie(session.token, session.expires_in_s, secure=request.is_secure)
     response.headers.append("Set-Cookie", cookie)
+    return response
+
+
+@routes.post("/console/account/override-freeze", again=show)
+async def override_freeze(request: PageRequest) -> Response:
+    """Let forms change what is frozen for some minutes, or no longer.
+
+    Each of them asks for the permission.
+    """
+    path = safe_path(request.form.text("back"))
+    reason = None if request.form.text("do") == "end" else override_reason(request.form.text("reason"))
+    told = "Freezes count again." if reason is None else "For 10 minutes, your changes go through."
+    response = request.redirect(path, told)
+    response.headers.append("Set-Cookie", override_cookie(request.session, reason, secure=request.is_secure))
     return response
 
 

@@ -10,6 +10,7 @@ from launchbay.console.graph import component_lines
 from launchbay.console.list_query import page_by_name
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, InvalidManifest, LaunchbayError, PreconditionFailed
+from launchbay.features.freezes.usecases import show_freeze
 from launchbay.features.generations.usecases import FailurePolicy, read_failure_policy, set_failure_policy
 from launchbay.features.git_sources.usecases import list_git_sources
 from launchbay.features.webhooks.usecases import list_webhooks
@@ -17,7 +18,15 @@ from launchbay.manifest.graph import CompiledManifest
 from launchbay.model.instance import ALIVE
 from launchbay.pages.components import GRAPH_FIELDS, ShownGraph, manifest_graph, read_graph_query
 from launchbay.pages.overview import health_by
-from launchbay.pages.rule_forms import rule_values, save_lifetime, save_limits, save_sleep
+from launchbay.pages.rule_forms import (
+    lift_freeze,
+    rule_values,
+    save_freeze,
+    save_freeze_windows,
+    save_lifetime,
+    save_limits,
+    save_sleep,
+)
 from launchbay.store.applications import Application
 from launchbay.usecases import applications
 from launchbay.usecases.browsing import read_compiled
@@ -94,6 +103,7 @@ async def tab_values(request: PageRequest, application: Application, tab: str) -
     """Return what the pages of an application's tabs have in common."""
     request.ask_frame(application.organization_id)
     in_use = request.ask(count_by_version(request.ctx, application.id))
+    freeze = request.ask(show_freeze(request.ctx, "application", application.id))
     revisions = await list_revisions(request.ctx, application.id)
     return {
         "section": "applications",
@@ -101,6 +111,7 @@ async def tab_values(request: PageRequest, application: Application, tab: str) -
         "application": application,
         "tab": tab,
         "in_use": await in_use,
+        "freeze": await freeze,
         "revision_count": len(revisions),
     }
 
@@ -155,6 +166,23 @@ async def set_sleep(request: PageRequest) -> Response:
 @routes.post("/console/applications/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))
 async def set_limits(request: PageRequest) -> Response:
     return await save_limits(request, "application")
+
+
+@routes.post("/console/applications/{id}/freeze", again=show_settings)
+async def set_freeze(request: PageRequest) -> Response:
+    return await save_freeze(request, "application")
+
+
+@routes.post("/console/applications/{id}/lift-freeze", again=show)
+async def end_freeze(request: PageRequest) -> Response:
+    return await lift_freeze(request, "application")
+
+
+@routes.post(
+    "/console/applications/{id}/freeze-windows", again=show_settings, refusals=(BadRequest, PreconditionFailed)
+)
+async def set_freeze_windows(request: PageRequest) -> Response:
+    return await save_freeze_windows(request, "application", show_settings)
 
 
 @routes.get("/console/applications/{id}/delete")

@@ -14,18 +14,26 @@ from launchbay.console.rendering import compact, redact, redact_value
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.features.change_sets.rules import ChangePolicy
-from launchbay.features.freezes import usecases as freezes
+from launchbay.features.freezes.usecases import show_freeze
 from launchbay.features.impact.usecases import EnvironmentChange, Impact, impact_of_environment
 from launchbay.features.lifetimes.rules import LifetimeRules
-from launchbay.limits import CHANGE_SET_COMMENT_CHARS
 from launchbay.model.environment import Marker, Property
 from launchbay.model.expiry import NEVER, duration
+from launchbay.model.freezes import FreezeState, shown_freeze
 from launchbay.model.instance import ALIVE
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.types import OBJECT
 from launchbay.model.values import CoercionError, coerce_text, parse_json
 from launchbay.pages.overview import Health, health_by, health_of_groups
-from launchbay.pages.rule_forms import rule_values, save_lifetime, save_limits, save_sleep
+from launchbay.pages.rule_forms import (
+    lift_freeze,
+    rule_values,
+    save_freeze,
+    save_freeze_windows,
+    save_lifetime,
+    save_limits,
+    save_sleep,
+)
 from launchbay.pages.services import CLOUD_ACCOUNT
 from launchbay.pages.versions import groups_of
 from launchbay.usecases import environments, fleet
@@ -57,7 +65,7 @@ class Row(NamedTuple):
     services: Sequence[str]
     expiry: str = ""
     approval: str = ""
-    frozen_because: str | None = None
+    freeze: FreezeState | None = None
 
 
 @routes.get("/console/organizations/{id}/environments", query=("after", "q"))
@@ -71,7 +79,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     every = await environments.list_environments(ctx, organization_id)
     page = page_by_name(every, request.query("q"), request.query("after"))
     shown = [row.id for row in page.rows]
-    frozen = {row.id: row.frozen_because for row in page.rows}
+    frozen = {row.id: shown_freeze(row.freezes, request.now()) for row in page.rows}
     changed = ask(list_last_changes(ctx, organization_id, shown))
     contents = await environments.list_contents(ctx, organization_id, shown)
     health = health_by("environment_id", await groups)
@@ -159,7 +167,7 @@ async def show(
     )
     groups, services = ask(fleet.read_groups(ctx, organization_id)), ask(list_services(ctx, organization_id))
     destroyed = ask(fleet.count_destroyed(ctx, organization_id, wanted))
-    freeze = ask(freezes.read_freeze(ctx, environment.id))
+    freeze = ask(show_freeze(ctx, "environment", environment.id))
     offered_instances, seen = ask(list_offered_instances(ctx, environment.id)), ask(_seen(request, problem))
     rules = None
     if tab == "settings":
@@ -174,8 +182,7 @@ async def show(
         problem=problem,
         environment=environment,
         tab=tab,
-        freeze=freeze,
-        reason_chars=CHANGE_SET_COMMENT_CHARS,
+        freeze=await freeze,
         health=health_of_groups(group for group in await groups if group.environment_id == environment.id),
         is_default=any(row.id == environment.id and row.is_default for row in listed),
         policies=form.raw("policies", policies),
@@ -271,15 +278,20 @@ async def set_limits(request: PageRequest) -> Response:
 
 
 @routes.post("/console/environments/{id}/freeze", again=show_settings)
-async def freeze(request: PageRequest) -> Response:
-    await freezes.set_freeze(request.ctx, request.path("id"), request.form.text("reason"))
-    return request.redirect(_path(request), "Environment frozen. Nothing changes until somebody lifts that.")
+async def set_freeze(request: PageRequest) -> Response:
+    return await save_freeze(request, "environment")
 
 
 @routes.post("/console/environments/{id}/lift-freeze", again=show)
-async def lift_freeze(request: PageRequest) -> Response:
-    await freezes.set_freeze(request.ctx, request.path("id"), None)
-    return request.redirect(_path(request), "Freeze lifted.")
+async def end_freeze(request: PageRequest) -> Response:
+    return await lift_freeze(request, "environment")
+
+
+@routes.post(
+    "/console/environments/{id}/freeze-windows", again=show_settings, refusals=(BadRequest, PreconditionFailed)
+)
+async def set_freeze_windows(request: PageRequest) -> Response:
+    return await save_freeze_windows(request, "environment", show_settings)
 
 
 @routes.post("/console/environments/{id}/clone", again=show_settings)

@@ -32,6 +32,7 @@ from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.features.change_sets.pages import SAVE, save
 from launchbay.features.change_sets.usecases import ChangeAct
+from launchbay.features.freezes.usecases import read_last_override
 from launchbay.features.generations.pages import rollback_target
 from launchbay.features.history.usecases import FieldChange, list_timeline
 from launchbay.features.lifetimes.usecases import extend as extend_life
@@ -182,6 +183,7 @@ async def tab_values(
     surroundings, asked_life = ask(read_surroundings(ctx, record.id)), ask(read_lifetime(ctx, record.id))
     people = ask(list_member_names(ctx, record.organization_id, also=[record.owner_id]))
     sleep = ask(sleep_windows.read_sleep(ctx, record.id))
+    overridden = ask(read_last_override(ctx, record.id))
     permissions = await request.permissions(record.organization_id)
     rollback_to = ask(rollback_target(request, permissions, record))
     reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
@@ -211,6 +213,7 @@ async def tab_values(
         "base": f"{HOME}/instances/{record.id}",
         "life": life,
         "sleep": await sleep,
+        "overridden": await overridden,
         "runnable": [each for each in shown.workflows if each != DESTROY and permissions.run(record, each)],
         "reads_application": reads_application,
         "rollback_to": await rollback_to,

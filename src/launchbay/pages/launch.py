@@ -30,10 +30,12 @@ from launchbay.console.run_view import RunView, Segment
 from launchbay.errors import BadRequest, LaunchbayError, NotAllowed, NotFound
 from launchbay.features.change_sets.pages import SAVE, save
 from launchbay.features.change_sets.usecases import ChangeAct
+from launchbay.features.freezes.usecases import show_freeze
 from launchbay.ids import new_id
 from launchbay.manifest.graph import COMPUTE, SERVICE, CompiledManifest
 from launchbay.manifest.services import markers, properties, required_providers
 from launchbay.model.expiry import IfExists
+from launchbay.model.freezes import FreezeState, shown_freeze
 from launchbay.model.job import JobStatus
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.schedule import next_due
@@ -285,6 +287,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         application=application,
         sources=request.ask(_sources(request, draft)),
         environment=environment,
+        freeze=await _freeze(request, draft),
         needs=[] if environment is None else needs_of(draft.manifest, environment.markers, environment.properties),
         name=draft.name,
         save_comment=form.text("changeComment"),
@@ -301,6 +304,16 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         last=request.ask(_last_launch(request, application)),
         similar=None if draft.model is not None else await _similar(request, application),
     )
+
+
+async def _freeze(request: PageRequest, draft: _Draft) -> FreezeState | None:
+    """Return a freeze of the application or environment, also one that begins soon."""
+    of_environment = next((row.freezes for row in draft.environments if row.id == draft.environment_id), None)
+    shown = await show_freeze(request.ctx, "application", draft.application.id)
+    found = [
+        each for each in (shown.now or shown.soon, shown_freeze(of_environment, request.now())) if each is not None
+    ]
+    return min(found, key=lambda each: each.begins_at or request.now(), default=None)
 
 
 async def _sources(request: PageRequest, draft: _Draft) -> list[tuple[str, str, bool]]:

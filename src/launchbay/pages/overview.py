@@ -16,6 +16,7 @@ from launchbay.features.change_sets.pages import title_of
 from launchbay.features.change_sets.usecases import list_asking
 from launchbay.ids import is_id
 from launchbay.model import instance
+from launchbay.model.freezes import FreezeState, shown_freeze
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import JobOutcome, JobStatus
 from launchbay.pages.approvals import approval_item
@@ -74,7 +75,7 @@ class EnvironmentHealth(NamedTuple):
     name: str
     health: Health
     outcomes: Sequence[Glyph]
-    frozen_because: str | None
+    freeze: FreezeState | None
 
 
 def health_of_groups(groups: Iterable[GroupRow]) -> Health:
@@ -231,7 +232,7 @@ async def _by_environment(
             row.name,
             by_id[row.id],
             [_OUTCOMES[job.outcome] for job in known[row.id][:_STRIP_JOBS]][::-1],
-            row.frozen_because,
+            shown_freeze(row.freezes, request.now()),
         )
         for row in rows[:_SHOWN]
     ]

@@ -1,6 +1,6 @@
 """Rules of applications and environments: lifetimes, sleep windows, and limits of jobs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -13,17 +13,22 @@ from launchbay.console.request import HOME, Handler, PageRequest
 from launchbay.console.times import zone_names
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.features.concurrency_limits.usecases import Group, list_groups, read_concurrency, replace_concurrency
+from launchbay.features.freezes import usecases as freezes
 from launchbay.features.lifetimes.rules import LifetimeRules
 from launchbay.features.lifetimes.usecases import read_rules, replace_rules
 from launchbay.features.sleep_windows import usecases as sleep_windows
-from launchbay.features.sleep_windows.rules import DAYS, MOST_WINDOWS, SleepRules, SleepWindow
-from launchbay.limits import INTERVAL_LONGEST_MS
+from launchbay.features.sleep_windows.rules import MOST_WINDOWS, SleepRules, SleepWindow
+from launchbay.limits import CHANGE_SET_COMMENT_CHARS, INTERVAL_LONGEST_MS
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.expiry import NEVER, IfExists, duration
+from launchbay.model.freezes import MOST_WINDOWS as MOST_FREEZE_WINDOWS
+from launchbay.model.freezes import Freezes, FreezeWindow, check_windows
 from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.schedule import local_time, zone_of
+from launchbay.model.windows import DAYS
 
 _BLANK_LIMITS = 2
+_SENT = {"limit": "concurrency", "sleepAt": "sleep", "beginsAt": "freeze"}  # which form was sent, by a field of it
 _TURNS = 6
 _ZONES_SHOWN = 3
 # How the rows of the form are named: the key of a limit, and what it says to people.
@@ -74,6 +79,18 @@ class WindowRow(NamedTuple):
     zone: str
 
 
+class FreezeWindowRow(NamedTuple):
+    """A freeze window in the form, which needs times or days."""
+
+    reason: str
+    begins_at: str
+    ends_at: str
+    days: Collection[str]
+    first_day: str
+    last_day: str
+    zone: str
+
+
 class SleepFields(NamedTuple):
     """The form of sleep windows, as it is stored or was sent."""
 
@@ -91,17 +108,23 @@ async def rule_values(
     ask, ctx, form = request.ask, request.ctx, request.form
     asked, asked_limits = ask(read_rules(ctx, kind, owner_id)), ask(read_concurrency(ctx, kind, owner_id))
     asked_sleep = ask(sleep_windows.read_rules(ctx, kind, owner_id))
+    asked_windows = ask(freezes.read_own_windows(ctx, kind, owner_id))
     groups = await list_groups(ctx, organization_id)
     rules, limits, sleep_rules = await asked, await asked_limits, await asked_sleep
+    windows = await asked_windows
     tags = {"lifetime": seen_tag(rules), "concurrency": seen_tag(limits), "sleep": seen_tag(sleep_rules)}
+    tags["freeze"] = seen_tag(windows)
     lifetime, sleep = _texts(rules), _sleep_fields(sleep_rules)
     rows = [_row(limit.key, str(limit.limit), limit.when) for limit in limits]
-    sent = "concurrency" if form.has("limit") else "sleep" if form.has("sleepAt") else "lifetime"
+    sent = next((part for field, part in _SENT.items() if form.has(field)), "lifetime")
+    freeze_rows = [_window_row(each) for each in windows]
     theirs = ""
     if isinstance(problem, PreconditionFailed):
-        theirs = _words(rules, limits, sleep_rules)[sent]
+        theirs = _words(rules, limits, sleep_rules, windows)[sent]
     if sent == "sleep":
         sleep = _sent_sleep(form)
+    elif sent == "freeze":
+        freeze_rows = _sent_windows(form)
     elif problem is not None and sent == "concurrency":
         rows = _sent_rows(request)
     elif problem is not None and form.has("greatest"):
@@ -109,6 +132,8 @@ async def rule_values(
     if form.has(SEEN) and not isinstance(problem, PreconditionFailed):
         tags[sent] = form.text(SEEN)
     turns, wrong = _turns(sleep, request.now())
+    freeze_turns, freeze_wrong = _freeze_turns(freeze_rows, request.now())
+    zone = freeze_rows[-1].zone if freeze_rows else "UTC"
     return {
         "rule_kind": kind,
         "rule_base": f"{HOME}/{kind}s/{owner_id}",
@@ -123,6 +148,10 @@ async def rule_values(
         "sleep_turns": turns,
         "sleep_wrong": wrong,
         "zones": zone_names(),
+        "freeze_windows": [*freeze_rows, FreezeWindowRow("", "", "", (), "", "", zone)][:MOST_FREEZE_WINDOWS],
+        "freeze_turns": freeze_turns,
+        "freeze_wrong": freeze_wrong,
+        "reason_chars": CHANGE_SET_COMMENT_CHARS,
         "limits": [*rows, *([_row(kind, "", "queue")] * _BLANK_LIMITS)],
         "limit_keys": KEYS,
         "limit_when": WHEN,
@@ -130,7 +159,9 @@ async def rule_values(
     }
 
 
-def _words(rules: LifetimeRules, limits: list[ConcurrencyLimit], sleep: SleepRules | None) -> dict[str, str]:
+def _words(
+    rules: LifetimeRules, limits: list[ConcurrencyLimit], sleep: SleepRules | None, freeze: Sequence[FreezeWindow]
+) -> dict[str, str]:
     """Return what is stored, by form, in lines for people."""
     windows = () if sleep is None else sleep.windows
     return {
@@ -138,6 +169,7 @@ def _words(rules: LifetimeRules, limits: list[ConcurrencyLimit], sleep: SleepRul
         "concurrency": "\n".join(f"{limit.key}: {limit.limit}, {limit.when}" for limit in limits),
         "sleep": "\n".join(f"{each.sleep_at} to {each.wake_at} {','.join(each.days)} {each.zone}" for each in windows)
         or ("No windows" if sleep is None else "Never"),
+        "freeze": "\n".join(_window_words(each) for each in freeze) or "No windows",
     }
 
 
@@ -299,6 +331,95 @@ def _turns(fields: SleepFields, now: datetime) -> tuple[list[tuple[bool, str]], 
             break
         found.append((to_sleep, " · ".join(local_time(following, zone) for zone in zones)))
         to_sleep, at = not to_sleep, following
+    return found, ""
+
+
+async def save_freeze_windows(request: PageRequest, kind: RuleOwner, again: Handler) -> Response:
+    """Show the next freezes of what the form says, or save it."""
+    owner_id = request.path("id")
+    if request.form.text("do") == "preview":
+        return await again(request)
+    windows = _freeze_windows(_sent_windows(request.form))
+
+    async def read() -> tuple[FreezeWindow, ...]:
+        return await freezes.read_own_windows(request.ctx, kind, owner_id)
+
+    async with request.unless_changed(f"{kind}s", owner_id, read):
+        await freezes.replace_windows(request.ctx, kind, owner_id, windows)
+    await freezes.pass_launches(request.ctx)
+    return request.redirect(f"{HOME}/{kind}s/{owner_id}/settings#freeze-windows", "Freeze windows saved.")
+
+
+async def save_freeze(request: PageRequest, kind: RuleOwner) -> Response:
+    """Freeze an environment or application now."""
+    await freezes.set_freeze(request.ctx, kind, request.path("id"), request.form.text("reason"))
+    return request.redirect(
+        f"{HOME}/{kind}s/{request.path('id')}",
+        f"{kind.capitalize()} frozen. Nothing changes until somebody lifts that.",
+    )
+
+
+async def lift_freeze(request: PageRequest, kind: RuleOwner) -> Response:
+    await freezes.set_freeze(request.ctx, kind, request.path("id"), None)
+    return request.redirect(f"{HOME}/{kind}s/{request.path('id')}", "Freeze lifted.")
+
+
+def _window_row(window: FreezeWindow) -> FreezeWindowRow:
+    times = window.begins_at, window.ends_at, window.days
+    return FreezeWindowRow(window.reason, *times, window.first_day, window.last_day, window.zone)
+
+
+def _window_words(window: FreezeWindow) -> str:
+    days = f"{window.first_day} to {window.last_day}"
+    times = f"{window.begins_at} to {window.ends_at} {','.join(window.days)}".rstrip()
+    return f"{days if window.first_day else times} {window.zone}: {window.reason}"
+
+
+def _sent_windows(form: Form) -> list[FreezeWindowRow]:
+    names = ("reason", "beginsAt", "endsAt", "firstDay", "lastDay", "zone")
+    sent = zip(*(form.all(name) for name in names), strict=False)
+    rows = [
+        FreezeWindowRow(reason, begins_at, ends_at, form.all(f"days-{at}"), first_day, last_day, zone)
+        for at, (reason, begins_at, ends_at, first_day, last_day, zone) in enumerate(
+            [text.strip() for text in texts] for texts in sent
+        )
+    ]
+    return [row for row in rows if any((row.reason, row.begins_at, row.ends_at, row.first_day, row.last_day))]
+
+
+def _freeze_windows(rows: Sequence[FreezeWindowRow]) -> list[FreezeWindow]:
+    return [
+        FreezeWindow(
+            reason=row.reason,
+            begins_at=row.begins_at,
+            ends_at=row.ends_at,
+            days=() if len(row.days) == len(DAYS) else tuple(row.days),
+            first_day=row.first_day,
+            last_day=row.last_day,
+            zone=row.zone or "UTC",
+        )
+        for row in rows
+    ]
+
+
+def _freeze_turns(rows: Sequence[FreezeWindowRow], now: datetime) -> tuple[list[tuple[str, str, str]], str]:
+    """Return begin, end and reason of the next freezes of a form.
+
+    Or what is wrong with it.
+    """
+    windows = _freeze_windows(rows)
+    try:
+        check_windows(windows, now)
+    except BadRequest as error:
+        return [], " ".join(error.messages)
+    found: list[tuple[str, str, str]] = []
+    zone = zone_of(windows[0].zone) if windows else None
+    every = Freezes(environment_windows=tuple(windows))
+    state = every.now(now) or every.next(now)
+    while state is not None and zone is not None and len(found) < _TURNS:
+        begin = "Now" if state.begins_at is None else local_time(state.begins_at, zone)
+        found.append((begin, "" if state.until is None else local_time(state.until, zone), state.reason))
+        state = None if state.until is None else every.next(state.until)
     return found, ""
 
 

@@ -5,9 +5,10 @@ They are asked in the transaction that makes the change. Features register them;
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from launchbay.auth.permissions import Actor
+from launchbay.clock import Clock, SystemClock
 from launchbay.errors import NotAllowed
 from launchbay.model.changes import ChangeKind, Refusal
 from launchbay.model.job import Cause
@@ -20,6 +21,7 @@ class Change:
 
     `change_set` is the change set that it belongs to, and `cause` what began it. `is_later` says that it was asked for
     earlier, as by a schedule that is due. With `never_waits`, a rule raises RuleBusy rather than wait for a lock.
+    A rule asks the `clock` after it has waited.
     """
 
     operation: str
@@ -33,10 +35,19 @@ class Change:
     cause: Cause | None = None
     is_later: bool = False
     never_waits: bool = False
+    clock: Clock = field(default_factory=SystemClock)
 
 
 class RuleBusy(Exception):
     """A rule can't be asked now without waiting for another transaction."""
+
+
+class Refused(NotAllowed):
+    """A rule doesn't allow a change, at least until `until` if that is known."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.sentence, refusal.remedy, code=refusal.code)
+        self.until = refusal.until
 
 
 # A rule reads what it needs through the connection of the change. None: it allows the change.
@@ -55,8 +66,15 @@ async def refusal_of(connection: Connection, rules: Sequence[ChangeRule], change
     return None
 
 
-async def decide(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> None:
-    """Raise NotAllowed unless all rules allow a change."""
-    refusal = await refusal_of(connection, rules, change)
-    if refusal is not None:
-        raise NotAllowed(refusal.sentence, refusal.remedy, code=refusal.code)
+async def decide(
+    connection: Connection, rules: Sequence[ChangeRule], change: Change, overrides: Callable[[Refusal], bool]
+) -> list[Refusal]:
+    """Return what the caller `overrides`. Raises Refused unless all other rules allow a change."""
+    overridden = []
+    for rule in rules:
+        refusal = await rule(connection, change)
+        if refusal is not None and not overrides(refusal):
+            raise Refused(refusal)
+        if refusal is not None:
+            overridden.append(refusal)
+    return overridden

@@ -43,6 +43,7 @@ class LastChange(NamedTuple):
 
 
 insert = _sql.change("insert")
+post_override = _sql.change("post_override")
 insert_for_actor = _sql.change("insert_for_actor")
 insert_for_home = _sql.change("insert_for_home")
 get_place = _sql.value("get_place", int)

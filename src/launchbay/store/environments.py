@@ -25,12 +25,12 @@ class Environment:
 
 
 class EnvironmentRow(NamedTuple):
-    """An environment in a list. `frozen_because` is the reason of its freeze; None without one."""
+    """An environment in a list. `freezes` are its own, as `model/freezes.py` reads them."""
 
     id: str
     name: str
     is_default: bool
-    frozen_because: str | None
+    freezes: str | None
 
 
 class EnvironmentContents(NamedTuple):

@@ -33,9 +33,9 @@ class FleetRow(NamedTuple):
     application: str
     environment_id: str
     environment: str
-    is_frozen: bool
     version: int
     owner_id: str
+    freezes: str | None
     parent_id: str | None
     labels: str
     component_count: int | None

@@ -137,13 +137,13 @@ read_history = msgspec.json.Decoder(list[JobRow]).decode  # of `InstanceDetail.h
 class Surroundings(NamedTuple):
     """The names of an instance's application and environment, and the application's newest version.
 
-    `frozen_because` is the reason of the environment's freeze; None without one.
+    `freezes` are those of both, as `model/freezes.py` reads them.
     """
 
     application: str
     latest_version: int
     environment: str
-    frozen_because: str | None
+    freezes: str | None
 
 
 class LockRow(NamedTuple):

@@ -69,6 +69,7 @@ class StoredRules(msgspec.Struct):
     lifetime: str | None
     sleep: str | None
     concurrency: str | None
+    freeze: str | None
 
 
 class StoredEnvironment(msgspec.Struct, rename="camel"):

@@ -4,7 +4,8 @@ import re
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, overload
 
@@ -17,27 +18,28 @@ from launchbay.auth.authentication import BasicAuthentication
 from launchbay.auth.identity_tokens import IdentityTokens
 from launchbay.auth.lookup import Lookup, Lookups
 from launchbay.auth.passwords import Passwords
-from launchbay.auth.permissions import Actor, Resource
+from launchbay.auth.permissions import Actor, Method, Permission, Resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import RefreshTokens, SessionTokens
 from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
-from launchbay.errors import BadRequest, NotFound
+from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.fairness.turns import RequestTurns
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.changes import EXEMPT, GOVERNED, ChangeKind
+from launchbay.model.changes import EXEMPT, GOVERNED, OVERRIDE_FREEZE, ChangeKind, Refusal
 from launchbay.model.expiry import ExpiryRules, NoExpiryRules
 from launchbay.model.findings import Finding
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
-from launchbay.planning.decisions import Change, ChangeRule, decide
+from launchbay.planning.decisions import Change, ChangeRule, RuleBusy, decide, refusal_of
 from launchbay.planning.names import DESTROY
 from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
+from launchbay.store import audit, services
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection, Database
 from launchbay.store.environments import Environment
@@ -139,6 +141,7 @@ class _Ids(TypedDict, total=False):
     instance_id: str
 
 
+_RULED = (Application, Environment, InstanceRecord, Service)
 LookedUp = Application | Environment | InstanceRecord | Organization | Role | Service
 _RESOURCES: Mapping[type, Callable[[Any], Resource | str]] = {
     Application: lambda found: permissions.application(found.id),
@@ -286,27 +289,55 @@ class Work:
         kind: ChangeKind,
         environment_id: str | None = None,
         may_be_ruled: bool = True,
+        at: Resource | None = None,
     ) -> None:
         """Raise NotAllowed unless the rules allow a change.
 
         `audit` does this for what isn't asked before. Ask where it must be known before anything is written. Without
-        `may_be_ruled`, a lookup of the same transaction has found that there is no rule.
+        `may_be_ruled`, a lookup of the same transaction has found that there is no rule. An override is recorded `at`
+        what is made, or else at the object.
         """
         self._decided.add((operation, changed.id))
         if not may_be_ruled or self._ctx.is_trial:
             return
-        assert isinstance(changed, Application | Environment | InstanceRecord), "rules are about these objects"
+        places = [environment_id]
+        if isinstance(changed, Service):
+            places = list(await services.list_offering(self.connection, service_id=changed.id))
+        for place in places:
+            change = self._change(operation, changed, kind, place)
+            rules = self.app.change_rules
+            for each in await decide(self.connection, rules, change, partial(self._overrides, change)):
+                where = at or _RESOURCES[type(changed)](changed)
+                await self._record_override(change.organization_id, operation, where, each)
+
+    async def foresee_refusal(
+        self, operation: str, changed: LookedUp, *, kind: ChangeKind, environment_id: str | None = None
+    ) -> list[str]:
+        """Return what a preview says if rules would refuse a change now.
+
+        It waits for nobody, and may miss one.
+        """
+        change = replace(self._change(operation, changed, kind, environment_id), never_waits=True)
+        try:
+            refusal = await refusal_of(self.connection, self.app.change_rules, change)
+        except RuleBusy:
+            return []
+        return [] if refusal is None else [f"This would be refused now. {refusal.sentence} {refusal.remedy}"]
+
+    def _change(self, operation: str, changed: LookedUp, kind: ChangeKind, environment_id: str | None) -> Change:
+        """Return the facts of a change."""
+        assert isinstance(changed, _RULED), "rules are about these objects"
         ids: _Ids = {}
         if isinstance(changed, InstanceRecord):
             ids = {"application_id": changed.application_id, "environment_id": changed.environment_id}
             ids["instance_id"] = changed.id
         elif isinstance(changed, Environment):
             ids = {"environment_id": changed.id}
-        else:
+        elif isinstance(changed, Application):
             ids = {"application_id": changed.id}
         if environment_id is not None:
             ids["environment_id"] = environment_id
-        change = Change(
+        return Change(
             operation=operation,
             kind=kind,
             organization_id=changed.organization_id,
@@ -314,9 +345,46 @@ class Work:
             change_set=self._ctx.change_set,
             cause=self._ctx.cause,
             is_later=bool(self._ctx.turn),
+            clock=self.app.clock,
             **ids,
         )
-        await decide(self.connection, self.app.change_rules, change)
+
+    async def _record_override(
+        self, organization_id: str, operation: str, at: Resource | str, refusal: Refusal
+    ) -> None:
+        """Say it in the audit log, besides the change's own entry, and to webhooks."""
+        after = {"reason": self._ctx.override, "operation": operation, "freeze": refusal.sentence}
+        await self.app.audit.record(
+            self.connection, self.actor, OVERRIDE_FREEZE, str(at), organization_id=organization_id, after=after
+        )
+        is_instance = isinstance(at, Resource) and at.segments[2:3] == ("instances",)
+        what = {**after, "by": self.actor.name, "byId": self.actor.user_id, "object": str(at)}
+        audit.post_override.later(
+            self.connection,
+            organization_id=organization_id,
+            instance_id=at.segments[3] if isinstance(at, Resource) and is_instance else None,
+            what=msgspec.json.encode(what).decode(),
+        )
+
+    def _overrides(self, change: Change, refusal: Refusal) -> bool:
+        """Return whether the caller overrides a refusal.
+
+        Raises NotAllowed if that isn't theirs to do. Only who acts in person does: neither programs with an access
+        token nor what acts later.
+        """
+        if self._ctx.override is None or not refusal.overridable:
+            return False
+        if self.actor.token is not None or self.actor.method is Method.ENGINE:
+            raise NotAllowed(
+                f"An access token can't override a freeze. {refusal.sentence}", "Sign in and do it yourself."
+            )
+        for kind in refusal.overridable:
+            if kind == "environment":
+                frozen = permissions.environment(change.environment_id or "")
+            else:
+                frozen = permissions.application(change.application_id or "")
+            self.lookup.require(change.organization_id, Permission.OVERRIDE_FREEZE, frozen)
+        return True
 
     async def audit_own(
         self, operation: str, changed: Resource | str, before: Document | None = None, after: Document | None = None
@@ -359,7 +427,8 @@ class Context:
     `audited` is False for the steps of a larger change that has its own entry; `cause` names that change in the jobs
     that it starts. `turn` identifies what begins by itself, such as a schedule and its time: the job that it starts
     has the same idempotency keys after a restore (decision 0151). `change_set` is the ID of the change set that is
-    applied, or whose way back this is: rules ask for its approvals. What a
+    applied, or whose way back this is: rules ask for its approvals. `override` is why the caller changes what is
+    frozen; what acts later has none. What a
     trial does is taken back, so rules aren't asked. `warnings` are collected for the
     caller (`Work.warn`).
     """
@@ -370,6 +439,7 @@ class Context:
     cause: Cause | None = None
     turn: tuple[object, ...] = ()
     change_set: str | None = None
+    override: str | None = None
     is_trial: bool = False
     warnings: list[str] = field(default_factory=list)
 
@@ -400,7 +470,7 @@ def _kind_of(operation: str, changed: LookedUp | str, at: Resource | str | None)
     """Return the kind of a change; None if rules aren't asked."""
     kind = GOVERNED.get(operation)
     if kind is None:
-        is_object = isinstance(changed, Application | Environment | InstanceRecord)
+        is_object = isinstance(changed, _RULED)
         assert not is_object or operation in EXEMPT, f"model/changes.py doesn't say whether rules govern {operation}"
         return None
     if isinstance(changed, InstanceRecord):

@@ -7,21 +7,46 @@ crash loses nothing and repeats nothing. `LaterWork` is one kind of work; a feat
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
 from launchbay.clock import Backoff
 from launchbay.errors import LaunchbayError, Unavailable, internal_error
+from launchbay.model.freezes import FROZEN
+from launchbay.planning.decisions import Refused
 from launchbay.store.database import Connection, DatabaseError
-from launchbay.store.statements import Column, Rows
+from launchbay.store.statements import Change, Column, Rows
 from launchbay.usecases.context import AppContext
 
 log = structlog.get_logger(__name__)
+FROZEN_PAUSE_S = 600.0  # its end wakes what waits for it (`PutOff`)
 _AGAIN = Backoff(1.0, 300.0)
 _AWAY = 2  # attempts in a row without the database: it is away for the others too
 Row = TypeVar("Row")
 Item = TypeVar("Item")
+
+
+def pause_of(refusal: LaunchbayError, now: datetime, busy_s: float) -> float:
+    """Return after how many seconds another attempt makes sense.
+
+    These are `busy_s` for what isn't frozen.
+    """
+    if isinstance(refusal, Refused) and refusal.until is not None:
+        return max((refusal.until - now).total_seconds(), busy_s)
+    return FROZEN_PAUSE_S if refusal.code in FROZEN else busy_s
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """What a feature has put off.
+
+    `wake` makes it due in an organization, since a freeze has ended or changed.
+    """
+
+    wake: Change
 
 
 class LaterWork(ABC, Generic[Row, Item]):

@@ -117,6 +117,7 @@ async def _launch(
         kind="launch",
         environment_id=planned.environment.id,
         may_be_ruled=planned.may_be_ruled,
+        at=permissions.instance(application.id, root.instance_id),
     )
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     needed = await _places(work, planned)

@@ -8,11 +8,12 @@ from launchbay.errors import (
     Conflict,
     NotAllowed,
 )
+from launchbay.model.freezes import FROZEN
 from launchbay.store import access_tokens
 from launchbay.usecases.context import AppContext, Work
 
 # Codes of refusals that another attempt may not meet.
-PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit", "EnvironmentFrozen"}
+PASSING = {Conflict.code, "InstanceBusy", "QuotaExceeded", "ConcurrencyLimit", *FROZEN}
 
 
 class Begun(Protocol):

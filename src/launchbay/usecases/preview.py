@@ -126,9 +126,14 @@ async def preview_launch(
             return Preview(warnings=[nothing_launched(planned, existing)])
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         estimate = await _estimate(work, application_id)
+        refused: list[str] = []
+        if planned.may_be_ruled:
+            refused = await work.foresee_refusal(
+                "launch_application", planned.application, kind="launch", environment_id=planned.environment.id
+            )
         return msgspec.structs.replace(
             preview,
-            warnings=list(dict.fromkeys([*preview.warnings, *ignored_by_launch(planned)])),
+            warnings=list(dict.fromkeys([*refused, *preview.warnings, *ignored_by_launch(planned)])),
             estimate=estimate,
             destroy_after_ms=planned.destroy_after_ms,
         )
@@ -160,7 +165,8 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
         except BadRequest as error:
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
-        return msgspec.structs.replace(preview, warnings=[*preview.warnings, *ignored_in_configuration(body)])
+        refused = await work.foresee_refusal("reconfigure_instance", planned.record, kind="reconfigure")
+        return msgspec.structs.replace(preview, warnings=[*refused, *preview.warnings, *ignored_in_configuration(body)])
 
 
 async def preview_version(ctx: Context, instance_id: str, version: int | None) -> Preview:
@@ -186,7 +192,11 @@ async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Pre
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         found = await preview_end(work, record, force=force)
-        if found.errors or force:
+        if found.errors:
+            return found
+        refused = await work.foresee_refusal("run_workflow", record, kind="destroy")
+        found = msgspec.structs.replace(found, warnings=[*refused, *found.warnings])
+        if force:
             return found
         refusal, wait = await foresee_grace(work, record)
         if refusal is not None:

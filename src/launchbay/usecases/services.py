@@ -509,6 +509,7 @@ async def delete_service(ctx: Context, service_id: str) -> None:
                 "Destroy them first: without the account nobody could take their machines down.",
                 code="ServiceInUse",
             )
+        await work.decide("delete_service", service, kind="service")  # environments no longer offer it afterwards
         await store.delete(work.connection, service_id=service.id)
         before = {"name": service.name, "typeId": service.type_id}
         await work.audit("delete_service", service, before)
@@ -617,6 +618,8 @@ def _entry(
     async def write(connection: Connection) -> None:
         work = Work(ctx, connection)
         after = {"command": command, "arguments": work.fingerprints(arguments)}
+        if ctx.override is not None:  # which needs the caller's rights
+            await work.lookup.service(service.id, Permission.RUN_SERVICE_COMMAND)
         await work.audit("run_service_command", service, after=after)
 
     return write

@@ -9,6 +9,7 @@ import msgspec
 
 from launchbay import __version__
 from launchbay.errors import NotFound
+from launchbay.model.changes import GOVERNED
 from launchbay.web.conditions import ITEM_TAGS, Conditions, has_tag
 from launchbay.web.path_prefix import path_prefix
 from launchbay.web.problems import ErrorBody
@@ -274,6 +275,9 @@ def _parameters(endpoint: Endpoint, schemas: _Schemas) -> list[Schema]:
                 "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
             }
         )
+    if endpoint.operation_id in GOVERNED:
+        about = "Why the caller changes what is frozen, percent-encoded. It needs the permission OverrideFreeze."
+        parameters.append(_header("Launchbay-Override-Freeze", about))
     return parameters
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from starlette.types import Receive
@@ -15,6 +16,7 @@ from launchbay.auth.permissions import Actor
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedBody, TooLarge
 from launchbay.ids import canonical_id
 from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
+from launchbay.model.freezes import override_reason
 from launchbay.model.scalars import settled
 from launchbay.model.wrong_values import alternatives, strange_parameters, types_inside, wrong_value
 from launchbay.urlencoded import MEDIA_TYPE as FORM
@@ -27,6 +29,7 @@ from launchbay.web.json_reader import read_json
 
 JSON = "application/json"
 YAML = "application/x-yaml"
+OVERRIDE = "launchbay-override-freeze"
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,4 +432,6 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
 
     @property
     def ctx(self) -> Context:
-        return Context(self.deps.app, self.actor, warnings=self.warnings)
+        sent = self.headers.get(OVERRIDE)
+        override = None if sent is None else override_reason(unquote(sent))
+        return Context(self.deps.app, self.actor, override=override, warnings=self.warnings)

@@ -59,7 +59,7 @@ async def test_who_may_not_edit_an_environment_sees_its_freeze_and_no_form(api: 
         page = await get(client, path)
         assert REASON in read_of(page.answer.text)
         assert "lift-freeze" not in page.answer.text
-        assert f"{path}/freeze" not in (await client.get(f"{path}/settings")).text
+        assert f'action="{path}/freeze"' not in (await client.get(f"{path}/settings")).text
 
 
 @pytest.mark.parametrize("tab", ["", "/run", "/settings", "/configuration", "/schedules"])
@@ -68,7 +68,7 @@ async def test_the_pages_of_an_instance_say_that_its_environment_is_frozen(
 ) -> None:
     environment, _, instance = await frozen_with_an_instance(api)
     path = f"/console/instances/{instance}{tab}"
-    assert f"The environment is frozen: nothing on this instance changes until somebody lifts that. {REASON}" in (
+    assert f"The environment is frozen. Nothing changes until somebody lifts that. {REASON}" in (
         read_of((await visitor.get(path)).text)
     )
     accepted(await api.delete(f"environments/{environment}/freeze"))
@@ -79,7 +79,7 @@ async def test_a_launch_form_says_that_the_environment_is_frozen(api: Api, visit
     environment, application, instance = await frozen_with_an_instance(api)
     path = f"/console/applications/{application}/launch"
     text = (await visitor.get(f"{path}?from={instance}")).text
-    assert "is frozen: a launch there is refused until somebody lifts that." in read_of(text)
+    assert "is frozen. Nothing changes until somebody lifts that. A launch is refused." in read_of(text)
     assert REASON in read_of(text)
     option = re.search(rf'<option value="{environment}"[^>]*>([^<]*)</option>', text)
     assert option is not None
@@ -95,7 +95,7 @@ async def test_a_waiting_change_set_says_that_its_environment_is_frozen(api: Api
     body = {"act": "destroy", "ids": [instance]}
     made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
     path = f"/console/organizations/{api.organization}/changes/{made}"
-    assert f"is frozen: this can't be applied until somebody lifts that. {REASON}" in (
+    assert f"is frozen. Nothing changes until somebody lifts that. This can't be applied. {REASON}" in (
         read_of((await visitor.get(path)).text)
     )
     accepted(await api.delete(f"environments/{environment}/freeze"))

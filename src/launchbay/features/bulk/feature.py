@@ -4,6 +4,7 @@ from launchbay.feature import Feature
 from launchbay.features.bulk import api, pages, rows
 from launchbay.features.bulk.later import BulkWork
 from launchbay.features.bulk.usecases import seal_acts
+from launchbay.usecases.later import PutOff
 
 FEATURE = Feature(
     name="bulk",
@@ -14,4 +15,5 @@ FEATURE = Feature(
     pages=(pages.routes,),
     start=seal_acts,
     later=(BulkWork,),
+    offers=(PutOff(rows.wake),),
 )

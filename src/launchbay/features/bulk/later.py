@@ -21,7 +21,7 @@ from launchbay.usecases.context import Context
 from launchbay.usecases.fleet import put_labels
 from launchbay.usecases.instances import set_destroy_at
 from launchbay.usecases.jobs import resume_job
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.on_behalf import PASSING, actor_of
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
@@ -98,13 +98,14 @@ class BulkWork(LaterWork[TakenRow, NextRow]):
             and await store.has_users_left(connection, bulk_id=row.id, instance_id=item.instance_id)
         )
         if passes:
+            pause_s = pause_of(refusal, self.app.clock.now(), limits.BULK_BUSY_PAUSE_S)
             await store.postpone_instance(
                 connection,
                 bulk_id=row.id,
                 place=item.place,
                 message=reason_to_wait(refusal),
-                pause_s=limits.BULK_BUSY_PAUSE_S,
-                longest_pause_s=limits.BULK_BUSY_LONGEST_PAUSE_S,
+                pause_s=pause_s,
+                longest_pause_s=max(pause_s, limits.BULK_BUSY_LONGEST_PAUSE_S),
                 give_up_s=limits.BULK_BUSY_S,
             )
         else:

@@ -139,3 +139,6 @@ traces = (
     traces_in(_sql, "bulk runs", "bulk_runs"),
     traces_in(_sql, "instances of bulk runs", "bulk_instances"),
 )
+
+# Of an organization; `now` is the time.
+wake = _sql.change("wake")

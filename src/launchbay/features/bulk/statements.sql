@@ -192,3 +192,10 @@ SELECT count(*) FROM bulk_instances WHERE message ~* %(address)s;
 -- name: erase_in_bulk_instances
 UPDATE bulk_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
 WHERE (bulk_id, place) IN (SELECT bulk_id, place FROM bulk_instances WHERE message ~* %(address)s LIMIT %(count)s);
+
+-- name: wake
+-- A freeze has ended: what was put off is due.
+UPDATE bulk_instances SET not_before = now() + interval '1000 years'
+FROM bulk_runs
+WHERE bulk_runs.organization_id = %(organization_id)s AND bulk_runs.finished_at IS NULL AND bulk_instances.bulk_id = bulk_runs.id
+  AND bulk_instances.status = 'Waiting' AND bulk_instances.put_off_at IS NOT NULL;

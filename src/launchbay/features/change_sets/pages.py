@@ -30,6 +30,7 @@ from launchbay.features.plans.rules import PlannedStep, count_effects, deletions
 from launchbay.features.plans.usecases import Consent
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
+from launchbay.model.freezes import shown_freeze
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.fleet import InstanceFilter
@@ -234,7 +235,11 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         plan_digest=view.plan_digest,
         applications={row.id: row.name for row in await applications},
         environments={row.id: row.name for row in await environments},
-        frozen=[row for row in await environments if row.frozen_because and row.id in in_environments],
+        frozen=[
+            (row.name, freeze)
+            for row in await environments
+            if row.id in in_environments and (freeze := shown_freeze(row.freezes, request.now())) is not None
+        ],
         others=[(row, title_of(row), STATUSES[row.status]) for row in await newest if row.id != found.id][:_OTHERS],
         owner=people.get(found.owner_id, found.owner_email),
         applied_by=people.get(found.applied_by or "", "a user"),

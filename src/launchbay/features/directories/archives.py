@@ -42,6 +42,7 @@ from launchbay.ids import IN_TEXT, is_id, new_id
 from launchbay.manifest.policies import write_policies
 from launchbay.model.email_address import canonical_email
 from launchbay.model.environment import Marker, Property
+from launchbay.model.freezes import read_windows
 from launchbay.model.labels import read_labels
 from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.redaction import Redactor
@@ -263,6 +264,7 @@ def _rules(stored: StoredRules) -> Rules | None:
         LifetimeRules() if stored.lifetime is None else decode(stored.lifetime, type=LifetimeRules),
         None if stored.sleep is None else decode(stored.sleep, type=SleepRules),
         [] if stored.concurrency is None else decode(stored.concurrency, type=list[ConcurrencyLimit]),
+        () if stored.freeze is None else read_windows(stored.freeze),
     )
     return None if found == Rules() else found
 

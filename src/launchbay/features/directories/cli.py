@@ -27,7 +27,7 @@ from launchbay.cli.output import (
     style_difference,
 )
 from launchbay.client import Client, ClientError
-from launchbay.client.types import ConcurrencyLimitBody, Marker, Property, SleepWindowBody
+from launchbay.client.types import ConcurrencyLimitBody, FreezeWindowBody, Marker, Property, SleepWindowBody
 from launchbay.errors import BadRequest
 from launchbay.features.directories.comparison import (
     CHANGE,
@@ -135,30 +135,35 @@ class _Remote:
             lifetime = msgspec.to_builtins(client.read_application_lifetime(owner))
             sleep = msgspec.to_builtins(client.read_application_sleep(owner))
             limits = client.read_application_concurrency(owner).limits
+            freeze = client.read_application_freeze_windows(owner).windows
         else:
             lifetime = msgspec.to_builtins(client.read_environment_lifetime(owner))
             sleep = msgspec.to_builtins(client.read_environment_sleep(owner))
             limits = client.read_environment_concurrency(owner).limits
+            freeze = client.read_freeze_windows(owner).windows
         return Rules(
             lifetime={name: value for name, value in lifetime.items() if value is not None},
             sleep=None if sleep["windows"] is None else sleep,
             concurrency=[msgspec.to_builtins(each) for each in limits],
+            freeze=[msgspec.to_builtins(each) for each in freeze],
         ).canonical(kind)
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
         client, before = self._client, self.rules(kind, owner)
-        lifetime, sleep, limits = rules.read(kind)
-        set_lifetime, set_sleep, set_limits = (
+        lifetime, sleep, limits, freeze = rules.read(kind)
+        set_lifetime, set_sleep, set_limits, set_freeze = (
             (
                 client.replace_application_lifetime,
                 client.replace_application_sleep,
                 client.replace_application_concurrency,
+                client.replace_application_freeze_windows,
             )
             if kind == "application"
             else (
                 client.replace_environment_lifetime,
                 client.replace_environment_sleep,
                 client.replace_environment_concurrency,
+                client.replace_freeze_windows,
             )
         )
         if rules.lifetime != before.lifetime:
@@ -173,6 +178,8 @@ class _Remote:
             set_sleep(owner, windows=windows, **names)
         if rules.concurrency != before.concurrency:
             set_limits(owner, limits=[ConcurrencyLimitBody(**msgspec.to_builtins(each)) for each in limits])
+        if rules.freeze != before.freeze:
+            set_freeze(owner, windows=[FreezeWindowBody(**msgspec.to_builtins(each)) for each in freeze])
 
     def objects(self) -> tuple[list[StoredObject], list[str]]:
         """Return the objects that have a file each, and what a directory can't hold."""

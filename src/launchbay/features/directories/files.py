@@ -5,7 +5,7 @@ DIR
 │   ├── manifest.yaml               the manifest, or
 │   ├── source.yaml                 `url` that the manifest is loaded from
 │   ├── labels.yaml                 labels of the application, if it has any
-│   ├── rules.yaml                  lifetime, sleep, concurrency, if there are any
+│   ├── rules.yaml                  lifetime, sleep, concurrency, freeze, if there are any
 │   └── revisions/NAME/
 │       ├── revision.yaml           parameters, environment, submodules
 │       └── manifest.yaml           only if it differs from the application's

@@ -16,6 +16,7 @@ from launchbay.features.directories import objects as directory_objects
 from launchbay.features.directories.comparison import Listed, StoredApplication, StoredObject, StoredRevision
 from launchbay.features.directories.contents import Noun
 from launchbay.features.directories.values import PropertyEntry, RuleOwner, Rules
+from launchbay.features.freezes import usecases as freezes
 from launchbay.features.lifetimes import usecases as lifetimes
 from launchbay.features.sleep_windows import usecases as sleep_windows
 from launchbay.model.environment import Marker, Property
@@ -45,13 +46,15 @@ async def in_thread(ctx: Context, organization_id: str, work: "Callable[[StoredO
 
 async def replace_all_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules: Rules) -> None:
     """Replace the rules of an application or environment where they differ. Raises BadRequest."""
-    lifetime, sleep, limits = rules.read(kind)
+    lifetime, sleep, limits, windows = rules.read(kind)
     if lifetime != await lifetimes.read_rules(ctx, kind, owner_id):
         await lifetimes.replace_rules(ctx, kind, owner_id, lifetime)
     if sleep != await sleep_windows.read_rules(ctx, kind, owner_id):
         await sleep_windows.replace_rules(ctx, kind, owner_id, sleep)
     if limits != await read_concurrency(ctx, kind, owner_id):
         await replace_concurrency(ctx, kind, owner_id, [msgspec.to_builtins(each) for each in limits])
+    if windows != await freezes.read_own_windows(ctx, kind, owner_id):
+        await freezes.replace_windows(ctx, kind, owner_id, windows)
 
 
 class StoredOrganization:
@@ -166,6 +169,7 @@ class StoredOrganization:
             self._call(lifetimes.read_rules(self._ctx, kind, owner)),
             self._call(sleep_windows.read_rules(self._ctx, kind, owner)),
             self._call(read_concurrency(self._ctx, kind, owner)),
+            self._call(freezes.read_own_windows(self._ctx, kind, owner)),
         )
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:

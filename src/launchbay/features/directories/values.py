@@ -12,6 +12,7 @@ from launchbay.errors import BadRequest
 from launchbay.features.directories.contents import Noun
 from launchbay.features.lifetimes.rules import LifetimeRules
 from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
+from launchbay.model.freezes import FreezeWindow, check_windows
 from launchbay.model.places import ConcurrencyLimit, read_limits
 from launchbay.model.wrong_values import Key, wrong_value
 
@@ -37,17 +38,27 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     lifetime: dict[str, Any] | None = None
     sleep: dict[str, Any] | None = None
     concurrency: list[Any] | None = None
+    freeze: list[Any] | None = None  # its windows
 
     @classmethod
-    def of(cls, lifetime: LifetimeRules, sleep: SleepRules | None, limits: Sequence[ConcurrencyLimit]) -> "Rules":
+    def of(
+        cls,
+        lifetime: LifetimeRules,
+        sleep: SleepRules | None,
+        limits: Sequence[ConcurrencyLimit],
+        freeze: Sequence[FreezeWindow],
+    ) -> "Rules":
         """Return what is set."""
         return cls(
             lifetime=_with_names(_camel, msgspec.to_builtins(lifetime)) or None,
             sleep=None if sleep is None else _with_names(_camel, msgspec.to_builtins(sleep)),
             concurrency=[msgspec.to_builtins(each) for each in limits] or None,
+            freeze=[_with_names(_camel, msgspec.to_builtins(each)) for each in freeze] or None,
         )
 
-    def read(self, kind: RuleOwner) -> tuple[LifetimeRules, SleepRules | None, list[ConcurrencyLimit]]:
+    def read(
+        self, kind: RuleOwner
+    ) -> tuple[LifetimeRules, SleepRules | None, list[ConcurrencyLimit], tuple[FreezeWindow, ...]]:
         """Return the rules. Raises WrongRules for one that can't be."""
         lifetime = _read("lifetime", self.lifetime or {}, LifetimeRules)
         with _at("lifetime", document=self.lifetime):
@@ -66,7 +77,18 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
                 sleep.check(datetime.now(UTC))
         for index, limit in enumerate(self.concurrency or ()):
             _limits([limit], kind, index)
-        return lifetime, sleep, _limits(self.concurrency or [], kind)
+        return lifetime, sleep, _limits(self.concurrency or [], kind), self._freeze_windows()
+
+    def _freeze_windows(self) -> tuple[FreezeWindow, ...]:
+        found = []
+        for index, each in enumerate(self.freeze or ()):
+            window = _read("freeze", each, FreezeWindow, "freeze", index)
+            with _at("freeze", index, document=each):
+                window.check(datetime.now(UTC))
+            found.append(msgspec.structs.replace(window, reason=window.reason.strip()))
+        with _at("freeze", document=None):
+            check_windows(found, datetime.now(UTC))
+        return tuple(found)
 
     def canonical(self, kind: RuleOwner) -> "Rules":
         """Return equal rules in the form that `of` gives. Raises WrongRules."""

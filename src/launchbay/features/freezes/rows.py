@@ -1,42 +1,52 @@
-"""Freezes of environments, which are a column of theirs."""
+"""Freezes of environments and applications, which are columns of theirs."""
 
+from datetime import datetime
 from typing import NamedTuple
 
+from launchbay.model.changes import FrozenKind
 from launchbay.store.statements import load
 
 _sql = load("features.freezes")
 
 
 class FreezeRow(NamedTuple):
-    """The freeze of an environment, as JSON, with the address of who froze it.
+    """An environment or application with its switch and windows.
 
-    Both are None without one. The address is also None if the account was deleted.
+    Both are JSON, or None.
     """
 
-    frozen: str | None
-    by_email: str | None
-
-
-class HeldRow(NamedTuple):
-    """A freeze that can't begin or end meanwhile.
-
-    `frozen` is JSON, and `name` that of the environment.
-    """
-
+    kind: FrozenKind
     name: str
     frozen: str | None
+    freeze_windows: str | None
 
 
-get_freeze = _sql.row("get_freeze", FreezeRow)
+class OverrideRow(NamedTuple):
+    """Who changed something that was frozen, when and why."""
+
+    at: datetime
+    actor_id: str
+    actor_email: str
+    reason: str
+
 
 # It waits for a freeze that is being set, and reads what it left.
-hold_freeze = _sql.row("hold_freeze", HeldRow)
+hold = _sql.rows("hold", FreezeRow)
 
-# None if another transaction is changing the environment.
-try_hold_freeze = _sql.row("try_hold_freeze", HeldRow)
+# Without those that another transaction is changing.
+try_hold = _sql.rows("try_hold", FreezeRow)
 
-# It waits for the transactions that hold one.
-set_freeze = _sql.change("set_freeze")
+get_environment = _sql.row("get_environment", FreezeRow)
+get_application = _sql.row("get_application", FreezeRow)
+get_address = _sql.value("get_address", str)
+
+# They wait for the transactions that hold one.
+freeze_environment = _sql.change("freeze_environment")
+freeze_application = _sql.change("freeze_application")
+set_environment_windows = _sql.change("set_environment_windows")
+set_application_windows = _sql.change("set_application_windows")
 
 # The transactions that may bring new instances, in all organizations.
 list_launching = _sql.column("list_launching", str)
+
+get_last_override = _sql.row("get_last_override", OverrideRow)

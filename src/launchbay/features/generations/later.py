@@ -15,7 +15,7 @@ from launchbay.features.generations.rows import DueRollback
 from launchbay.features.generations.usecases import rollback
 from launchbay.store.database import Connection
 from launchbay.usecases.context import Context
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.on_behalf import PASSING, acting_token
 
 log = structlog.get_logger(__name__)
@@ -54,7 +54,8 @@ class RollbackWork(LaterWork[DueRollback, DueRollback]):
     ) -> None:
         """Wait for a busy instance, or tell the job's log why nothing follows."""
         if refusal.code in PASSING:
-            await store.postpone_due(connection, job_id=row.job_id, pause_s=limits.BULK_BUSY_PAUSE_S)
+            pause_s = pause_of(refusal, self.app.clock.now(), limits.BULK_BUSY_PAUSE_S)
+            await store.postpone_due(connection, job_id=row.job_id, pause_s=pause_s)
             return
         log.warning("rollback.refused", job=row.job_id, reason=str(refusal))
         await store.delete_due(connection, job_id=row.job_id)

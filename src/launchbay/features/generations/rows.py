@@ -58,3 +58,6 @@ take_due = _sql.row("take_due", DueRollback)
 delete_due = _sql.change("delete_due")
 postpone_due = _sql.change("postpone_due")
 note_refusal = _sql.change("note_refusal")
+
+# Of an organization; `now` is the time.
+wake = _sql.change("wake")

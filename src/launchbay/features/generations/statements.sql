@@ -46,3 +46,9 @@ UPDATE rollbacks_due SET not_before = now() + %(pause_s)s * interval '1 second' 
 -- name: note_refusal
 INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
 SELECT instance_id, id, NULL, 'error', %(text)s, now() FROM jobs WHERE id = %(job_id)s AND instance_id = %(instance_id)s;
+
+-- name: wake
+-- A freeze has ended: what was put off is due.
+UPDATE rollbacks_due SET not_before = now()
+FROM instances
+WHERE instances.id = rollbacks_due.instance_id AND instances.organization_id = %(organization_id)s AND rollbacks_due.not_before > now();

@@ -8,6 +8,7 @@ from launchbay.features.git_sources.directory import STORED_KIND
 from launchbay.features.git_sources.previews import PREVIEWS_S, REPORTS_S, PreviewRunner, StatusReporter
 from launchbay.features.git_sources.syncs import COMMIT_SOURCE, POLL_S, GitRunner
 from launchbay.features.git_sources.usecases import seal_parameters
+from launchbay.usecases.later import PutOff
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
@@ -31,5 +32,5 @@ FEATURE = Feature(
     pages=(pages.routes,),
     start=seal_parameters,
     tasks=_tasks,
-    offers=(COMMIT_SOURCE, STORED_KIND),
+    offers=(PutOff(rows.wake), COMMIT_SOURCE, STORED_KIND),
 )

@@ -58,6 +58,7 @@ from launchbay.store.database import Connection
 from launchbay.usecases.applications import create_application, delete_application
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.instances import delete_instance, set_destroy_at
+from launchbay.usecases.later import pause_of
 from launchbay.usecases.launch import launch
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
 from launchbay.usecases.manifests import read_manifest, replace_manifest
@@ -361,7 +362,7 @@ class PreviewRunner:
             instance_id=row.instance_id,
             problem=message,
             failures=failures,
-            pause_s=None if is_over else AGAIN.delay_s(failures),
+            pause_s=None if is_over else pause_of(error, self._app.clock.now(), AGAIN.delay_s(failures)),
         )
         if not row.is_open:
             return  # the commit is no longer of interest

@@ -212,3 +212,6 @@ finish_preview = _sql.change("finish_preview")
 git_source = LookupQuery(_sql.query("git_source"), GitSource, noun="Git source")
 lock_git_source = _sql.value("lock_git_source", str)
 sealed_parameters = sealed_column(_sql, "git_sources", "list_sealed", "put_sealed")
+
+# Of an organization; `now` is the time.
+wake = _sql.change("wake")

@@ -247,3 +247,14 @@ WHERE id > %(id)s AND substring(sealed_parameters FROM 1 FOR 5) <> %(mark)s ORDE
 
 -- name: put_sealed
 UPDATE git_sources SET sealed_parameters = %(sealed)s WHERE id = %(id)s AND sealed_parameters = %(before)s;
+
+-- name: wake
+-- A freeze has ended: what has failed is tried again.
+WITH sources AS (
+    UPDATE git_sources SET due_at = now()
+    WHERE organization_id = %(organization_id)s AND failures > 0 AND due_at > now()
+)
+UPDATE git_previews SET due_at = now()
+FROM git_sources
+WHERE git_sources.id = git_previews.source_id AND git_sources.organization_id = %(organization_id)s AND git_previews.failures > 0
+  AND git_previews.due_at > now();

@@ -56,10 +56,12 @@ from launchbay.features.git_sources.usecases import (
     remote_of,
 )
 from launchbay.ids import new_id
+from launchbay.model.freezes import FROZEN
 from launchbay.store import organizations
 from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context
 from launchbay.usecases.fleet import InstanceFilter
+from launchbay.usecases.later import pause_of
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
 
 log = structlog.get_logger(__name__)
@@ -76,7 +78,7 @@ def is_meant(error: LaunchbayError) -> bool:
 
     A freeze ends.
     """
-    return isinstance(error, MEANT) and error.code != "EnvironmentFrozen"
+    return isinstance(error, MEANT) and error.code not in FROZEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +362,7 @@ class GitRunner:
         is_final = isinstance(error, EgressFailed) and not error.retryable
         pause_ms = settings.interval_ms
         if failures and not is_final:
-            pause_ms = int(AGAIN.delay_s(failures) * 1_000)
+            pause_ms = int(pause_of(error, self._app.clock.now(), AGAIN.delay_s(failures)) * 1_000)
         async with self._app.database.transaction() as connection:
             kept = await store.finish(
                 connection,

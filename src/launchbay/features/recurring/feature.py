@@ -4,6 +4,7 @@ from launchbay.feature import Feature
 from launchbay.features.recurring import api, pages, rows
 from launchbay.features.recurring.directory import STORED_KIND
 from launchbay.features.recurring.later import RecurringWork
+from launchbay.usecases.later import PutOff
 
 FEATURE = Feature(
     name="recurring",
@@ -12,5 +13,5 @@ FEATURE = Feature(
     locks={"recurring-schedules": rows.lock_recurring_schedule},
     pages=(pages.routes,),
     later=(RecurringWork,),
-    offers=(STORED_KIND,),
+    offers=(PutOff(rows.wake), STORED_KIND),
 )

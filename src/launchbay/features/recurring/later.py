@@ -21,13 +21,13 @@ from launchbay.ids import id_of_turn
 from launchbay.model.job import Cause
 from launchbay.store.database import Connection
 from launchbay.usecases.context import Context
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.launch import launch
 from launchbay.usecases.on_behalf import PASSING, actor_of
 from launchbay.usecases.workflows import run_workflow
 
 _ROUND = 100  # fired before the others of the process are
-_BUSY_PAUSE = timedelta(seconds=2)
+_BUSY_PAUSE_S = 2.0
 
 
 class RecurringWork(LaterWork[DueRow, datetime]):
@@ -90,7 +90,8 @@ class RecurringWork(LaterWork[DueRow, datetime]):
         now = self.app.clock.now()
         is_busy = refusal.code in PASSING
         if is_busy and row.when_busy == "queue":
-            await store.postpone(connection, schedule_id=row.id, fires_at=now + _BUSY_PAUSE)
+            fires_at = now + timedelta(seconds=pause_of(refusal, now, _BUSY_PAUSE_S))
+            await store.postpone(connection, schedule_id=row.id, fires_at=fires_at)
             return
         is_skipped = is_busy or refusal.code == "NothingChosen"
         outcome: Literal["Skipped", "Refused"] = "Skipped" if is_skipped else "Refused"

@@ -106,3 +106,6 @@ list_job_statuses = _sql.rows("list_job_statuses", JobStatusRow)
 recurring_schedule = LookupQuery(_sql.query("recurring_schedule"), RecurringSchedule, noun="recurring schedule")
 lock_recurring_schedule = _sql.value("lock_recurring_schedule", str)
 sealed_acts = sealed_column(_sql, "recurring_schedules", "list_sealed", "put_sealed")
+
+# Of an organization; `now` is the time.
+wake = _sql.change("wake")

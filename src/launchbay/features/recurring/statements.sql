@@ -76,3 +76,8 @@ WHERE id > %(id)s AND substring(act FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT 
 
 -- name: put_sealed
 UPDATE recurring_schedules SET act = %(sealed)s WHERE id = %(id)s AND act = %(before)s;
+
+-- name: wake
+-- A freeze has ended: what was put off is due.
+UPDATE recurring_schedules SET fires_at = %(now)s
+WHERE organization_id = %(organization_id)s AND when_busy = 'queue' AND due_at <= %(now)s AND fires_at > %(now)s;

@@ -3,6 +3,7 @@
 from launchbay.feature import Feature
 from launchbay.features.rollouts import api, pages, rows
 from launchbay.features.rollouts.later import RolloutWork
+from launchbay.usecases.later import PutOff
 
 FEATURE = Feature(
     name="rollouts",
@@ -11,4 +12,5 @@ FEATURE = Feature(
     locks={"rollouts": rows.lock_rollout},
     pages=(pages.routes,),
     later=(RolloutWork,),
+    offers=(PutOff(rows.wake),),
 )

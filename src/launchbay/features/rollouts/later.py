@@ -18,7 +18,7 @@ from launchbay.features.rollouts.usecases import FINISHED, RETURNED, RETURNING, 
 from launchbay.model.job import Cause
 from launchbay.store.database import Connection
 from launchbay.usecases.context import Context
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.on_behalf import PASSING, actor_of
 from launchbay.usecases.reconfigure import reconfigure
 from launchbay.usecases.submodule_shapes import same_configuration
@@ -134,7 +134,7 @@ class RolloutWork(LaterWork[TakenRow, Move]):
                 rollout_id=row.id,
                 place=place,
                 message=reason_to_wait(refusal),
-                pause_s=limits.BULK_BUSY_PAUSE_S,
+                pause_s=pause_of(refusal, self.app.clock.now(), limits.BULK_BUSY_PAUSE_S),
             )
         else:
             await store.refuse_instance(

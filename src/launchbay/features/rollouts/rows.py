@@ -169,3 +169,6 @@ traces = (
     traces_in(_sql, "rollouts", "rollouts"),
     traces_in(_sql, "instances of rollouts", "rollout_instances"),
 )
+
+# Of an organization; `now` is the time.
+wake = _sql.change("wake")

@@ -215,3 +215,10 @@ SELECT count(*) FROM rollout_instances WHERE message ~* %(address)s;
 -- name: erase_in_rollout_instances
 UPDATE rollout_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
 WHERE (rollout_id, place) IN (SELECT rollout_id, place FROM rollout_instances WHERE message ~* %(address)s LIMIT %(count)s);
+
+-- name: wake
+-- A freeze has ended: what was put off is due.
+UPDATE rollout_instances SET not_before = now()
+FROM rollouts
+WHERE rollouts.organization_id = %(organization_id)s AND rollouts.finished_at IS NULL AND rollout_instances.rollout_id = rollouts.id
+  AND rollout_instances.not_before > now();

@@ -25,13 +25,13 @@ from launchbay.store import instances, schedules
 from launchbay.store.database import Connection
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.on_behalf import PASSING
 from launchbay.usecases.workflows import reason_to_wait, run_unchecked
 
 log = structlog.get_logger(__name__)
 _ROUND = 100  # rows before the others of the process have theirs
-_BUSY_PAUSE = timedelta(seconds=2)
+_BUSY_PAUSE_S = 2.0
 Change = Literal["sleep", "wake"]
 
 
@@ -106,7 +106,8 @@ class SleepWork(LaterWork[Sleeper, Change]):
         """
         if refusal.code in PASSING and (item == "wake" or row.rules.when_busy == "queue"):
             message = f"It waits: {reason_to_wait(refusal)}"[:500]
-            await store.postpone(connection, instance_id=row.record.id, fires_at=row.now + _BUSY_PAUSE, message=message)
+            fires_at = row.now + timedelta(seconds=pause_of(refusal, row.now, _BUSY_PAUSE_S))
+            await store.postpone(connection, instance_id=row.record.id, fires_at=fires_at, message=message)
             return
         changed = row.row._replace(message=f"{refusal}"[:500])
         log.info("sleep.refused", instance=row.record.id, reason=changed.message)

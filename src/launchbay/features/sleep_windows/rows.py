@@ -49,3 +49,6 @@ remove = _sql.change("remove")
 keep_awake = _sql.value("keep_awake", str)
 was_started = _sql.value("was_started", bool)
 count_no_run = _sql.change("count_no_run")
+
+# Of an organization; `now` is the time.
+wake = _sql.change("wake")

@@ -1,25 +1,14 @@
-"""Sleep windows: the times in which instances are stopped. Pure.
+"""Sleep windows: the times in which instances are stopped. Pure."""
 
-Times follow the clock of a zone, as those of recurring schedules do (`model/schedule.py`): a begin or end that doesn't
-exist, because the clock is set forth, is as much later as it was set; one that comes twice counts the first time.
-"""
-
-import re
-from collections.abc import Iterator
-from datetime import datetime, timedelta
-from itertools import islice, pairwise, takewhile
+from datetime import datetime
 from typing import Literal
 
 import msgspec
 
 from launchbay.errors import BadRequest
-from launchbay.model.schedule import zone_of, zoned_due_times
+from launchbay.model.windows import Span
 
-DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 MOST_WINDOWS = 20
-_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
-_SHORTEST = timedelta(minutes=5)  # between two begins
-_LOOKED_BACK = tuple(timedelta(days=days) for days in (1, 8, 35, 370))
 _CHANGES_SEARCHED = 1_000
 
 
@@ -37,56 +26,22 @@ class SleepWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def check(self, now: datetime) -> None:
         """Raise BadRequest for a window that can't be."""
-        for name, text in (("sleepAt", self.sleep_at), ("wakeAt", self.wake_at)):
-            if ":" in text and not _TIME.fullmatch(text):  # no cron expression has a colon
-                raise _wrong(f"{name}: {text[:40]!r} isn't a time of day. Use 00:00 to 23:59, or a cron expression.")
-        unknown = [day for day in self.days if day not in DAYS]
-        if unknown:
-            raise _wrong(f"Unknown day {unknown[0]!r}. Valid days: {', '.join(DAYS)}.")
-        if self.days and not _TIME.fullmatch(self.sleep_at):
-            raise _wrong("days are for times such as 20:00; name the days in the cron expression.")
         try:
-            begins, ends = (list(islice(self._times(each, now), 3)) for each in self._crons())
+            self._span.check(now, "sleepAt", "wakeAt")
         except ValueError as error:
-            raise _wrong(f"{error}") from error
-        if not begins or not ends:
-            raise _wrong("The window has no begin or no end in the future.")
-        if begins == ends:
-            raise _wrong("sleepAt and wakeAt are the same time.")
-        if any(later - earlier < _SHORTEST for earlier, later in pairwise(begins)):
-            raise _wrong("The window begins more often than every 5 minutes.")
+            raise _wrong(str(error)) from error
 
     def contains(self, now: datetime) -> bool:
         """Return whether the last begin is later than the last end."""
-        begin, end = (self._last(each, now) for each in self._crons())
-        return begin is not None and (end is None or begin > end)
+        return self._span.contains(now)
 
     def next_bound(self, now: datetime) -> datetime | None:
         """Return the next begin or end."""
-        found = [next(self._times(each, now), None) for each in self._crons()]
-        return min((each for each in found if each is not None), default=None)
+        return self._span.next_bound(now)
 
-    def _crons(self) -> tuple[str, str]:
-        begin, end = _TIME.fullmatch(self.sleep_at), _TIME.fullmatch(self.wake_at)
-        days = [day for day in DAYS if day in self.days]
-        if begin is not None and end is not None and (int(end[1]), end[2]) <= (int(begin[1]), begin[2]):
-            following = [DAYS[(DAYS.index(day) + 1) % 7] for day in days]
-        else:
-            following = days
-        return (
-            self.sleep_at if begin is None else _daily(begin, days),
-            self.wake_at if end is None else _daily(end, following),
-        )
-
-    def _times(self, cron: str, after: datetime) -> Iterator[datetime]:
-        return zoned_due_times(cron, zone_of(self.zone), after)
-
-    def _last(self, cron: str, now: datetime) -> datetime | None:
-        for back in _LOOKED_BACK:
-            found = list(takewhile(lambda each: each <= now, self._times(cron, now - back)))
-            if found:
-                return found[-1]
-        return None
+    @property
+    def _span(self) -> Span:
+        return Span(self.sleep_at, self.wake_at, self.days, self.zone)
 
 
 class SleepRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,10 +88,6 @@ class SleepRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if at is None or self.is_asleep(at) == to_sleep:
                 return at
         return None
-
-
-def _daily(time: re.Match[str], days: list[str]) -> str:
-    return f"{int(time[2])} {int(time[1])} * * {','.join(days) or '*'}"
 
 
 def _wrong(message: str) -> BadRequest:

@@ -89,3 +89,8 @@ SET since = greatest(idle_ends.since, CASE WHEN fleet.job_id IS DISTINCT FROM id
 FROM fleet
 WHERE idle_ends.instance_id = %(instance_id)s AND fleet.organization_id = idle_ends.organization_id
   AND fleet.instance_id = idle_ends.instance_id;
+
+-- name: wake
+-- A freeze has ended: what was put off is due.
+UPDATE instance_sleeps SET fires_at = %(now)s
+WHERE organization_id = %(organization_id)s AND due_at <= %(now)s AND fires_at > %(now)s;

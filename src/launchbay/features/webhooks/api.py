@@ -17,7 +17,9 @@ _PERMISSION = "ManageUsers for all users of the organization"
 _READS = f"{_PERMISSION}, and Read for all instances"
 _EVENTS = Annotated[
     list[str],
-    msgspec.Meta(description="Any of status, job, signal, approval, notification, changeSet, rollout and expiry."),
+    msgspec.Meta(
+        description="Any of status, job, signal, approval, notification, changeSet, rollout, expiry and override."
+    ),
 ]
 
 

@@ -123,6 +123,8 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
                 wave = f"wave {about['wave']} of {about['waves']}"
                 sentence = f"A rollout of version {about['version']} is {about['status']}, in {wave}."
                 error = about["comment"]
+            elif kind == "override":
+                sentence, error = f"{about['by']} overrode a freeze ({about['operation']}).", about["reason"]
             return [sentence, *([error] if error else [])]
 
 

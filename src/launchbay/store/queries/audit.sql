@@ -5,6 +5,10 @@ INSERT INTO audit_entries
 VALUES (%(organization_id)s, %(actor_id)s, %(actor_email)s, %(method)s, %(address)s, %(operation)s, %(object)s,
         %(object_id)s, %(before)s, %(after)s, %(token_id)s, %(token_name)s);
 
+-- name: post_override
+-- Tells webhooks who has overridden a freeze, and why.
+SELECT launchbay_post_override(%(organization_id)s, %(instance_id)s, %(what)s::json);
+
 -- name: insert_for_actor
 -- What people do with their own account is seen by the organization that made the account, and by no other one that they
 -- belong to. Without one, it is still written down.

@@ -3,7 +3,7 @@ SELECT id FROM environments WHERE organization_id = %(organization_id)s AND is_d
 
 -- name: list_by_organization
 -- The environments of an organization, by name.
-SELECT id, name, is_default, frozen::json ->> 'reason' AS frozen_because
+SELECT id, name, is_default, launchbay_freezes(frozen, freeze_windows, NULL, NULL) AS freezes
 FROM environments WHERE organization_id = %(organization_id)s ORDER BY name, id;
 
 -- name: list_contents
@@ -113,7 +113,8 @@ SELECT environment_id AS id FROM instance_offers WHERE instance_id = %(instance_
 
 -- name: list_offering
 -- The environments that offer an instance, by name.
-SELECT environments.id, environments.name, environments.is_default, environments.frozen::json ->> 'reason' AS frozen_because
+SELECT environments.id, environments.name, environments.is_default,
+       launchbay_freezes(environments.frozen, environments.freeze_windows, NULL, NULL) AS freezes
 FROM instance_offers JOIN environments ON environments.id = instance_offers.environment_id
 WHERE instance_offers.instance_id = %(instance_id)s ORDER BY environments.name, environments.id;
 

@@ -72,7 +72,8 @@ WITH found AS NOT MATERIALIZED (
 )
 SELECT counted.total, page.place, page.instance_id AS id, page.name,
        CASE WHEN page.is_requested THEN 'Requested' ELSE page.status END AS status, page.application_id, applications.name AS application,
-       page.environment_id, environments.name AS environment, environments.frozen IS NOT NULL AS is_frozen, page.version, page.owner_id,
+       page.environment_id, environments.name AS environment, page.version, page.owner_id,
+       launchbay_freezes(environments.frozen, environments.freeze_windows, applications.frozen, applications.freeze_windows) AS freezes,
        instances.parent_id,
        page.labels::text AS labels, instances.component_count, instances.running_count,
        nullif(page.destroy_at, 'infinity') AS destroy_at,

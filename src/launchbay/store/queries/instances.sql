@@ -202,7 +202,7 @@ FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 -- name: get_surroundings
 -- What an instance is of, and where it is.
 SELECT applications.name AS application, applications.latest_version, environments.name AS environment,
-       environments.frozen::json ->> 'reason' AS frozen_because
+       launchbay_freezes(environments.frozen, environments.freeze_windows, applications.frozen, applications.freeze_windows) AS freezes
 FROM instances
 JOIN applications ON applications.id = instances.application_id
 JOIN environments ON environments.id = instances.environment_id

@@ -67,7 +67,8 @@ SELECT json_build_object(
             'properties', properties, 'labels', environments.labels, 'rules', json_build_object(
                 'lifetime', (SELECT rules FROM lifetime_rules WHERE lifetime_rules.environment_id = environments.id),
                 'sleep', (SELECT rules FROM sleep_rules WHERE sleep_rules.environment_id = environments.id),
-                'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.environment_id = environments.id)),
+                'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.environment_id = environments.id),
+                'freeze', freeze_windows),
             'services', (SELECT coalesce(json_agg(offer.service_id ORDER BY offer.service_id), '[]')
                          FROM environment_services AS offer WHERE offer.environment_id = environments.id)
         ) ORDER BY environments.name), '[]') FROM environments WHERE environments.organization_id = organizations.id
@@ -77,7 +78,8 @@ SELECT json_build_object(
             'id', applications.id, 'name', applications.name, 'sourceUrl', source_url, 'labels', applications.labels, 'rules', json_build_object(
                 'lifetime', (SELECT rules FROM lifetime_rules WHERE lifetime_rules.application_id = applications.id),
                 'sleep', (SELECT rules FROM sleep_rules WHERE sleep_rules.application_id = applications.id),
-                'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.application_id = applications.id)),
+                'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.application_id = applications.id),
+                'freeze', freeze_windows),
             'sealedSource', encode(sealed_source, 'base64'),
             'manifests', (SELECT json_agg(text.content ORDER BY text.version)
                           FROM manifests AS text WHERE text.application_id = applications.id),

@@ -227,3 +227,7 @@ FROM vault_entries JOIN services ON services.id = vault_entries.service_id
 WHERE services.organization_id = %(organization_id)s AND vault_entries.kind = 'secret' AND vault_entries.name = %(name)s
     AND (%(vault_id)s::text IS NULL OR services.id = %(vault_id)s)
 ORDER BY services.name, services.id;
+
+-- name: list_offering
+-- The environments that offer a service.
+SELECT environment_id FROM environment_services WHERE service_id = %(service_id)s ORDER BY environment_id;

@@ -1,6 +1,6 @@
 """Instances of an organization, and labels (conformance.md, "Beyond the reference")."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
@@ -10,6 +10,8 @@ from launchbay.errors import BadRequest
 from launchbay.ids import is_id
 from launchbay.limits import FILTER_VALUES, PAGE_ROWS, PAGE_ROWS_MAX
 from launchbay.model import component_state
+from launchbay.model.changes import FrozenKind
+from launchbay.model.freezes import FreezeState, shown_freeze
 from launchbay.model.instance import InstanceStatus, health_of
 from launchbay.model.job import JobOutcome, JobStatus, Origin, is_cancellation
 from launchbay.store.fleet import FleetJobRow, FleetRow
@@ -161,6 +163,20 @@ class ComingDestroy(msgspec.Struct):
     text: str
 
 
+class FreezeNote(msgspec.Struct):
+    """Why nothing changes, or will change."""
+
+    kind: Annotated[FrozenKind, _about("What is frozen.")]
+    reason: str
+    until: Annotated[int | None, _about("When the window ends. Null: until somebody lifts the freeze.")]
+    beginsAt: Annotated[int | None, _about("When the window begins. Null: it has begun.")]
+
+
+def freeze_note(freeze: FreezeState) -> FreezeNote:
+    """Return a freeze as lists show it."""
+    return FreezeNote(freeze.kind, freeze.reason, optional_ms(freeze.until), optional_ms(freeze.begins_at))
+
+
 class FleetInstance(msgspec.Struct, kw_only=True):
     """An instance of the organization's list. Times are in milliseconds since the Unix epoch.
 
@@ -196,11 +212,15 @@ class FleetInstance(msgspec.Struct, kw_only=True):
         _about("A destroy that can be taken back. Of a submodule, that of the instance that it goes with."),
     ] = None
     isAsleep: Annotated[bool, _about("Whether a sleep window has stopped it; its status stays Running.")] = False
-    isFrozen: Annotated[bool, _about("Whether its environment is frozen, so that nothing on it changes.")] = False
+    isFrozen: Annotated[
+        bool, _about("Whether its environment or application is frozen, so that nothing on it changes.")
+    ] = False
+    freeze: Annotated[FreezeNote | None, _about("The freeze, or one that begins within 24 hours.")] = None
 
 
-def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None) -> FleetInstance:
+def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None, now: datetime) -> FleetInstance:
     """Return an instance as the list shows it."""
+    freeze = shown_freeze(row.freezes, now)
     assert row.id is not None, "rows without an instance are left out before"
     return FleetInstance(
         id=row.id,
@@ -223,7 +243,8 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         if row.destroy_due_at is None
         else ComingDestroy(to_ms(row.destroy_due_at), row.destruction or ""),
         isAsleep=row.is_asleep,
-        isFrozen=row.is_frozen,
+        isFrozen=freeze is not None and freeze.begins_at is None,
+        freeze=None if freeze is None else freeze_note(freeze),
     )
 
 
@@ -261,7 +282,9 @@ async def list_organization_instances(request: Request[None, FleetQuery]) -> Res
     )
     link: Headers = () if page.next_after is None else next_link(request, page.next_after.to_text())
     total: Headers = () if page.total is None else ((TOTAL, str(page.total)),)
-    return JSONResponse([fleet_instance(row, page.components.get(row.id or "")) for row in page.rows], (*link, *total))
+    now = request.ctx.app.clock.now()
+    shown = [fleet_instance(row, page.components.get(row.id or ""), now) for row in page.rows]
+    return JSONResponse(shown, (*link, *total))
 
 
 class FleetJobQuery(msgspec.Struct, frozen=True):
