@@ -65,7 +65,15 @@ function place(menu) {
   list.style.left = `${Math.max(EDGE_PX, Math.min(wanted, innerWidth - width - EDGE_PX)) - left}px`;
   list.style.top = `${(isBelow ? opener.bottom + GAP_PX : opener.top - GAP_PX - Math.min(height, above)) - top}px`;
 }
-document.addEventListener("toggle", (event) => event.target.matches("details.menu[open]") && place(event.target), true);
+// Its size may change once it is open: a font arrives, or what it lists.
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) if (target.closest("details.menu[open]")) place(target.parentElement);
+});
+document.addEventListener("toggle", (event) => {
+  if (!event.target.matches("details.menu[open]")) return;
+  place(event.target);
+  resized.observe(event.target.querySelector(":scope > :not(summary)"));
+}, true);
 for (const each of ["scroll", "resize"]) {
   window.addEventListener(each, (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {

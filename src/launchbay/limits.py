@@ -406,8 +406,17 @@ AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its 
 # Secrets that steps read from providers.
 SECRET_TIMEOUT_S = 10.0  # for one request to the provider
 SECRET_RESPONSE_BYTES = MIB
+SECRET_SESSION_S = 12.0  # to renew a session with its leases, or to revoke it
+SECRET_SESSIONS_AT_ONCE = 100  # that one process renews or revokes
+SECRET_SESSIONS_OF_ORGANIZATION = 20  # of these
+SECRET_SESSIONS_OF_PROVIDER = 10  # of these
 SECRET_LEASE_S = 10 * 365 * 86_400  # what lasts longer counts as so long
 STEP_SECRETS = 20  # of one step
+PROVIDED_SECRET_BYTES = (
+    64 * KIB
+)  # of one value, as of one that is stored here: a kubeconfig, certificates with their chain
+STEP_SECRETS_BYTES = 256 * KIB  # of one step; all of it is searched for in each line of the log
+STEP_SECRETS_VALUES = 500  # in the maps and lists of one step
 
 # Tokens that say which job asks. Who checks one may keep the keys for as long as a new key waits.
 IDENTITY_TOKEN_S = 600

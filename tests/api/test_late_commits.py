@@ -12,6 +12,7 @@ from launchbay import limits
 from launchbay.quotas import bounds
 from tests.support.applications import environment
 from tests.support.databases import Databases
+from tests.support.engine import until
 from tests.support.service import Api, accepted, refused, running_api
 
 
@@ -172,12 +173,10 @@ async def test_launches_whose_clients_left_while_they_were_committed_run(
             await other.execute(
                 "CREATE TRIGGER slow BEFORE INSERT ON audit_entries FOR EACH ROW EXECUTE FUNCTION wait_a_little()"
             )
-        first, *others = [asyncio.create_task(api.launch(application)) for _ in range(4)]
-        await first
-        async with api.database.connection() as connection, asyncio.timeout(20):
-            asked = "SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
-            while (await connection.execute(asked)).rowcount == 0:
-                await asyncio.sleep(0.01)
+        launches = [asyncio.create_task(api.launch(application)) for _ in range(4)]
+        _, others = await asyncio.wait(launches, return_when=asyncio.FIRST_COMPLETED)
+        sleeps = "wait_event = 'PgSleep' AND datname = current_database()"
+        await until(api.database, f"SELECT count(*) > 0 FROM pg_stat_activity WHERE {sleeps}")
         for each in others:
             each.cancel()
         await asyncio.wait(others)

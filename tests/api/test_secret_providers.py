@@ -7,6 +7,8 @@ import json
 import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -16,10 +18,17 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from launchbay.auth.identity_tokens import IDENTITY_KEYS
+from launchbay.auth.secret_key import read_secret_key
+from launchbay.auth.tokens import KeyRing
+from launchbay.clock import SystemClock
+from launchbay.features.secret_providers import sessions as kept_sessions
+from launchbay.limits import IDENTITY_TOKEN_S
 from launchbay.postgres import cluster
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.databases import Databases
+from tests.support.machines import LOGIN, Hosts, needs_sshd
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.servers import Process, administrator_of
 from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, running_api, served
@@ -49,7 +58,9 @@ account:
         action: restcall
         secrets: {db: bao/database/creds/shop}
         parameters:
-          {command: "{$.url}", headers: {X-User: "{$.secrets.db.username}", X-Password: "{$.secrets.db.password}"}}
+          command: "{$.url}"
+          headers: {X-User: "{$.secrets.db.username}", X-Password: "{$.secrets.db.password}"}
+          timeout: 600
     - rest: {action: wait, precedingPhases: [use], parameters: {delay: "{$.rest}"}}
 accounts:
   parameters: [url: {default: ""}]
@@ -58,7 +69,32 @@ accounts:
         action: restcall
         secrets: {one: bao/database/creds/shop, two: bao/database/creds/shop}
         parameters:
-          {command: "{$.url}", headers: {X-One: "{$.secrets.one.username}", X-Two: "{$.secrets.two.username}"}}
+          command: "{$.url}"
+          headers: {X-One: "{$.secrets.one.username}", X-Two: "{$.secrets.two.username}"}
+          timeout: 600
+rounds:
+  parameters: [url: {default: ""}, held: {default: ""}]
+  steps:
+    - use:
+        action: restcall
+        until: "{$.output.status == 200}"
+        delay: 0.01
+        secrets: {db: bao/database/creds/shop}
+        parameters: {command: "{$.url}", headers: {X-User: "{$.secrets.db.username}"}}
+    - last:
+        action: restcall
+        precedingPhases: [use]
+        secrets: {db: bao/database/creds/shop}
+        parameters: {command: "{$.held}", headers: {X-User: "{$.secrets.db.username}"}, timeout: 600}
+loop:
+  parameters: [url: {default: ""}]
+  steps:
+    - use:
+        action: restcall
+        each: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+        parallel: 2
+        secrets: {db: bao/database/creds/shop}
+        parameters: {command: "{$.url}", headers: {X-User: "{$.secrets.db.username}"}}
     - rest: {action: wait, precedingPhases: [use], parameters: {delay: 600}}
 """
 
@@ -74,15 +110,29 @@ def bao(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bao]:
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[LoopbackServer]:
+async def gate() -> AsyncIterator[asyncio.Event]:
+    """Lets the receiver answer at `/held`."""
+    event = asyncio.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+async def receiver(gate: asyncio.Event) -> AsyncIterator[LoopbackServer]:
+    async def held(request: Received, writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        await answer(200)(request, writer)
+
     async with loopback_server() as server:
+        server.routes["/held"] = held
         yield server
 
 
 @pytest.fixture(scope="module")
 async def api(databases: Databases, bao: Bao) -> AsyncIterator[Api]:
     url = databases.create()
-    async with running_api(url, base_url=ISSUER, outgoing_allow="127.0.0.1") as api, served(api) as port:
+    settings: dict[str, Any] = {"base_url": ISSUER, "outgoing_allow": "127.0.0.1", "engine_concurrency": 200}
+    async with running_api(url, **settings) as api, served(api) as port:
         await asyncio.to_thread(_configure, bao, api, port, url)
         accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["vault"]}))
         await provider(api, "bao", {"configuration.address": bao.url, "configuration.role": "shop"})
@@ -95,10 +145,19 @@ def _configure(bao: Bao, api: Api, port: int, url: str) -> None:
     """Trust the server; let jobs of its environment read `secret/shop` and have accounts of the database."""
     bao.ask("POST", "secret/data/shop", {"data": {"password": CANARY, "port": 5432}})
     bao.ask("POST", "secret/data/hidden", {"data": {"password": "other"}})
+    odd = {
+        "empty": "",
+        "large": "x" * 70_000,
+        "short": "xyz",
+        "nested": {"hosts": ["alpha.example", 5432]},
+        "nul": "a\0b",
+    }
+    bao.ask("POST", "secret/data/odd", {"data": odd})
     bao.ask("POST", "sys/auth/jwt", {"type": "jwt"})
     keys = {"jwks_url": f"http://127.0.0.1:{port}/.well-known/jwks.json", "bound_issuer": ISSUER}
     bao.ask("POST", "auth/jwt/config", keys)
     rule = 'path "secret/data/shop" {capabilities=["read"]} path "secret/data/none" {capabilities=["read"]}'
+    rule += ' path "secret/data/odd" {capabilities=["read"]}'
     bao.ask("POST", "sys/policies/acl/shop", {"policy": rule + ' path "database/creds/shop" {capabilities=["read"]}'})
     role = {"role_type": "jwt", "user_claim": "sub", "bound_audiences": ["vault"], "token_policies": ["shop"]}
     role |= {"token_ttl": "60s"}
@@ -235,7 +294,7 @@ async def test_a_secret_is_in_no_table_dump_page_export_or_log_while_the_job_run
     api: Api, visitor: httpx.AsyncClient, receiver: LoopbackServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     instance = await api.running(READ)
-    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
     headers = await received(receiver)
     for is_over in (False, True):
         if is_over:
@@ -263,7 +322,7 @@ async def test_a_hundred_jobs_at_once_have_an_account_each_until_they_end(
     for instance in instances:
         await api.settled(instance)
     for instance in instances:
-        accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+        accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
     async with asyncio.timeout(120):
         while len(receiver.received) < JOBS:
             await asyncio.sleep(0.1)
@@ -280,22 +339,24 @@ async def test_a_hundred_jobs_at_once_have_an_account_each_until_they_end(
     assert await rows_of(api, "SELECT id FROM passing_values") == []
 
 
-async def test_an_account_of_a_database_ends_with_the_job(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
+async def test_an_account_of_a_database_ends_with_its_step(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
     instance = await api.running(READ)
-    await api.ran(instance, "account", url=receiver.url())
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
     headers = await received(receiver)
     await until_revoked(api)
     assert headers["x-user"].startswith("v-")
     await until_gone(api, headers["x-user"])
+    assert len(await rows_of(api, "SELECT id FROM passing_values")) == 1, "which is masked until the job's end"
+    await cancel(api, instance)
     assert bao.leases("database/creds/shop") == []
     stored = await stored_texts(api)
     assert headers["x-password"] not in stored
     assert headers["x-user"] not in stored
 
 
-async def test_it_lives_as_long_as_the_job_and_ends_when_that_is_cancelled(api: Api, receiver: LoopbackServer) -> None:
+async def test_it_lives_as_long_as_its_step_and_ends_when_that_is_cancelled(api: Api, receiver: LoopbackServer) -> None:
     instance = await api.running(READ)
-    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
     user = (await received(receiver))["x-user"]
     assert await account_exists(api, user)
     assert await sessions(api) == 1
@@ -304,9 +365,53 @@ async def test_it_lives_as_long_as_the_job_and_ends_when_that_is_cancelled(api: 
     await until_gone(api, user)
 
 
-async def test_sessions_are_renewed_while_the_job_runs(api: Api, receiver: LoopbackServer) -> None:
+async def until_received(receiver: LoopbackServer, count: int) -> list[str]:
+    """Wait for so many requests; return the account of each."""
+    async with asyncio.timeout(60):
+        while len(receiver.received) < count:
+            await asyncio.sleep(0.02)
+    return [each.headers["x-user"] for each in receiver.received]
+
+
+async def test_an_account_of_a_round_ends_when_the_next_one_begins(
+    api: Api, receiver: LoopbackServer, gate: asyncio.Event
+) -> None:
+    answers = [answer(202)] * 3
+
+    async def answer_next(request: Received, writer: asyncio.StreamWriter) -> None:
+        await (answers.pop() if answers else answer(200))(request, writer)
+
+    receiver.routes["/"] = answer_next
     instance = await api.running(READ)
-    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    accepted(await api.post(f"instances/{instance}/rounds", {"url": receiver.url(), "held": receiver.url("/held")}))
+    *before, last = await until_received(receiver, 5)
+    assert len({*before, last}) == 5
+    for user in before:
+        await until_gone(api, user)
+    assert await sessions(api) == 1
+    assert await account_exists(api, last)
+    gate.set()
+    await api.settled(instance)
+    await until_gone(api, last)
+    await until_revoked(api)
+
+
+async def test_accounts_of_a_loop_end_with_their_items(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
+    instance = await api.running(READ)
+    accepted(await api.post(f"instances/{instance}/loop", {"url": receiver.url()}))
+    users = await until_received(receiver, 12)
+    assert len(set(users)) == 12
+    await until_revoked(api)
+    for user in users:
+        await until_gone(api, user)
+    assert bao.leases("database/creds/shop") == []
+    assert len(await rows_of(api, "SELECT id FROM passing_values")) == 12
+    await cancel(api, instance)
+
+
+async def test_sessions_are_renewed_while_their_step_runs(api: Api, receiver: LoopbackServer) -> None:
+    instance = await api.running(READ)
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
     user = (await received(receiver))["x-user"]
     async with api.database.connection() as connection:
         cursor = await connection.execute("UPDATE secret_sessions SET renew_at = now() RETURNING expires_at")
@@ -347,7 +452,7 @@ async def test_a_lease_that_is_gone_ends_neither_other_leases_nor_the_session(
     api: Api, receiver: LoopbackServer, bao: Bao
 ) -> None:
     instance = await api.running(READ)
-    accepted(await api.post(f"instances/{instance}/accounts", {"url": receiver.url()}))
+    accepted(await api.post(f"instances/{instance}/accounts", {"url": receiver.url("/held")}))
     headers = await received(receiver)
     [[first, second]] = [json.loads(leases) for (leases,) in await rows_of(api, "SELECT leases FROM secret_sessions")]
     await asyncio.to_thread(bao.ask, "POST", "sys/leases/revoke", {"lease_id": first, "sync": True})
@@ -381,7 +486,7 @@ async def test_a_session_that_its_policies_keep_from_ending_is_not_taken_for_gon
 
 async def test_a_session_that_cannot_be_opened_holds_up_no_other(api: Api, receiver: LoopbackServer) -> None:
     instance = await api.running(READ)
-    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
     user = (await received(receiver))["x-user"]
     copied: LiteralString = "id, organization_id, environment_id, job_id, provider, type_id, sealed, lease_s, renew_at"
     copied += ", expires_at, next_at"
@@ -395,6 +500,90 @@ async def test_a_session_that_cannot_be_opened_holds_up_no_other(api: Api, recei
     await until_gone(api, user)
     assert await rows_of(api, "SELECT id FROM secret_sessions") == [("broken",)]
     await rows_of(api, "DELETE FROM secret_sessions RETURNING id")
+
+
+SLOW = """
+launch: {steps: []}
+read:
+  parameters: [url: {default: ""}]
+  steps:
+    - use:
+        action: restcall
+        each: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+        parallel: 12
+        secrets: {wanted: slow/secret/shop#password}
+        parameters: {command: "{$.url}", headers: {X-Password: "{$.secrets.wanted}"}, timeout: 600}
+"""
+
+
+async def neighbor(api: Api, receiver: LoopbackServer, gate: asyncio.Event) -> Api:
+    """Return another organization. Its provider answers neither renewals nor revocations before the gate opens."""
+
+    async def held(request: Received, writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        await answer(204)(request, writer)
+
+    token = {"auth": {"client_token": "s.of-the-neighbor", "lease_duration": 60, "renewable": True}}
+    secret = {"data": {"data": {"password": "of-the-neighbor"}}}
+    receiver.routes |= {
+        "/v1/auth/jwt/login": answer(200, json.dumps(token).encode()),
+        "/v1/secret/data/shop": answer(200, json.dumps(secret).encode()),
+        "/v1/auth/token/renew-self": held,
+        "/v1/auth/token/revoke-self": held,
+    }
+    caller, organization, environment = await api.outsider()
+    other = replace(api, client=caller.client, organization=organization, environment=environment)
+    accepted(await other.put(f"environments/{environment}/audiences", {"audiences": ["vault"]}))
+    address = receiver.url().rstrip("/")
+    await provider(other, "slow", {"configuration.address": address, "configuration.role": "x"})
+    return other
+
+
+async def test_a_provider_that_never_answers_delays_no_other_tenant(
+    api: Api, receiver: LoopbackServer, gate: asyncio.Event
+) -> None:
+    other = await neighbor(api, receiver, gate)
+    theirs = await other.running(SLOW)
+    accepted(await other.post(f"instances/{theirs}/read", {"url": receiver.url("/held")}))
+    ours = await api.running(READ)
+    accepted(await api.post(f"instances/{ours}/account", {"url": receiver.url("/held")}))
+    async with asyncio.timeout(60):
+        while len([each for each in receiver.received if each.target == "/held"]) < 13:
+            await asyncio.sleep(0.02)
+    # All are due, and those of the neighbor have waited longest.
+    await rows_of(
+        api,
+        "UPDATE secret_sessions SET renew_at = now() - interval '1 second',"
+        " next_at = next_at - CASE provider WHEN 'slow' THEN interval '1 hour' ELSE interval '0' END RETURNING id",
+    )
+    async with asyncio.timeout(30):
+        while await rows_of(api, "SELECT id FROM secret_sessions WHERE provider = 'bao' AND renew_at <= now()"):
+            await asyncio.sleep(0.02)
+    waiting = [each for each in receiver.received if each.target == "/v1/auth/token/renew-self"]
+    assert len(waiting) >= 8, "they were asked, and have not answered"
+    assert await rows_of(api, "SELECT id FROM secret_sessions WHERE failures > 0") == [], "nor run out of time"
+    await cancel(api, ours)
+    async with asyncio.timeout(30):
+        while await rows_of(api, "SELECT id FROM secret_sessions WHERE provider = 'bao'"):
+            await asyncio.sleep(0.02)
+    assert await rows_of(api, "SELECT id FROM secret_sessions WHERE failures > 0") == []
+    gate.set()
+    await other.settled(theirs)
+    await until_revoked(api)
+
+
+async def test_a_session_that_takes_too_long_is_tried_again_later(
+    api: Api, receiver: LoopbackServer, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_sessions, "SECRET_SESSION_S", 0.05)
+    other = await neighbor(api, receiver, gate)
+    await other.run(await other.running(SLOW), "read", url=receiver.url())
+    async with asyncio.timeout(30):
+        while not (found := await rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0")):
+            await asyncio.sleep(0.02)
+    assert "The secret provider 'slow' took longer than 0.05 s." in found[0][0]
+    gate.set()
+    await until_revoked(api)
 
 
 async def test_a_cancellation_during_the_sign_in_leaves_no_session_behind(api: Api, receiver: LoopbackServer) -> None:
@@ -425,6 +614,10 @@ async def test_a_cancellation_during_the_sign_in_leaves_no_session_behind(api: A
         ("bao/secret/hidden#password", "refuses 'secret/hidden' (permission denied). Its policies must allow"),
         ("bao/secret/none#password", "has no secret at 'secret/none'. Write it there"),
         ("bao/secret/shop#user", "has no key 'user' in 'secret/shop'. Write it there"),
+        ("bao/secret/odd#empty", "has nothing at the key 'empty' in 'secret/odd'. Write a value"),
+        ("bao/secret/odd#nul", "at 'nul' a value with a NUL character"),
+        ("bao/secret/odd#large", "at 'large' a value of 70000 bytes (limit: 65536)"),
+        ("bao/secret/odd", "at 'large' a value of 70000 bytes (limit: 65536)"),
         ("elsewhere/secret/shop#password", "no secret provider with the name 'elsewhere'"),
         ("bao/secret/../shop", "can't be a path of 'bao'"),
         ("bao", "a secret is provider/path#key"),
@@ -441,12 +634,114 @@ async def test_what_cannot_be_read_is_named_with_its_remedy(
     await until_revoked(api)
 
 
+async def test_a_list_or_map_is_given_with_its_texts_masked(api: Api, receiver: LoopbackServer) -> None:
+    instance = await api.running(
+        READ.replace('"{$.secrets.wanted}"', '"{$.secrets.wanted.hosts[0]}:{$.secrets.wanted.hosts[1]}"')
+    )
+    receiver.routes["/"] = answer(200, b'{"at": "alpha.example", "is": 5432}', [("Content-Type", "application/json")])
+    await api.ran(instance, "read", url=receiver.url(), secret="bao/secret/odd#nested")
+    assert (await received(receiver))["x-password"] == "alpha.example:5432"
+    assert (await api.document(instance))["returnValues"]["said"] == {"at": "********", "is": "********"}
+    await until_revoked(api)
+
+
+async def test_a_text_that_is_too_short_to_be_masked_is_given_with_a_warning(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    instance = await api.running(READ)
+    receiver.routes["/"] = answer(200, b'{"you": "xyz"}', [("Content-Type", "application/json")])
+    await api.ran(instance, "read", url=receiver.url(), secret="bao/secret/odd#short")
+    assert (await received(receiver))["x-password"] == "xyz"
+    assert (await api.document(instance))["returnValues"]["said"] == {"you": "xyz"}
+    lines = accepted(await api.get(f"instances/{instance}/log"))
+    [warning] = [each["text"] for each in lines if each["level"] == "warning"]
+    assert warning.endswith(" is too short to be masked.")
+    await until_revoked(api)
+
+
+async def test_an_answer_that_is_not_text_in_utf_8_is_no_missing_secret(api: Api, receiver: LoopbackServer) -> None:
+    token = {"auth": {"client_token": "s.of-the-odd", "lease_duration": 60, "renewable": True}}
+    receiver.routes |= {
+        "/v1/auth/jwt/login": answer(200, json.dumps(token).encode()),
+        "/v1/secret/data/shop": answer(200, b'{"data": {"data": {"password": "\xff\xfe"}}}'),
+        "/v1/auth/token/revoke-self": answer(204),
+    }
+    await provider(api, "odd", {"configuration.address": receiver.url().rstrip("/"), "configuration.role": "x"})
+    document = await api.run(await api.running(READ), "read", url=receiver.url(), secret="odd/secret/shop#password")
+    assert "answers 'secret/shop' with something other than a JSON object" in document["errorMessage"]
+    await until_revoked(api)
+
+
 async def test_a_wrong_claim_is_refused_by_the_server_of_secrets(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
     await provider(api, "other", {"configuration.address": bao.url, "configuration.role": "elsewhere"})
     document = await api.run(await api.running(READ), "read", url=receiver.url(), secret="other/secret/shop#password")
     assert 'claim "environment_id" does not match' in document["errorMessage"]
     assert "Compare its role with the claims of the job." in document["errorMessage"]
     assert receiver.received == []
+
+
+SIGNED = """
+launch: {steps: []}
+read:
+  parameters: [url: {default: ""}]
+  steps:
+    - send:
+        action: restcall
+        identity: {audience: vault}
+        secrets: {wanted: bao/secret/shop#password}
+        parameters: {command: "{$.url}", headers: {X-Token: "{$.identity.token}", X-Password: "{$.secrets.wanted}"}}
+"""
+SIGN_INS_AT_ONCE = 4
+
+
+async def test_jobs_sign_in_while_the_key_of_the_issuer_is_rotated_three_times(
+    api: Api, receiver: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("launchbay.auth.tokens._READ_AGAIN_S", 0.0)  # as if minutes had passed between two tokens
+    other_server = KeyRing(
+        api.database, read_secret_key(api.settings.key_file()), SystemClock(), IDENTITY_TOKEN_S, IDENTITY_KEYS
+    )
+    statuses: list[str] = []
+    is_over = asyncio.Event()
+
+    async def sign_in(instance: str) -> None:
+        while not is_over.is_set():
+            job = await api.ran(instance, "read", url=receiver.url())
+            statuses.append(job["status"])
+
+    async def signed_with_another_than(known: set[str]) -> str:
+        """Wait until each worker has signed in again, and with a new key."""
+        until = len(statuses) + 2 * SIGN_INS_AT_ONCE
+        while len(statuses) < until or not {key_of(each) for each in receiver.received[-SIGN_INS_AT_ONCE:]} - known:
+            await asyncio.sleep(0.02)
+        return key_of(receiver.received[-1])
+
+    instances = [await api.running(SIGNED) for _ in range(SIGN_INS_AT_ONCE)]
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for instance in instances:
+            tasks.create_task(sign_in(instance))
+        used = [await signed_with_another_than(set())]
+        for _ in range(3):
+            await other_server.rotate()
+            published = {
+                each["kid"] for each in (await api.client.get("http://launchbay/.well-known/jwks.json")).json()["keys"]
+            }
+            assert set(used[-1:]) < published, "the new key is there before it signs"
+            await rows_of(
+                api, "UPDATE identity_keys SET created_at = created_at - interval '3601 seconds' RETURNING id"
+            )
+            used.append(await signed_with_another_than(set(used)))
+        is_over.set()
+    assert len(set(used)) == 4
+    assert set(statuses) == {"Succeeded"}
+    assert len(statuses) >= 8 * SIGN_INS_AT_ONCE
+    await until_revoked(api)
+
+
+def key_of(request: Received) -> str:
+    """Return the ID of the key that signed the token of a request."""
+    header = request.headers["x-token"].partition(".")[0]
+    return str(json.loads(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))["kid"])
 
 
 async def test_approle_signs_in_with_a_sealed_secret(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
@@ -487,7 +782,7 @@ async def test_a_sealed_server_fails_the_step_and_revocation_waits_for_it(
     api: Api, receiver: LoopbackServer, bao: Bao
 ) -> None:
     instance = await api.running(READ)
-    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 600}))
+    accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
     user = (await received(receiver))["x-user"]
     await asyncio.to_thread(bao.ask, "PUT", "sys/seal", {})
     try:
@@ -516,45 +811,161 @@ async def test_a_sealed_server_fails_the_step_and_revocation_waits_for_it(
     await until_gone(api, user)
 
 
-async def test_an_account_ends_though_the_server_was_killed(
-    api: Api, databases: Databases, receiver: LoopbackServer, bao: Bao, tmp_path: Path
-) -> None:
+@dataclass
+class Killable:
+    """A server of its own, whose environment has the provider by AppRole."""
+
+    server: Process
+    database: str
+    organization: str = ""
+    environment: str = ""
+    services: tuple[str, ...] = ()
+
+    @asynccontextmanager
+    async def caller(self) -> AsyncIterator[Caller]:
+        async with administrator_of(self.server) as client:
+            yield Caller(client)
+
+    async def add_service(self, caller: Caller, name: str, kind: str, parameters: dict[str, Any]) -> str:
+        body = {"name": name, "typeId": kind, "parameters": parameters}
+        made: str = accepted(await caller.post(f"organizations/{self.organization}/services", body))["id"]
+        self.services += (made,)
+        body = {"services": self.services}
+        accepted(await caller.put(f"environments/{self.environment}/services", body))
+        return made
+
+    async def start(self, caller: Caller, manifest: str) -> str:
+        """Launch an instance."""
+        body = {"name": "shop"}
+        application = accepted(await caller.post(f"organizations/{self.organization}/applications", body))["id"]
+        accepted(await caller.put_yaml(f"applications/{application}/manifest", manifest))
+        return str(accepted(await caller.post(f"applications/{application}/launch", {}))["id"])
+
+    def sessions(self) -> int:
+        with psycopg.connect(self.database) as connection:
+            row = connection.execute("SELECT count(*) FROM secret_sessions").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    async def until_sessions(self, count: int) -> None:
+        async with asyncio.timeout(60):
+            while await asyncio.to_thread(self.sessions) != count:
+                await asyncio.sleep(0.1)
+
+
+@pytest.fixture
+async def killable(api: Api, databases: Databases, bao: Bao, tmp_path: Path) -> AsyncIterator[Killable]:
+    assert api.organization, "which has prepared the server of secrets"
     role = await asyncio.to_thread(bao.ask, "GET", "auth/approle/role/shop/role-id")
     secret = await asyncio.to_thread(bao.ask, "POST", "auth/approle/role/shop/secret-id", {})
     url = databases.create()
-    settings = {"LAUNCHBAY_DATABASE_URL": url, "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.1"}
+    settings = {
+        "LAUNCHBAY_DATABASE_URL": url,
+        "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.0/8",
+        "LAUNCHBAY_MACHINES": "static",
+    }
     server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path, settings=settings)
     await asyncio.to_thread(server.start)
+    found = Killable(server, url)
     try:
-        async with administrator_of(server) as client:
-            caller = Caller(client)
+        async with found.caller() as caller:
             [organization] = accepted(await caller.get("organizations"))
-            path = f"organizations/{organization['id']}"
-            [environment] = accepted(await caller.get(f"{path}/environments"))
+            found.organization = organization["id"]
+            [environment] = accepted(await caller.get(f"organizations/{found.organization}/environments"))
+            found.environment = environment["id"]
             given = {
                 "configuration.address": bao.url,
                 "configuration.sign-in": "approle",
                 "configuration.role-id": role["data"]["role_id"],
                 "configuration.secret-id": secret["data"]["secret_id"],
             }
-            body = {"name": "bao", "typeId": "builtin:openbao", "parameters": given}
-            service = accepted(await caller.post(f"{path}/services", body))["id"]
-            accepted(await caller.put(f"environments/{environment['id']}/services", {"services": [service]}))
-            application = accepted(await caller.post(f"{path}/applications", {"name": "shop"}))["id"]
-            accepted(await caller.put_yaml(f"applications/{application}/manifest", READ))
-            instance = accepted(await caller.post(f"applications/{application}/launch", {}))["id"]
-            async with asyncio.timeout(30):
-                while accepted(await caller.get(f"instances/{instance}"))["status"] != "Running":
-                    await asyncio.sleep(0.1)
-            accepted(await caller.post(f"instances/{instance}/account", {"url": receiver.url(), "rest": 4}))
-        user = (await received(receiver))["x-user"]
-        server.kill()
-        assert await account_exists(api, user), "the roles of a cluster are those of all its databases"
-        await asyncio.to_thread(server.start)
-        for headers in [each.headers for each in receiver.received]:  # an interrupted attempt is repeated, with another
-            await until_gone(api, headers["x-user"])
-        with psycopg.connect(url) as connection:
-            assert connection.execute("SELECT count(*) FROM secret_sessions").fetchone() == (0,)
+            await found.add_service(caller, "bao", "builtin:openbao", given)
+        yield found
     finally:
         await asyncio.to_thread(server.end)
-    databases.drop(url)
+        databases.drop(url)
+
+
+async def test_accounts_live_on_when_the_server_is_killed_and_end_with_their_step(
+    api: Api, killable: Killable, receiver: LoopbackServer, gate: asyncio.Event
+) -> None:
+    async with killable.caller() as caller:
+        instance = await killable.start(caller, READ)
+        async with asyncio.timeout(30):
+            while accepted(await caller.get(f"instances/{instance}"))["status"] != "Running":
+                await asyncio.sleep(0.1)
+        accepted(await caller.post(f"instances/{instance}/account", {"url": receiver.url("/held"), "rest": 600}))
+    await until_received(receiver, 1)
+    killable.server.kill()
+    await asyncio.to_thread(killable.server.start)
+    users = await until_received(receiver, 2)  # an interrupted attempt is repeated, with another
+    assert len(set(users)) == 2
+    async with killable.caller() as caller:
+        await renewals(killable.database)
+        assert killable.sessions() == 2
+        for user in users:
+            assert await account_exists(api, user), "the roles of a cluster are those of all its databases"
+        gate.set()
+        await killable.until_sessions(0)
+        for user in users:
+            await until_gone(api, user)
+        assert accepted(await caller.get(f"instances/{instance}"))["status"] == "Executing"
+
+
+async def renewals(database: str) -> None:
+    """Wait until the server has renewed each session."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE secret_sessions SET renew_at = now() - interval '1 second'")
+        async with asyncio.timeout(60):
+            while connection.execute("SELECT FROM secret_sessions WHERE renew_at <= now()").fetchone() is not None:
+                await asyncio.sleep(0.1)
+
+
+COMMAND = """
+launch:
+  steps:
+    - hosts: {action: provisionVms, parameters: {roleName: web, staticIps: [HOST]}}
+    - run:
+        action: execrun
+        precedingPhases: [hosts]
+        secrets: {db: bao/database/creds/shop}
+        parameters:
+          roles: [web]
+          command:
+            - "echo {$.secrets.db.username} > LEDGER.new; mv LEDGER.new LEDGER;
+              until [ -e LEDGER.go ]; do sleep 0.1; done"
+    - rest: {action: wait, precedingPhases: [run], parameters: {delay: 600}}
+"""
+
+
+@needs_sshd
+async def test_a_command_that_another_process_adopts_keeps_its_account_until_it_ends(
+    api: Api, killable: Killable
+) -> None:
+    with Hosts.start(1, network=6) as hosts:
+        ledger = hosts[0].work / "ledger-account"
+        async with killable.caller() as caller:
+            keys = await killable.add_service(caller, "keys", "builtin:cobalt_secure_store", {})
+            pair = {"arguments": {"name": "deploy", "privateKey": hosts.private_key}}
+            accepted(await caller.post(f"services/{keys}/import-keypair", pair))
+            policies = f"policies:\n  machines.login: {LOGIN}\n  machines.ssh-port: {hosts[0].port}\n"
+            accepted(await caller.put_yaml(f"environments/{killable.environment}", policies))
+            manifest = COMMAND.replace("LEDGER", str(ledger)).replace("HOST", f'"{hosts[0].address}"')
+            instance = await killable.start(caller, manifest)
+        async with asyncio.timeout(60):
+            while not ledger.exists():
+                await asyncio.sleep(0.1)
+        user = ledger.read_text().strip()
+        killable.server.kill()
+        await asyncio.to_thread(killable.server.start)
+        async with killable.caller() as caller:
+            async with asyncio.timeout(60):
+                while "started before" not in (await caller.get(f"instances/{instance}/log")).text:
+                    await asyncio.sleep(0.1)
+            assert ledger.read_text().strip() == user, "it runs once, and has the first account"
+            await renewals(killable.database)
+            assert await account_exists(api, user)
+            ledger.with_name(f"{ledger.name}.go").touch()
+            await killable.until_sessions(0)
+            await until_gone(api, user)
+            assert accepted(await caller.get(f"instances/{instance}"))["status"] == "Executing"

@@ -9,7 +9,7 @@ EDITOR = "built/editor.js"
 
 
 def test_the_editor_comes_with_a_page_that_edits_or_with_the_first_look_at_its_field(page: Page, site: Site) -> None:
-    application = site.application(GREETER, fresh_name("Editor"))
+    application = site.application(GREETER, fresh_name("Script"))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     root = f"/console/organizations/{site.organization}"

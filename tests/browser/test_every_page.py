@@ -138,11 +138,14 @@ def test_no_page_has_a_stray_space_an_unrendered_value_or_a_wrong_number_word(pa
     assert not found, "\n".join(map(str, sorted(found)))
 
 
-# The elements that go furthest beyond the edge.
-WIDE = """most => [...document.querySelectorAll("*")]
-    .filter(each => each.getBoundingClientRect().right > most)
-    .sort((one, other) => other.getBoundingClientRect().right - one.getBoundingClientRect().right)
-    .slice(0, 3).map(each => each.outerHTML.slice(0, 160))"""
+# The elements that go furthest beyond the edge; what scrolls in another element may be innocent.
+WIDE = """most => {
+    const right = each => Math.round(each.getBoundingClientRect().right);
+    return [...document.querySelectorAll("*")]
+        .filter(each => right(each) > most)
+        .sort((one, other) => right(other) - right(one))
+        .slice(0, 12).map(each => [right(each), getComputedStyle(each).position, each.outerHTML.slice(0, 120)]);
+}"""
 
 
 def test_no_page_is_wider_than_a_phone(page: Page, world: World) -> None:
@@ -205,3 +208,18 @@ def test_every_control_is_reached_by_keyboard_and_shows_it(page: Page, world: Wo
         seen.add(control)
     for control in ("Launch", "Cancel", "environmentId", "lifetime", "parameter:input.who"):
         assert control in seen
+
+
+def test_a_menu_that_grows_while_it_is_open_stays_in_the_window(page: Page, world: World) -> None:
+    page.set_viewport_size({"width": NARROW_PX, "height": 740})
+    opened(page, world.paths["runs"])
+    menu = page.locator("details.menu.facet").last
+    menu.locator("summary").click()
+    listed = menu.locator(":scope > :not(summary)")
+    listed.evaluate(
+        "each => { each.prepend(Object.assign(document.createElement('b'), {textContent: 'wide '.repeat(9)})); }"
+    )
+    page.wait_for_function(
+        "list => (at => at.left >= 0 && at.right <= innerWidth && at.width > 250)(list.getBoundingClientRect())",
+        arg=listed.element_handle(),
+    )

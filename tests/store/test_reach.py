@@ -107,7 +107,6 @@ CELL_WIDE: dict[str, set[str]] = {
             "sleep_windows.list_with_rules",
             "sleep_windows.list_due",
             "secret_providers.list_due",
-            "secret_providers.claim",
             "secret_providers.renewed",
             "secret_providers.failed",
             "secret_providers.remove",

@@ -363,10 +363,13 @@ class Identities(Protocol):
 class SecretSource(Protocol):
     """Reads secrets of providers for steps."""
 
-    async def read(self, job: "JobRun", path: str, references: Mapping[str, SecretReference]) -> Mapping[str, Any]:
-        """Return the values by name for the step at `path`. Raises ActionFailed.
+    async def read(
+        self, job: "JobRun", path: str, attempt: int, references: Mapping[str, SecretReference]
+    ) -> Mapping[str, Any]:
+        """Return the values by name for an attempt of a step. Raises ActionFailed.
 
-        What has a lease keeps it until the job has ended.
+        What has a lease keeps it until the journal has the outcome of the attempt, the start of the next one, or the
+        end of the job. An attempt that continues after a crash reads again, and keeps both.
         """
 
 
@@ -439,7 +442,13 @@ class NullIdentities:
 class NullSecretSource:
     """Has no provider; for servers without the feature, and for tests of manifests."""
 
-    async def read(self, job: "JobRun", path: str, references: Mapping[str, SecretReference]) -> Mapping[str, Any]:  # noqa: ARG002 - the contract's
+    async def read(
+        self,
+        job: "JobRun",  # noqa: ARG002 - the contract's
+        path: str,  # noqa: ARG002 - the contract's
+        attempt: int,  # noqa: ARG002 - the contract's
+        references: Mapping[str, SecretReference],  # noqa: ARG002 - the contract's
+    ) -> Mapping[str, Any]:
         raise ActionFailed("This server reads no secrets of providers.", retryable=False)
 
 

@@ -243,7 +243,7 @@ class _Execution:
         if is_dry_run(self.job):
             return dict.fromkeys(value, "dry-run")
         references = {name: parse_secret_reference(text) for name, text in value.items()}
-        found = await self.job.deps.secret_source.read(self.job, self.path, references)
+        found = await self.job.deps.secret_source.read(self.job, self.path, self.step_run.attempt, references)
         self.job.secrets.register_passing(found, self.path)
         return found
 

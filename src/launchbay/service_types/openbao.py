@@ -210,7 +210,16 @@ async def _ask(
         raise ActionFailed(
             f"{_server(session)} can't be reached:", *error.messages, retryable=error.retryable
         ) from error
-    answer = _answer(response.body)
+    try:
+        answer = _answer(response.body)
+    except ValueError as error:
+        if response.status in (200, 204):
+            raise ActionFailed(
+                f"{_server(session)} answers {(shown or path)!r} with something other than a JSON object.",
+                "Check its address, and that it stores strings in UTF-8.",
+                retryable=False,
+            ) from error
+        answer = {}
     if response.status in (200, 204):
         return answer
     errors = answer.get("errors")
@@ -254,8 +263,8 @@ def _sentence(error: object) -> str:
 
 
 def _answer(body: bytes) -> dict[str, Any]:
+    """Return the object in a response, {} for an empty one. Raises ValueError."""
     try:
-        found = msgspec.json.decode(body) if body else {}
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return msgspec.json.decode(body, type=dict[str, Any]) if body else {}
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

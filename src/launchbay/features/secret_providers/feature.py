@@ -3,7 +3,8 @@
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, Stuck, TaskDeps
 from launchbay.features.secret_providers import rows
-from launchbay.features.secret_providers.usecases import POLL_S, ProvidedSecrets, SessionKeeper
+from launchbay.features.secret_providers.sessions import POLL_S, SessionKeeper
+from launchbay.features.secret_providers.usecases import ProvidedSecrets
 from launchbay.store.database import Connection
 
 _SHOWN = 20
@@ -11,6 +12,7 @@ _SHOWN = 20
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     keeper = SessionKeeper(deps.app)
+    deps.on_close(keeper.close)
     return (PeriodicTask("secret sessions", POLL_S, keeper.advance, due=(rows.list_due,)),)
 
 

@@ -17,9 +17,18 @@ class ProviderRow(NamedTuple):
     parameters: str
 
 
+class DueRow(NamedTuple):
+    """A provider with due sessions."""
+
+    organization_id: str
+    provider: str
+    sessions: int
+
+
 class SessionRow(NamedTuple):
     """A claimed session. `leases` is JSON."""
 
+    id: str
     organization_id: str
     environment_id: str
     job_id: str
@@ -30,7 +39,7 @@ class SessionRow(NamedTuple):
     lease_s: int
     expires_at: datetime
     failures: int
-    is_running: bool
+    is_needed: bool
 
 
 class StuckRow(NamedTuple):
@@ -51,7 +60,7 @@ def session_purpose(session_id: str) -> str:
 list_providers = _sql.rows("list_providers", ProviderRow)
 insert = _sql.change("insert")
 add_lease = _sql.change("add_lease")
-list_due = _sql.column("list_due", str)
+list_due = _sql.rows("list_due", DueRow)
 claim = _sql.row("claim", SessionRow)
 renewed = _sql.change("renewed")
 failed = _sql.change("failed")
