@@ -227,6 +227,7 @@ PROGRAM_S = 3_600.0  # default timeout
 PROGRAM_LONGEST_S = 24 * 3_600.0
 PROGRAM_OUTPUT_BYTES = 64 * KIB  # of the end of each of its streams
 PROGRAM_EVENT_CHARS = 4 * MIB  # of one event from Ansible, a line of JSON
+ANSIBLE_CHECK_BYTES = 4 * MIB  # of what the tasks of one playbook say that they would do
 STEP_DOCUMENT_BYTES = 16 * MIB  # stored by a step beyond its job, such as the state of OpenTofu
 TOFU_MODULE_BYTES = 4 * MIB  # of it, for a module
 TOFU_GRACE_S = 30.0  # to finish running operations, so that the state records them
@@ -257,6 +258,7 @@ ARCHIVE_HEADER_BYTES = 64 * KIB  # of all headers of one member
 KUBERNETES_CALL_S = 60.0
 KUBERNETES_READY_S = 600.0  # until objects are ready or deleted
 KUBERNETES_OBJECTS = 500  # of one step
+HELM_RELEASE_BYTES = 16 * MIB  # of a release that Helm describes, with its chart
 KUBERNETES_NODES = 100_000  # values in their YAML
 
 # Notifications.

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from launchbay.actions.contract import ActionCall
 from launchbay.actions.helm import Helm
+from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.processes.run import Programs
 from tests.support.contexts import TLS, RecordingContext, run
 from tests.support.documentation import ROOT
@@ -204,3 +206,212 @@ async def test_a_cluster_is_reached_through_the_proxy(cluster: HelmCluster, char
 
     with pytest.raises(ActionFailed, match=r"Can't reach the proxy.*connection refused"):
         await run(HELM, context, **{**step(cluster, charts), "cluster": private})
+
+
+async def plan(context: RecordingContext, **parameters: Any) -> ActionPlan:
+    return await plan_action(HELM, ActionCall(parameters, context), "web#launch/shop")
+
+
+async def apply(context: RecordingContext, approved: ActionPlan, **parameters: Any) -> Any:
+    return await HELM.run(ActionCall(parameters, context, approved=approved.artifact))
+
+
+async def refusal(context: RecordingContext, approved: ActionPlan, **parameters: Any) -> str:
+    with pytest.raises(NotApproved) as refused:
+        await apply(context, approved, **parameters)
+    return str(refused.value)
+
+
+def effects(made: ActionPlan) -> list[tuple[str, str]]:
+    return [(each.kind, each.address) for each in made.effects]
+
+
+def objects_chart(*manifests: str, **more: str) -> bytes:
+    """Return a chart with these objects."""
+    templates = {f"shop/templates/{number}.yaml": text.encode() for number, text in enumerate(manifests)}
+    crds = {f"shop/crds/{name}.yaml": text.encode() for name, text in more.items()}
+    return packed({"shop/Chart.yaml": CHART, **templates, **crds})
+
+
+def named(name: str, data: str = "x: y", annotations: str = "{}", kind: str = "ConfigMap") -> str:
+    return f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}, annotations: {annotations}}}\ndata: {{{data}}}\n"
+
+
+async def test_a_plan_changes_nothing_and_exactly_it_is_applied(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    context, given = here(), step(cluster, charts, values={"size": 1})
+
+    first = await plan(context, **given)
+
+    assert effects(first) == [("create", "ConfigMap default/shop")]
+    assert first.effects[0].after["data.size"] == "1"
+    assert (cluster.objects, context.documents.documents) == ({}, {})
+    assert (await apply(context, first, **given))["revision"] == 1
+
+    given = step(cluster, charts, values={"size": 2})
+    second = await plan(context, **given)
+    [effect] = second.effects
+    assert (effect.kind, effect.before, effect.after) == ("change", {"data.size": "1"}, {"data.size": "2"})
+    assert effect.certainty == "exact"
+    assert (await apply(context, second, **given))["revision"] == 2
+    assert cluster.data("shop")["size"] == "2"
+    assert (await plan(context, **given)).effects == ()
+
+
+async def test_a_release_that_somebody_upgraded_since_is_left_as_it_is(
+    cluster: HelmCluster, charts: LoopbackServer
+) -> None:
+    context, given = here(), step(cluster, charts, values={"size": 2})
+    await run(HELM, context, **step(cluster, charts, values={"size": 1}))
+    made = await plan(context, **given)
+    await run(HELM, context, **step(cluster, charts, values={"size": 7}))
+
+    told = await refusal(context, made, **given)
+
+    assert "the release changed (revision 2, deployed" in told
+    assert "instead of revision 1, deployed" in told
+    assert cluster.data("shop")["size"] == "7"
+    assert len(cluster.releases()) == 2
+
+
+async def test_a_release_that_somebody_made_again_is_another_one(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    """It has the same number again."""
+    context = here()
+    await run(HELM, context, **step(cluster, charts))
+    made = await plan(context, release="shop", operation="uninstall")
+    assert effects(made) == [("delete", "ConfigMap default/shop")]
+    assert made.destroys == "default.shop"
+    await run(HELM, context, release="shop", operation="uninstall")
+    await run(HELM, context, **step(cluster, charts))
+
+    told = await refusal(context, made, release="shop", operation="uninstall")
+
+    assert "the release changed (revision 1, deployed" in told
+    assert list(cluster.releases().values()) == ["deployed"]
+
+
+async def test_other_values_or_another_chart_are_refused(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    context, given = here(), step(cluster, charts)
+    made = await plan(context, **given)
+
+    assert "the chart, its values" in await refusal(context, made, **step(cluster, charts, values={"size": 2}))
+    charts.routes["/shop.tgz"] = answer(body=objects_chart(named("other")))
+    assert "the chart, its values" in await refusal(context, made, **given)
+    assert "the operation is uninstall" in await refusal(context, made, release="shop", operation="uninstall")
+    assert cluster.objects == {}
+
+
+async def test_what_the_chart_looks_up_in_the_cluster_must_be_the_same(
+    cluster: HelmCluster, charts: LoopbackServer
+) -> None:
+    charts.routes["/shop.tgz"] = answer(
+        body=objects_chart(
+            '{{ $found := lookup "v1" "ConfigMap" "default" "theirs" }}\napiVersion: v1\nkind: ConfigMap\n'
+            'metadata: {name: shop}\ndata: {mode: {{ dig "data" "mode" "none" $found | quote }}}\n'
+        )
+    )
+    context, given = here(), step(cluster, charts)
+    made = await plan(context, **given)
+    assert made.effects[0].after["data.mode"] == "none"
+    cluster.objects["/api/v1/namespaces/default/configmaps/theirs"] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "theirs", "namespace": "default"},
+        "data": {"mode": "fast"},
+    }
+
+    told = await refusal(context, made, **given)
+
+    assert "Helm now renders v1 ConfigMap shop otherwise" in told
+    assert cluster.releases() == {}
+
+
+async def test_what_a_chart_makes_at_random_is_an_estimate(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    password = "password: {{ randAlphaNum 20 | b64enc }}, user: YWRtaW4="
+    charts.routes["/shop.tgz"] = answer(body=objects_chart(named("login", password, kind="Secret"), named("plain")))
+    context, given = here(), step(cluster, charts)
+
+    made = await plan(context, **given)
+
+    assert [(each.address, each.certainty) for each in made.effects] == [
+        ("Secret default/login", "estimated"),
+        ("ConfigMap default/plain", "exact"),
+    ]
+    assert made.effects[0].after["data.user"] == "********"
+    assert (await apply(context, made, **given))["status"] == "deployed"
+
+
+async def test_objects_that_go_are_deletions_unless_their_policy_keeps_them(
+    cluster: HelmCluster, charts: LoopbackServer
+) -> None:
+    keep = "{helm.sh/resource-policy: keep}"
+    every = [named("stays"), named("goes"), named("kept", annotations=keep), named("was-kept", annotations=keep)]
+    charts.routes["/shop.tgz"] = answer(body=objects_chart(*every))
+    context, given = here(), step(cluster, charts)
+    await run(HELM, context, **given)
+    removal = await plan(context, release="shop", operation="uninstall")
+    assert sorted(effects(removal)) == [
+        ("change", "ConfigMap default/kept"),
+        ("change", "ConfigMap default/was-kept"),
+        ("delete", "ConfigMap default/goes"),
+        ("delete", "ConfigMap default/stays"),
+    ]
+    # Somebody takes the mark off one of them.
+    cluster.objects["/api/v1/namespaces/default/configmaps/was-kept"]["metadata"]["annotations"] = {}
+    charts.routes["/shop.tgz"] = answer(body=objects_chart(named("stays")))
+
+    made = await plan(context, **given)
+
+    assert sorted(effects(made)) == [
+        ("change", "ConfigMap default/kept"),
+        ("delete", "ConfigMap default/goes"),
+        ("delete", "ConfigMap default/was-kept"),
+    ]
+    await apply(context, made, **given)
+    assert sorted(path.rpartition("/")[2] for path in cluster.objects if "/configmaps/" in path) == ["kept", "stays"]
+
+
+async def test_hooks_the_namespace_and_definitions_are_named(cluster: HelmCluster, charts: LoopbackServer) -> None:
+    hook = named("migrate", annotations="{helm.sh/hook: 'pre-install,pre-upgrade'}")
+    after = named("bye", annotations="{helm.sh/hook: post-delete}")
+    test = named("try", annotations="{helm.sh/hook: test}")
+    charts.routes["/shop.tgz"] = answer(body=objects_chart(hook, after, test, named("plain")))
+    context, given = here(), step(cluster, charts, namespace="prod", createNamespace=True)
+
+    made = await plan(context, **given)
+
+    assert effects(made) == [
+        ("create", "Namespace prod"),
+        ("run", "ConfigMap migrate"),
+        ("create", "ConfigMap prod/plain"),
+    ]
+    assert made.effects[1].note == "hook: pre-install"
+    await apply(context, made, **given)
+    removal = await plan(context, release="shop", namespace="prod", operation="uninstall")
+    assert effects(removal) == [("run", "ConfigMap bye"), ("delete", "ConfigMap prod/plain")]
+
+
+async def test_a_release_that_is_pending_or_cannot_be_rendered_fails_the_plan(
+    program: Path, cluster: HelmCluster, charts: LoopbackServer, tmp_path: Path
+) -> None:
+    charts.routes["/wrong.tgz"] = answer(body=objects_chart('{{ fail "no size is set" }}'))
+    with pytest.raises(ActionFailed, match="no size is set"):
+        await plan(here(), **step(cluster, charts, chart=charts.url("/wrong.tgz")))
+    charts.routes["/random.tgz"] = answer(body=objects_chart(named("x-{{ randAlphaNum 8 | lower }}")))
+    with pytest.raises(ActionFailed, match="names objects at random"):
+        await plan(here(), **step(cluster, charts, chart=charts.url("/random.tgz")))
+    item = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'l-{{ . }}'}\n"
+    huge = f"{{{{ range until 100 }}}}{item}data: {{text: '{{{{ repeat 200000 \"x\" }}}}'}}\n{{{{ end }}}}"
+    charts.routes["/huge.tgz"] = answer(body=objects_chart(huge))
+    with pytest.raises(ActionFailed, match="which is too much for a plan"):
+        await plan(here(), **step(cluster, charts, chart=charts.url("/huge.tgz")))
+
+    await asyncio.to_thread(kill_while_it_works, program, cluster, tmp_path, charts.url("/shop.tgz"))
+    with pytest.raises(ActionFailed, match="'shop' is pending-install in revision 1"):
+        await plan(here(), **step(cluster, charts, onPending="uninstall"))
+
+
+async def test_a_cluster_that_is_not_there_fails_the_plan(program: Path, charts: LoopbackServer) -> None:
+    with helm_cluster() as gone:
+        given = step(gone, charts)
+    with pytest.raises(ActionFailed, match=r"helm history ended with exit code 1: .*127\.0\.0\.1"):
+        await plan(here(), **given)

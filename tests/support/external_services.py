@@ -6,6 +6,7 @@ controllers, a test says how many reads an object takes until it is ready.
 """
 
 import asyncio
+import copy
 import json
 import logging
 import os
@@ -41,7 +42,12 @@ from tests.support.service import Api
 
 TOKEN = "an-admin-token-of-tests"
 KINDS: dict[str, list[tuple[str, str, bool]]] = {
-    "v1": [("Namespace", "namespaces", False), ("ConfigMap", "configmaps", True), ("Service", "services", True)],
+    "v1": [
+        ("Namespace", "namespaces", False),
+        ("ConfigMap", "configmaps", True),
+        ("Service", "services", True),
+        ("Secret", "secrets", True),
+    ],
     "apps/v1": [("Deployment", "deployments", True)],
     "batch/v1": [("Job", "jobs", True)],
     "apiextensions.k8s.io/v1": [("CustomResourceDefinition", "customresourcedefinitions", False)],
@@ -60,6 +66,7 @@ class KubeServer:
     failing: dict[str, tuple[int, str]] = field(default_factory=dict)  # the end of a path → status and message
     statuses: dict[str, dict[str, Any]] = field(default_factory=dict)  # kind → status of ready objects
     lingering: int = 0  # reads that a deleted object still is there
+    at_random: Callable[[], dict[str, Any]] = dict  # what each dry run decides anew, as a webhook may
     _numbers: Any = field(default_factory=lambda: count(1))
 
     @property
@@ -118,6 +125,8 @@ class KubeServer:
             if namespace != "default" and f"/api/v1/namespaces/{namespace}" not in self.objects:
                 return _status(404, f'namespaces "{namespace}" not found')
         if method == "PATCH":
+            if query.get("dryRun") == ["All"]:
+                return self._tried(path, query, headers, json.loads(body))
             return self._apply(path, query, headers, json.loads(body))
         if path not in self.objects:
             return _status(404, f"{path} not found")
@@ -141,6 +150,21 @@ class KubeServer:
             found["status"] = self.statuses.get(found["kind"], found.get("status", {}))
         return 200, found
 
+    def _tried(self, path: str, query: dict[str, list[str]], headers: dict[str, str], body: Any) -> tuple[int, Any]:
+        """Answer what an application would make of an object, and keep the one that is there."""
+        before = {name: copy.deepcopy(kept.get(path)) for name, kept in self._kept().items()}
+        try:
+            status, found = self._apply(path, query, headers, body)
+            return status, {**found, **(self.at_random() if status < 300 else {})}
+        finally:
+            for name, kept in self._kept().items():
+                kept.pop(path, None)
+                if before[name] is not None:
+                    kept[path] = before[name]
+
+    def _kept(self) -> dict[str, dict[str, Any]]:
+        return {"objects": self.objects, "managers": self.managers, "reads": self.reads}
+
     def _apply(self, path: str, query: dict[str, list[str]], headers: dict[str, str], body: Any) -> tuple[int, Any]:
         assert headers["content-type"] == "application/apply-patch+yaml"
         manager, force = query["fieldManager"][0], query["force"] == ["true"]
@@ -157,8 +181,13 @@ class KubeServer:
             return _status(409, f'Apply failed with 1 conflict: conflict with "{managers[others[0]]}": .{others[0]}')
         is_new = path not in self.objects
         now = self.objects.setdefault(path, {"metadata": {"uid": f"uid-{next(self._numbers)}", "generation": 0}})
-        for name in [name for name, owner in managers.items() if owner == manager and name not in fields]:
+        former = [name for name, owner in managers.items() if owner == manager]
+        for name in [name for name in former if name not in fields]:
             del managers[name]  # what its manager leaves out goes
+        body = copy.deepcopy(body)
+        for keys, value in _values({key: now[key] for key in ("spec", "data") if key in now}):
+            if ".".join(keys) not in (*former, *fields):  # somebody else's
+                _set(body, keys, value)
         managers.update(dict.fromkeys(fields, manager))
         kept = {"uid": now["metadata"]["uid"], "generation": now["metadata"]["generation"] + 1}
         self.objects[path] = {**body, "metadata": {**body["metadata"], **kept}, "status": {}}
@@ -170,6 +199,18 @@ def _fields(value: Any, path: str = "") -> list[str]:
     if not isinstance(value, dict):
         return [path]
     return [name for key, inner in value.items() for name in _fields(inner, f"{path}.{key}".lstrip("."))]
+
+
+def _values(value: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    if not isinstance(value, dict):
+        return [(path, value)]
+    return [found for key, inner in value.items() for found in _values(inner, (*path, key))]
+
+
+def _set(body: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        body = body.setdefault(key, {})
+    body[path[-1]] = value
 
 
 def _status(code: int, message: str) -> tuple[int, Any]:

@@ -2,16 +2,43 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urljoin
 
 import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, identity_environment
-from launchbay.actions.kubernetes_client import KubeAccess, read_access, read_documents
+from launchbay.actions.helm_plan import (
+    KEPT,
+    NO_REVISION,
+    ApprovedRelease,
+    Operation,
+    Rendered,
+    Revision,
+    by_name,
+    deletion_hook_effects,
+    digest,
+    held_objects,
+    hook_effect,
+    is_kept,
+    read_approved,
+    read_hooks,
+    read_objects,
+    read_rendered,
+)
+from launchbay.actions.kubernetes_client import (
+    KubeAccess,
+    KubeApi,
+    ObjectRef,
+    kube_api,
+    read_access,
+    read_documents,
+)
+from launchbay.actions.kubernetes_plan import HeldObject, known_secrets, object_effect
 from launchbay.actions.output import LiveLog, describe_exit
 from launchbay.actions.parameters import (
     choice,
@@ -25,9 +52,13 @@ from launchbay.actions.parameters import (
     required_text,
     wrong_parameter,
 )
+from launchbay.actions.plan import ActionPlan
+from launchbay.concurrency import gather_bounded
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.effect import Effect
+from launchbay.model.redaction import secrets_in
 from launchbay.model.scalars import text_of
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 from launchbay.telemetry.tracing import trace_variables
@@ -79,11 +110,13 @@ _RELEASE_CHARS = 53
 _NAMESPACE_CHARS = 63
 _HISTORY = 10
 _NOT_FOUND = "not found"
-_READING = frozenset(("history", "get"))
+_READING = frozenset(("history", "get", "show"))
 _ON_PENDING = ("fail", "rollback", "uninstall")
 _IS_DONE = frozenset(("deployed", "superseded"))
 _STATUS_BYTES = limits.MIB  # of a history, which has no manifests and no values
 _REPORTED_CHARS = 1_000
+_READS_AT_ONCE = 8
+_BETWEEN_RENDERS_S = 1.0  # so that a time in seconds is seen to vary
 
 
 class _Release(msgspec.Struct, frozen=True):
@@ -139,82 +172,293 @@ class Helm(ActionDefaults):
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        parameters = call.parameters
-        binary = call.context.programs.require("helm", "helm", remedy=_REMEDY)
-        operation = choice(parameters, "operation", _OPERATIONS)
-        release = _named(required_text(parameters, "release", "a name"), "release", _RELEASE_CHARS)
-        namespace = optional_text(parameters, "namespace", "the name of a namespace") or "default"
-        key = f"{_named(namespace, 'namespace', _NAMESPACE_CHARS)}.{release}"
-        if operation == "uninstall":
-            await self.teardown(call, key)
+        target = _target(call)
+        approved = None if call.approved is None else read_approved(call.approved)
+        if target.operation == "uninstall":
+            await self._uninstall(call, target.key, approved)
             return {"status": "uninstalled", "revision": 0, "notes": ""}
-        access = read_access(required(parameters, "cluster", "a kubeconfig"))
-        call.context.register_secret(access.secrets())
-        work = _Work(call, binary, access, duration_s(parameters, "timeout", limits.KUBERNETES_READY_S))
-        async with private_directory() as directory:
-            chart = await fetch_chart(call, directory)
-            values = optional_mapping(parameters, "values", "a map from names to values")
-            stored = await call.context.documents.read(key)
-            document = msgspec.json.encode(_Release(access, namespace, release))
-            await call.context.documents.write(key, document, 0 if stored is None else stored.version)
-            options = ["--create-namespace"] if flag(parameters, "createNamespace", default=False) else []
-            options += ["--wait"] if flag(parameters, "wait", default=True) else []
-            await work.settle(directory, release, namespace, choice(parameters, "onPending", _ON_PENDING))
-            return await work.install(directory, chart, release, namespace, values, options)
+        on_pending = choice(call.parameters, "onPending", _ON_PENDING)
+        wait = flag(call.parameters, "wait", default=True)
+        async with self._prepared(call, target) as (work, given):
+            if approved is not None:
+                await work.require(approved, given)
+            stored = await call.context.documents.read(target.key)
+            document = msgspec.json.encode(_Release(work.access, target.namespace, target.release))
+            await call.context.documents.write(target.key, document, 0 if stored is None else stored.version)
+            await work.settle(on_pending)
+            return await work.install(given, wait=wait)
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return what a dry run on the cluster renders, compared with the release."""
+        target = _target(call)
+        if target.operation == "install":
+            async with self._prepared(call, target) as (work, given):
+                return await work.plan(given)
+        stored = await call.context.documents.read(target.key)
+        if stored is None:
+            return ActionPlan(artifact=ApprovedRelease("uninstall", NO_REVISION).encoded())
+        async with self._stored(call, stored.data) as work:
+            plan = await work.plan_uninstall()
+        return msgspec.structs.replace(plan, destroys=target.key)
 
     async def teardown(self, call: ActionCall, name: str) -> None:
-        stored = await call.context.documents.read(name)
+        await self._uninstall(call, name, None)
+
+    async def _uninstall(self, call: ActionCall, key: str, approved: ApprovedRelease | None) -> None:
+        stored = await call.context.documents.read(key)
         if stored is None:
-            call.context.log("info", f"Nothing to uninstall: no release is stored as {name!r}.")
+            if approved is not None:
+                approved.require("uninstall", NO_REVISION)
+            call.context.log("info", f"Nothing to uninstall: no release is stored as {key!r}.")
             return
+        async with self._stored(call, stored.data) as work:
+            if approved is not None:
+                approved.require("uninstall", newest(await work.history()))
+            await work.uninstall()
+        await call.context.documents.delete(key)
+
+    @asynccontextmanager
+    async def _prepared(self, call: ActionCall, target: "_Target") -> "AsyncIterator[tuple[_Work, _Given]]":
+        """Lend what an installation needs."""
+        parameters = call.parameters
         binary = call.context.programs.require("helm", "helm", remedy=_REMEDY)
-        found = _decoder.decode(stored.data)
+        access = read_access(required(parameters, "cluster", "a kubeconfig"))
+        call.context.register_secret(access.secrets())
+        timeout_s = duration_s(parameters, "timeout", limits.KUBERNETES_READY_S)
+        async with private_directory() as directory:
+            work = _Work(call, binary, access, timeout_s, directory, target.release, target.namespace)
+            chart = await fetch_chart(call, directory)
+            values = optional_mapping(parameters, "values", "a map from names to values")
+            call.context.register_secret(secrets_in(values))
+            creates_namespace = flag(parameters, "createNamespace", default=False)
+            file = directory / "values.json"
+            await asyncio.to_thread(lambda: write_private(file, json_text(values, "values")))
+            yield work, _Given(chart, file, creates_namespace=creates_namespace)
+
+    @asynccontextmanager
+    async def _stored(self, call: ActionCall, document: bytes) -> "AsyncIterator[_Work]":
+        """Lend what works on the release of a document."""
+        binary = call.context.programs.require("helm", "helm", remedy=_REMEDY)
+        found = _decoder.decode(document)
         call.context.register_secret(found.access.secrets())
         async with private_directory() as directory:
-            work = _Work(call, binary, found.access, limits.KUBERNETES_READY_S)
-            await work.uninstall(directory, found.release, found.namespace)
-        await call.context.documents.delete(name)
+            yield _Work(
+                call, binary, found.access, limits.KUBERNETES_READY_S, directory, found.release, found.namespace
+            )
+
+
+class _Target(NamedTuple):
+    """The release that a step is about; `key` names its document."""
+
+    operation: str
+    release: str
+    namespace: str
+    key: str
+
+
+def _target(call: ActionCall) -> _Target:
+    operation = choice(call.parameters, "operation", _OPERATIONS)
+    release = _named(required_text(call.parameters, "release", "a name"), "release", _RELEASE_CHARS)
+    namespace = optional_text(call.parameters, "namespace", "the name of a namespace") or "default"
+    return _Target(operation, release, namespace, f"{_named(namespace, 'namespace', _NAMESPACE_CHARS)}.{release}")
+
+
+class _Given(NamedTuple):
+    """What an installation gets, in files."""
+
+    chart: Path
+    values: Path
+    creates_namespace: bool
+
+
+class _Found(NamedTuple):
+    """An object of a manifest, with its place and state in the cluster."""
+
+    name: str
+    ref: ObjectRef
+    manifest: Mapping[str, Any]
+    live: Mapping[str, Any] | None
+
+
+def newest(history: list[Revision]) -> Revision:
+    """Return the last revision."""
+    return history[-1] if history else NO_REVISION
 
 
 class _Work:
-    """Runs the program for one cluster."""
+    """Runs the program for one release of one cluster."""
 
-    def __init__(self, call: ActionCall, binary: str, access: KubeAccess, timeout_s: float) -> None:
+    def __init__(
+        self,
+        call: ActionCall,
+        binary: str,
+        access: KubeAccess,
+        timeout_s: float,
+        directory: Path,
+        release: str,
+        namespace: str,
+    ) -> None:
         self._call = call
         self._binary = binary
-        self._access = access
+        self.access = access
         self._timeout_s = timeout_s
+        self._directory = directory
+        self._release = release
+        self._of_namespace = ("--namespace", namespace)
+        self._namespace = namespace
 
-    async def install(
-        self, directory: Path, chart: Path, release: str, namespace: str, values: Mapping[str, Any], options: list[str]
-    ) -> Mapping[str, Any]:
-        file = directory / "values.json"
-        await asyncio.to_thread(lambda: write_private(file, json_text(values, "values")))
-        result = await self._start(
-            directory,
-            *("upgrade", release, str(chart), "--install", "--namespace", namespace, "--values", str(file)),
-            # Without --reset-values, Helm takes the former values where the new ones are empty.
-            *("--reset-values", "--history-max", str(_HISTORY), *options),
-        )
+    async def install(self, given: _Given, *, wait: bool) -> Mapping[str, Any]:
+        result = await self._start(*self._upgrade(given), *(("--wait",) if wait else ()))
         if result.exit_code != 0:
             raise self._failed("upgrade --install", result)
-        newest = (await self._history(directory, release, namespace))[-1]
-        return {
-            "status": newest.status,
-            "revision": newest.revision,
-            "notes": await self._notes(directory, release, namespace),
-        }
+        made = newest(await self.history())
+        return {"status": made.status, "revision": made.revision, "notes": await self._notes()}
 
-    async def settle(self, directory: Path, release: str, namespace: str, on_pending: str) -> None:
+    def _upgrade(self, given: _Given) -> tuple[str, ...]:
+        return (
+            *("upgrade", self._release, str(given.chart), "--install", *self._of_namespace),
+            # Without --reset-values, Helm takes the former values where the new ones are empty.
+            *("--values", str(given.values), "--reset-values", "--history-max", str(_HISTORY)),
+            *(("--create-namespace",) if given.creates_namespace else ()),
+        )
+
+    async def plan(self, given: _Given) -> ActionPlan:
+        """Return what an installation or upgrade would do.
+
+        It renders twice, because only that shows what the chart makes at random.
+        """
+        history = await self.history()
+        last = newest(history)
+        if last.status.startswith("pending-"):
+            raise ActionFailed(
+                f"The release {self._release!r} is {last.status} in revision {last.revision}: a run was killed, or "
+                "isn't over.",
+                "Make it deployed again, for example by a run of this step with onPending, and plan then.",
+                retryable=False,
+            )
+        operation: Operation = "upgrade" if history and last.status != "uninstalled" else "install"
+        first = await self._render(given)
+        await self._call.context.sleep(_BETWEEN_RENDERS_S)
+        objects = first.objects()
+        hooks = list(first.hooks_of(operation))
+        held = held_objects(_rendered(first, operation), _rendered(await self._render(given), operation))
+        before: list[dict[str, Any]] = []
+        if operation == "upgrade":
+            deployed = [each.revision for each in history if each.status == "deployed"]
+            before = await self._manifest(deployed[-1] if deployed else last.revision)
+        for each in (*objects, *before, *(hook for hook, _ in hooks)):
+            self._call.context.register_secret(known_secrets(each))
+        async with kube_api(self._call.context.egress, self.access) as api:
+            effects = await self._preparations(api, given) if operation == "install" else []
+            effects += [hook_effect(hook, events) for hook, events in hooks]
+            old = await self._find(api, before)
+            new = await self._find(api, objects)
+        effects += _effects(old, new, held)
+        artifact = ApprovedRelease("install", last, await asyncio.to_thread(self._digest, given), held)
+        return ActionPlan(effects=tuple(effects), artifact=artifact.encoded())
+
+    async def require(self, approved: ApprovedRelease, given: _Given) -> None:
+        """Raise NotApproved unless an installation would do what somebody approved."""
+        history = await self.history()
+        last = newest(history)
+        approved.require("install", last, await asyncio.to_thread(self._digest, given))
+        operation: Operation = "upgrade" if history and last.status != "uninstalled" else "install"
+        approved.require_objects(_rendered(await self._render(given), operation))
+
+    def _digest(self, given: _Given) -> bytes:
+        texts = (self.access.server, self._namespace, self._release, str(given.creates_namespace))
+        return digest(given.chart.read_bytes(), given.values.read_bytes(), *map(str.encode, texts))
+
+    async def plan_uninstall(self) -> ActionPlan:
+        """Return what an uninstallation would delete, and its hooks."""
+        last = newest(await self.history())
+        effects: list[Effect] = []
+        if last.revision:
+            objects = await self._manifest(last.revision)
+            hooks = read_hooks(await self._get("hooks", last.revision))
+            for manifest in (*objects, *hooks):
+                self._call.context.register_secret(known_secrets(manifest))
+            async with kube_api(self._call.context.egress, self.access) as api:
+                found = await self._find(api, objects)
+            effects += deletion_hook_effects(hooks)
+            for each in found:
+                if each.live is not None and is_kept(each.manifest):
+                    effects.append(Effect(kind="change", address=str(each.ref), note=KEPT))
+                elif each.live is not None and (effect := object_effect(str(each.ref), each.manifest, None)):
+                    effects.append(effect)
+        return ActionPlan(effects=tuple(effects), artifact=ApprovedRelease("uninstall", last).encoded())
+
+    async def _preparations(self, api: KubeApi, given: _Given) -> list[Effect]:
+        """Return what only a first installation makes: the namespace, and definitions of the chart."""
+        effects: list[Effect] = []
+        if given.creates_namespace:
+            ref = ObjectRef("v1", "Namespace", "", self._namespace)
+            if await api.read(ref) is None:
+                effects.append(Effect(kind="create", address=str(ref), note="createNamespace"))
+        result = await self._start("show", "crds", str(given.chart), keep_bytes=limits.HELM_RELEASE_BYTES)
+        if result.exit_code != 0:
+            raise self._failed("show crds", result)
+        for each in await self._find(api, read_objects(self._whole("show crds", result))):
+            if each.live is None:
+                note = "a definition of the chart: Helm never changes or deletes it"
+                effects.append(Effect(kind="create", address=str(each.ref), note=note))
+        return effects
+
+    async def _find(self, api: KubeApi, objects: Iterable[Mapping[str, Any]]) -> list[_Found]:
+        """Return objects with what they are in the cluster."""
+        named = by_name(objects)
+        refs = {name: await api.resource_ref(each, self._namespace) for name, each in named.items()}
+        live = await gather_bounded(map(api.read, refs.values()), _READS_AT_ONCE)
+        return [_Found(name, refs[name], named[name], now) for name, now in zip(named, live, strict=True)]
+
+    async def _render(self, given: _Given) -> Rendered:
+        """Return what a dry run on the cluster renders.
+
+        Nothing of it is logged, because it has secrets.
+        """
+        result = await self._start(
+            *self._upgrade(given), "--dry-run=server", "--output", "json", keep_bytes=limits.HELM_RELEASE_BYTES
+        )
+        if result.exit_code != 0:
+            raise self._failed("upgrade --install --dry-run", result)
+        text = self._whole("upgrade --dry-run", result)
+        try:
+            return await asyncio.to_thread(read_rendered, text.encode())
+        except msgspec.DecodeError as error:
+            raise ActionFailed(f"Can't read what the dry run of Helm wrote: {error}.", retryable=False) from error
+
+    async def _manifest(self, revision: int) -> list[dict[str, Any]]:
+        return await asyncio.to_thread(read_objects, await self._get("manifest", revision))
+
+    async def _get(self, what: str, revision: int) -> str:
+        result = await self._start(
+            *("get", what, self._release, *self._of_namespace, "--revision", str(revision)),
+            keep_bytes=limits.HELM_RELEASE_BYTES,
+        )
+        if result.exit_code != 0:
+            raise self._failed(f"get {what}", result)
+        return self._whole(f"get {what}", result)
+
+    def _whole(self, what: str, result: ProcessResult) -> str:
+        """Return what the program wrote. Raises ActionFailed if a part of it is missing."""
+        if len(result.stdout.encode()) >= limits.HELM_RELEASE_BYTES:
+            raise ActionFailed(
+                f"helm {what} writes {limits.HELM_RELEASE_BYTES} bytes or more, which is too much for a plan.",
+                "Split the chart, or make the change without a plan.",
+                retryable=False,
+            )
+        return result.stdout
+
+    async def settle(self, on_pending: str) -> None:
         """End what a killed run has begun.
 
         The lock of the job makes sure that no other run is under way.
         """
-        history = await self._history(directory, release, namespace)
+        history = await self.history()
         if not history or not history[-1].status.startswith("pending-"):
             return
         pending, log = history[-1], self._call.context.log
-        what = f"The release {release!r} is {pending.status} in revision {pending.revision}: a run was killed."
+        what = f"The release {self._release!r} is {pending.status} in revision {pending.revision}: a run was killed."
         if on_pending == "fail":
             raise ActionFailed(
                 what,
@@ -224,12 +468,10 @@ class _Work:
         done = [each.revision for each in history if each.status in _IS_DONE]
         if not done:
             log("info", f"{what} It is uninstalled first, because no revision was ever deployed.")
-            await self.uninstall(directory, release, namespace)
+            await self.uninstall()
         elif on_pending == "rollback":
             log("info", f"{what} It is rolled back to revision {done[-1]} first.")
-            result = await self._start(
-                directory, "rollback", release, str(done[-1]), "--namespace", namespace, "--wait"
-            )
+            result = await self._start("rollback", self._release, str(done[-1]), *self._of_namespace, "--wait")
             if result.exit_code != 0:
                 raise self._failed("rollback", result)
         else:
@@ -239,11 +481,10 @@ class _Work:
                 retryable=False,
             )
 
-    async def _history(self, directory: Path, release: str, namespace: str) -> list["_Revision"]:
+    async def history(self) -> list[Revision]:
         """Return the revisions of a release, the newest last."""
         result = await self._start(
-            directory,
-            *("history", release, "--namespace", namespace, "--max", str(_HISTORY), "--output", "json"),
+            *("history", self._release, *self._of_namespace, "--max", str(_HISTORY), "--output", "json"),
             keep_bytes=_STATUS_BYTES,
         )
         if result.exit_code != 0:
@@ -251,13 +492,13 @@ class _Work:
                 return []
             raise self._failed("history", result)
         try:
-            return sorted(msgspec.json.decode(result.stdout, type=list[_Revision]), key=lambda each: each.revision)
+            return sorted(msgspec.json.decode(result.stdout, type=list[Revision]), key=lambda each: each.revision)
         except msgspec.DecodeError as error:
             raise ActionFailed(f"Can't read what helm history wrote: {error}.", retryable=False) from error
 
-    async def _notes(self, directory: Path, release: str, namespace: str) -> str:
+    async def _notes(self) -> str:
         """Return the notes of a release alone, because its manifests may be of any size."""
-        result = await self._start(directory, "get", "notes", release, "--namespace", namespace)
+        result = await self._start("get", "notes", self._release, *self._of_namespace)
         if result.exit_code != 0:
             raise self._failed("get notes", result)
         if len(result.stdout.encode()) >= limits.STEP_OUTPUT_BYTES:
@@ -268,8 +509,8 @@ class _Work:
             )
         return result.stdout.strip("\n").removeprefix("NOTES:").strip("\n")
 
-    async def uninstall(self, directory: Path, release: str, namespace: str) -> None:
-        result = await self._start(directory, "uninstall", release, "--namespace", namespace, "--wait")
+    async def uninstall(self) -> None:
+        result = await self._start("uninstall", self._release, *self._of_namespace, "--wait")
         if result.exit_code != 0 and _NOT_FOUND not in result.stderr.lower():
             raise self._failed("uninstall", result)
 
@@ -281,30 +522,28 @@ class _Work:
         if (proxy := self._call.context.egress.proxy) is not None:
             # The words of Go's client: over TLS without the number, which is elsewhere that of the answer.
             if "Proxy Authentication Required" in result.stderr or "the status code 407" in result.stderr:
-                return ActionFailed(*proxy.refused(self._access.server, "407").messages, retryable=False)
+                return ActionFailed(*proxy.refused(self.access.server, "407").messages, retryable=False)
             if (away := _PROXY_AWAY.search(result.stderr)) is not None:
                 return ActionFailed(*proxy.unreachable(away[1]).messages)
         return ActionFailed(describe_exit(f"helm {what}", result, self._call.context.redact, _REPORTED_CHARS))
 
-    async def _start(
-        self, directory: Path, *arguments: str, keep_bytes: int = limits.STEP_OUTPUT_BYTES
-    ) -> ProcessResult:
+    async def _start(self, *arguments: str, keep_bytes: int = limits.STEP_OUTPUT_BYTES) -> ProcessResult:
         """Run the program. Log only its stderr, because its stdout contains the chart's values."""
-        kubeconfig = directory / "kubeconfig.json"
+        kubeconfig = self._directory / "kubeconfig.json"
         try:
-            route = await self._call.context.egress.route_of_url(self._access.server)
+            route = await self._call.context.egress.route_of_url(self.access.server)
         except EgressFailed as error:
             raise ActionFailed(*error.messages, retryable=error.retryable) from error
         if route.proxy is not None:
             self._call.context.register_secret(route.proxy.secrets())
-        await asyncio.to_thread(write_private, kubeconfig, self._access.kubeconfig(route))
+        await asyncio.to_thread(write_private, kubeconfig, self.access.kubeconfig(route))
         command = Command(
             argv=(self._binary, *arguments, *self._waiting(arguments[0])),
-            directory=directory,
+            directory=self._directory,
             environment={
                 "KUBECONFIG": str(kubeconfig),
                 **trace_variables(),
-                **identity_environment(self._call.context, directory),
+                **identity_environment(self._call.context, self._directory),
             },
             timeout_s=self._timeout_s + limits.KUBERNETES_CALL_S,
             keep_bytes=keep_bytes,
@@ -318,11 +557,43 @@ class _Work:
 _PROXY_AWAY = re.compile(r"proxyconnect tcp: ([^\n\"]{1,200})")
 
 
-class _Revision(msgspec.Struct, frozen=True):
-    """One of what `helm history` lists."""
+def _rendered(found: Rendered, operation: Operation) -> dict[str, Mapping[str, Any]]:
+    """Return what a dry run renders, by name: objects and the hooks that run."""
+    hooks = by_name(hook for hook, _ in found.hooks_of(operation))
+    return {**by_name(found.objects()), **{f"hook {name}": hook for name, hook in hooks.items()}}
 
-    revision: int
-    status: str
+
+def _effects(old: Iterable[_Found], new: Iterable[_Found], held: Mapping[str, HeldObject]) -> list[Effect]:
+    """Return what happens to objects whose manifests are compared."""
+    before = {_identity(each): each for each in old}
+    after = {_identity(each): each for each in new}
+    effects: list[Effect | None] = []
+    for key, each in after.items():
+        address, varying = str(each.ref), held[each.name].varying
+        former = before.get(key)
+        if each.live is None:
+            effects.append(object_effect(address, None, each.manifest, varying=varying))
+        elif former is not None:
+            effects.append(object_effect(address, former.manifest, each.manifest, varying=varying))
+        elif made := object_effect(address, None, each.manifest, varying=varying):
+            effects.append(
+                msgspec.structs.replace(made, kind="change", note="it exists, and the release takes it over")
+            )
+    for key, each in before.items():
+        if key in after or each.live is None:
+            continue
+        # Helm asks the object itself here, and not the manifest.
+        if is_kept(each.live):
+            effects.append(Effect(kind="change", address=str(each.ref), note=KEPT))
+        else:
+            effects.append(object_effect(str(each.ref), each.manifest, None))
+    return [effect for effect in effects if effect is not None]
+
+
+def _identity(found: _Found) -> tuple[str, ...]:
+    """Return what Helm tells objects apart by, without the API's version."""
+    group = found.ref.api_version.rpartition("/")[0]
+    return group, found.ref.kind, found.ref.namespace, found.ref.name
 
 
 def _named(text: str, name: str, maximum: int) -> str:

@@ -1,13 +1,15 @@
 """`kubernetes.apply`: objects of a cluster, as YAML describes them (docs/decisions/0062-kubernetes-over-http.md)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.kubernetes_client import KubeAccess, KubeApi, ObjectRef, kube_api, read_access, read_documents
+from launchbay.actions.kubernetes_plan import ApprovedObjects, ObjectChange, known_secrets, read_approved_objects
 from launchbay.actions.parameters import (
     document_name,
     duration_s,
@@ -17,6 +19,8 @@ from launchbay.actions.parameters import (
     required,
     wrong_parameter,
 )
+from launchbay.actions.plan import ActionPlan
+from launchbay.concurrency import gather_bounded
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -130,6 +134,7 @@ _INSTANCE_LABEL = "launchbay.io/instance"
 _DOCUMENTS = "objects with apiVersion, kind and metadata.name: a list of them, or YAML text"
 _FIRST_KINDS = ("Namespace", "CustomResourceDefinition")  # others may need them
 _POLL_S = 1.0
+_ASKED_AT_ONCE = 8
 
 
 class _Applied(msgspec.Struct, frozen=True):
@@ -171,22 +176,36 @@ class KubernetesApply(ActionDefaults):
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        wait = flag(call.parameters, "wait", default=True)
+        timeout_s = duration_s(call.parameters, "timeout", limits.KUBERNETES_READY_S)
+        async with self._prepared(call) as (work, given):
+            if call.approved is not None:
+                await work.require(read_approved_objects(call.approved), given)
+            await work.apply(given)
+            deleted = await work.prune() if given.prune else []
+            if wait:
+                await work.wait(timeout_s)
+        return {"objects": work.report(), "deleted": deleted}
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return the cluster's answers to a dry run, compared with its objects."""
+        async with self._prepared(call) as (work, given):
+            plan = await work.plan(given)
+        deletes_all = given.prune and not given.objects
+        return msgspec.structs.replace(plan, destroys=document_name(call.parameters) if deletes_all else "")
+
+    @asynccontextmanager
+    async def _prepared(self, call: ActionCall) -> "AsyncIterator[tuple[_Work, _Given]]":
+        """Lend what the parameters ask for."""
         parameters = call.parameters
         name = document_name(parameters)
         prune, force = flag(parameters, "prune", default=True), flag(parameters, "force", default=True)
-        wait = flag(parameters, "wait", default=True)
-        timeout_s = duration_s(parameters, "timeout", limits.KUBERNETES_READY_S)
         namespace = optional_text(parameters, "namespace", "the name of a namespace") or "default"
         access = read_access(required(parameters, "cluster", "a kubeconfig"))
         call.context.register_secret(access.secrets())
         objects = await _objects(call)
         async with kube_api(call.context.egress, access) as api:
-            work = _Work(call, api, name, access)
-            await work.apply(objects, namespace, force=force)
-            deleted = await work.prune() if prune else []
-            if wait:
-                await work.wait(timeout_s)
-        return {"objects": work.report(), "deleted": deleted}
+            yield _Work(call, api, name, access), _Given(objects, namespace, force=force, prune=prune)
 
     async def teardown(self, call: ActionCall, name: str) -> None:
         stored = await call.context.documents.read(name)
@@ -197,6 +216,30 @@ class KubernetesApply(ActionDefaults):
         async with kube_api(call.context.egress, applied.access) as api:
             await _delete(call, api, applied.objects)
         await call.context.documents.delete(name)
+
+
+class _Given(NamedTuple):
+    """What a step asks for."""
+
+    objects: Sequence[dict[str, Any]]
+    namespace: str
+    force: bool
+    prune: bool
+
+
+class _Missing(NamedTuple):
+    """Namespaces and kinds that the cluster doesn't have yet.
+
+    A kind has a group and a name, its definition, and whether its objects are in a namespace.
+    """
+
+    namespaces: dict[str, ObjectRef]
+    kinds: dict[tuple[str, str], tuple[ObjectRef, bool]]
+
+    def before(self, ref: ObjectRef) -> ObjectRef | None:
+        """Return what must exist before the cluster can say anything about an object."""
+        kind = self.kinds.get((ref.api_version.rpartition("/")[0], ref.kind))
+        return self.namespaces.get(ref.namespace) if kind is None else kind[0]
 
 
 class _Work:
@@ -211,23 +254,98 @@ class _Work:
         self._recorded: list[ObjectRef] = []
         self._applied: dict[ObjectRef, dict[str, Any]] = {}
 
-    async def apply(self, objects: Sequence[dict[str, Any]], namespace: str, *, force: bool) -> None:
+    async def apply(self, given: _Given) -> None:
         """Apply the objects. Records each one before, so that no crash leaves an unknown object."""
-        stored = await self._call.context.documents.read(self._name)
-        if stored is not None:
-            self._version, self._recorded = stored.version, _decoder.decode(stored.data).objects
-        for number, body in enumerate(objects):
-            ref = await self._api.resource_ref(body, namespace)
+        await self._read_recorded()
+        for number, body in enumerate(given.objects):
+            ref = await self._api.resource_ref(body, given.namespace)
             if ref not in self._recorded:
                 self._recorded.append(ref)
                 await self._record(self._recorded)
-            metadata = dict(body["metadata"])
-            metadata["labels"] = {**(metadata.get("labels") or {}), _INSTANCE_LABEL: self._call.context.instance_id}
-            if ref.namespace:
-                metadata["namespace"] = ref.namespace
-            self._applied[ref], is_new = await self._api.apply(ref, {**body, "metadata": metadata}, force=force)
+            self._applied[ref], is_new = await self._api.apply(ref, self._labeled(ref, body), force=given.force)
             self._call.context.log("info", f"{'Created' if is_new else 'Applied'} {ref}.")
-            await self._call.context.progress(50 * (number + 1) // len(objects))
+            await self._call.context.progress(50 * (number + 1) // len(given.objects))
+
+    async def plan(self, given: _Given) -> ActionPlan:
+        """Return what would happen to each object."""
+        changes = await self._changes(given, answers=2)
+        effects = [effect for each in changes if (effect := each.effect()) is not None]
+        held = {each.key: each.held() for each in changes}
+        return ActionPlan(effects=tuple(effects), artifact=ApprovedObjects(self._access.server, held).encoded())
+
+    async def require(self, approved: ApprovedObjects, given: _Given) -> None:
+        """Raise NotApproved unless the same would happen as was approved."""
+        changes = {each.key: each for each in await self._changes(given, answers=1)}
+        approved.require(self._access.server, changes)
+
+    async def _changes(self, given: _Given, *, answers: int) -> list[ObjectChange]:
+        """Return what the cluster says would happen to each object.
+
+        Two answers show what it decides at random.
+        """
+        await self._read_recorded()
+        missing = await self._made_on_the_way(given)
+        refs = [await self._ref(body, given.namespace, missing) for body in given.objects]
+
+        async def change(ref: ObjectRef, body: dict[str, Any]) -> ObjectChange:
+            wanted = self._labeled(ref, body)
+            if (earlier := missing.before(ref)) is not None:
+                return ObjectChange(
+                    f"{ref.api_version} {ref}", str(ref), None, wanted, note=f"{earlier} is made by the same step"
+                )
+            before = await self._api.read(ref)
+            found = [(await self._api.apply(ref, wanted, force=given.force, dry_run=True))[0] for _ in range(answers)]
+            return ObjectChange(f"{ref.api_version} {ref}", str(ref), before, found[0], found[-1])
+
+        async def deletion(ref: ObjectRef) -> ObjectChange:
+            return ObjectChange(f"{ref.api_version} {ref}", str(ref), await self._api.read(ref), None)
+
+        changed = await gather_bounded(map(change, refs, given.objects), _ASKED_AT_ONCE)
+        removed = [ref for ref in self._recorded if ref not in refs] if given.prune else []
+        found = [*changed, *await gather_bounded(map(deletion, removed), _ASKED_AT_ONCE)]
+        for each in found:
+            for side in (each.before, each.after):
+                self._call.context.register_secret(known_secrets(side or {}))
+        return [each for each in found if each.before is not None or each.after is not None]
+
+    async def _made_on_the_way(self, given: _Given) -> "_Missing":
+        """Return which namespaces and kinds the objects themselves make."""
+        missing = _Missing({}, {})
+        for body in given.objects:
+            if body["kind"] not in _FIRST_KINDS:
+                continue
+            ref = await self._api.resource_ref(body, given.namespace)
+            if await self._api.read(ref) is not None:
+                continue
+            if ref.kind == "Namespace":
+                missing.namespaces[ref.name] = ref
+            else:
+                spec = _map(body, "spec")
+                missing.kinds[str(spec.get("group")), str(_map(spec, "names").get("kind"))] = (
+                    ref,
+                    spec.get("scope") != "Cluster",
+                )
+        return missing
+
+    async def _ref(self, body: dict[str, Any], namespace: str, missing: "_Missing") -> ObjectRef:
+        made = missing.kinds.get((body["apiVersion"].rpartition("/")[0], body["kind"]))
+        if made is None:
+            return await self._api.resource_ref(body, namespace)
+        own = str(body["metadata"].get("namespace") or namespace) if made[1] else ""
+        return ObjectRef(body["apiVersion"], body["kind"], own, body["metadata"]["name"])
+
+    async def _read_recorded(self) -> None:
+        stored = await self._call.context.documents.read(self._name)
+        if stored is not None:
+            self._version, self._recorded = stored.version, _decoder.decode(stored.data).objects
+
+    def _labeled(self, ref: ObjectRef, body: dict[str, Any]) -> dict[str, Any]:
+        """Return what is applied of an object."""
+        metadata = dict(body["metadata"])
+        metadata["labels"] = {**(metadata.get("labels") or {}), _INSTANCE_LABEL: self._call.context.instance_id}
+        if ref.namespace:
+            metadata["namespace"] = ref.namespace
+        return {**body, "metadata": metadata}
 
     async def prune(self) -> list[str]:
         """Delete the objects that were applied before and are missing now."""

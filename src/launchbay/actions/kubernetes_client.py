@@ -206,9 +206,15 @@ class KubeApi:
         own = str(metadata.get("namespace") or namespace) if resource.is_namespaced else ""
         return ObjectRef(api_version, kind, own, metadata["name"])
 
-    async def apply(self, ref: ObjectRef, body: Mapping[str, Any], *, force: bool) -> tuple[dict[str, Any], bool]:
-        """Apply an object on the server side; return it, and whether it is new."""
-        query = urlencode({"fieldManager": FIELD_MANAGER, "force": str(force).lower()})
+    async def apply(
+        self, ref: ObjectRef, body: Mapping[str, Any], *, force: bool, dry_run: bool = False
+    ) -> tuple[dict[str, Any], bool]:
+        """Apply an object on the server side; return it, and whether it is new.
+
+        A dry run stores nothing.
+        """
+        given = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
+        query = urlencode({**given, "dryRun": "All"} if dry_run else given)
         response = await self._request(
             "PATCH", f"{await self._path(ref)}?{query}", msgspec.json.encode(body), "application/apply-patch+yaml"
         )

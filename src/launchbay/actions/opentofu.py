@@ -44,9 +44,9 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan
+from launchbay.actions.plan import ActionPlan, refuse_difference
 from launchbay.egress.archives import download_and_unpack, unpack
-from launchbay.errors import ActionFailed, NotApproved
+from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.scalars import settled, with_texts
@@ -597,8 +597,7 @@ def _as_approved(artifact: bytes, operation: str, module: StoredModule) -> Saved
             differs.append(f"the state is another one ({lineage or 'none'} instead of {saved.lineage or 'none'})")
         else:
             differs.append(f"the state changed (serial {serial} instead of {saved.serial})")
-    if differs:
-        raise NotApproved(f"This isn't what was approved: {' and '.join(differs)}. Nothing was done.")
+    refuse_difference(differs)
     return saved if saved.plan else None
 
 

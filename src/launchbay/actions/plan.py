@@ -4,27 +4,28 @@ It has effects to read, and an artifact with which exactly that runs later. An a
 (`SupportsPlan`). For each other one the plan is one effect that nobody knows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import Action, ActionCall
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.effect import Effect
 from launchbay.model.redaction import REDACTED, is_secret_name
 
 CANNOT_PLAN = "This action can't say what it would do."
 NOT_HELD = "This action may also do something else when it runs."
 NOT_SHOWN = "(too large to be shown)"
+_DIFFERENCES_NAMED = 5
 
 
 class ActionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The effects of one step; none means that it would do nothing.
 
     `run` gets the artifact as `ActionCall.approved`, and then does this or fails with `NotApproved`. An empty one
-    promises nothing: the plan then gets an unknown effect.
+    promises nothing: the plan then gets an unknown effect, unless it has one.
     `warnings` are for the reader. `destroys` names the document of which the step leaves nothing, so that its teardown
     isn't counted too.
     """
@@ -51,6 +52,14 @@ def unknown(address: str, note: str = CANNOT_PLAN) -> ActionPlan:
     return ActionPlan(effects=(Effect(kind="unknown", address=address, certainty="unknown", note=note),))
 
 
+def refuse_difference(differs: Sequence[str]) -> None:
+    """Raise NotApproved, which names the first of what differs, if anything does."""
+    if differs:
+        more = len(differs) - _DIFFERENCES_NAMED
+        shown = " and ".join((*differs[:_DIFFERENCES_NAMED], *((f"{more} more",) if more > 0 else ())))
+        raise NotApproved(f"This isn't what was approved: {shown}. Nothing was done.")
+
+
 async def plan_action(action: Action, call: ActionCall, address: str) -> ActionPlan:
     """Return the plan of a step, within its limits and without secrets.
 
@@ -62,7 +71,7 @@ async def plan_action(action: Action, call: ActionCall, address: str) -> ActionP
     if not isinstance(action, SupportsPlan):
         return unknown(address)
     plan = bounded(await action.plan(call), call.context.redact)
-    if plan.artifact:
+    if plan.artifact or any(each.kind == "unknown" for each in plan.effects):
         return plan
     return msgspec.structs.replace(plan, effects=(*plan.effects, *unknown(address, NOT_HELD).effects))
 

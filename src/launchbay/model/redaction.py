@@ -579,6 +579,11 @@ def _redact_value(value: Any) -> Any:
     return value if value is None or isinstance(value, bool) or value in ("", [], {}) else REDACTED
 
 
+def secrets_in(value: Any) -> list[str]:
+    """Return the strings and numbers of a JSON value that have names of secrets."""
+    return list(_secrets(value, under_secret=False))
+
+
 def _secrets(value: Any, *, under_secret: bool) -> Iterator[str]:
     """Yield strings, and numbers as strings, with secret names."""
     if isinstance(value, Mapping):

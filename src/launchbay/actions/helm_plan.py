@@ -1,0 +1,186 @@
+"""What Helm would do, and what an approval holds of it. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from launchbay.actions.kubernetes_client import read_documents
+from launchbay.actions.kubernetes_plan import HeldObject, held_object
+from launchbay.actions.plan import refuse_difference
+from launchbay.errors import ActionFailed
+from launchbay.model.effect import Effect
+from launchbay.model.scalars import settled
+
+KEPT = "kept by its resource policy, but no longer of the release"
+_NAMED_AT_RANDOM = 5
+_POLICY = "helm.sh/resource-policy"
+_EVENTS: Mapping[str, frozenset[str]] = {
+    "install": frozenset(("pre-install", "post-install")),
+    "upgrade": frozenset(("pre-upgrade", "post-upgrade")),
+    "uninstall": frozenset(("pre-delete", "post-delete")),
+}
+Operation = Literal["install", "upgrade", "uninstall"]
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """An object that Helm makes at certain events, and doesn't compare."""
+
+    manifest: str = ""
+    events: list[str] = []
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """What is read of a dry run's release. Programs add fields in every release."""
+
+    manifest: str = ""
+    hooks: list[Hook] | None = None
+
+    def objects(self) -> list[dict[str, Any]]:
+        return read_objects(self.manifest)
+
+    def hooks_of(self, operation: Operation) -> Iterator[tuple[dict[str, Any], list[str]]]:
+        """Yield the objects of hooks that run, each with its events."""
+        for hook in self.hooks or ():
+            events = [event for event in hook.events if event in _EVENTS[operation]]
+            if events:
+                yield from ((found, events) for found in read_objects(hook.manifest))
+
+
+def read_objects(manifest: str) -> list[dict[str, Any]]:
+    """Return the objects of a manifest, as Helm reads them. Raises ActionFailed."""
+    try:
+        documents = settled(read_documents(manifest))
+    except ValueError as error:
+        raise ActionFailed(f"Can't read what Helm rendered: {error}.", retryable=False) from None
+    found: list[dict[str, Any]] = []
+    for document in documents:
+        is_list = isinstance(document, Mapping) and isinstance(document.get("items"), list)
+        found += document["items"] if is_list and str(document.get("kind")).endswith("List") else [document]
+    for each in found:
+        metadata = each.get("metadata") if isinstance(each, Mapping) else None
+        name = metadata.get("name") if isinstance(metadata, Mapping) else None
+        if not all(isinstance(text, str) and text for text in (each.get("apiVersion"), each.get("kind"), name)):
+            raise ActionFailed("Helm rendered something without apiVersion, kind and metadata.name.", retryable=False)
+    return found
+
+
+def read_hooks(text: str) -> list[dict[str, Any]]:
+    """Return of the hooks that `helm get hooks` prints those that a deletion runs."""
+    return [each for each in read_objects(text) if _EVENTS["uninstall"] & set(_events(each))]
+
+
+def _events(hook: Mapping[str, Any]) -> list[str]:
+    text = str((hook["metadata"].get("annotations") or {}).get("helm.sh/hook", ""))
+    return [each.strip() for each in text.split(",")]
+
+
+def hook_effect(hook: Mapping[str, Any], events: Iterable[str]) -> Effect:
+    """Return the effect of a hook, which may do anything in the cluster."""
+    name = f"{hook['kind']} {hook['metadata']['name']}"
+    return Effect(kind="run", address=name, certainty="estimated", note=f"hook: {', '.join(events)}")
+
+
+def deletion_hook_effects(hooks: Iterable[Mapping[str, Any]]) -> list[Effect]:
+    """Return the effects of the hooks of `read_hooks`."""
+    return [hook_effect(each, [event for event in _events(each) if event in _EVENTS["uninstall"]]) for each in hooks]
+
+
+def is_kept(found: Mapping[str, Any]) -> bool:
+    """Return whether an object says that Helm must not delete it."""
+    annotations = found["metadata"].get("annotations")
+    return isinstance(annotations, Mapping) and str(annotations.get(_POLICY, "")).strip().lower() == "keep"
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One of what `helm history` lists.
+
+    A release that was made again begins with the same numbers.
+    """
+
+    revision: int
+    status: str
+    updated: str = ""
+
+
+NO_REVISION = Revision(0, "")
+
+
+class ApprovedRelease(msgspec.Struct, frozen=True):
+    """The artifact: what was given, the release, and what each object will be."""
+
+    operation: Literal["install", "uninstall"]
+    revision: Revision
+    inputs: bytes = b""  # digest
+    objects: dict[str, HeldObject] = {}
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    def require(self, operation: str, revision: Revision, inputs: bytes = b"") -> None:
+        """Raise NotApproved unless these are the same."""
+        differs: list[str] = []
+        if operation != self.operation:
+            differs.append(f"the operation is {operation} instead of {self.operation}")
+        else:
+            if revision != self.revision:
+                differs.append(f"the release changed ({_described(revision)} instead of {_described(self.revision)})")
+            if inputs != self.inputs:
+                differs.append("the chart, its values or the parameters changed")
+        refuse_difference(differs)
+
+    def require_objects(self, rendered: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise NotApproved unless Helm renders what it rendered for the plan."""
+        names = [
+            name
+            for name in dict.fromkeys((*self.objects, *rendered))
+            if name not in self.objects or name not in rendered or not self.objects[name].holds(rendered[name])
+        ]
+        refuse_difference([f"Helm now renders {name} otherwise" for name in names])
+
+
+read_approved = msgspec.msgpack.Decoder(ApprovedRelease).decode
+read_rendered = msgspec.json.Decoder(Rendered).decode
+
+
+def _described(revision: Revision) -> str:
+    if not revision.revision:
+        return "none"
+    return f"revision {revision.revision}, {revision.status}" + (f", of {revision.updated}" if revision.updated else "")
+
+
+def by_name(objects: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return objects by what names them in a manifest."""
+    return {
+        " ".join(
+            (
+                each["apiVersion"],
+                each["kind"],
+                "/".join(filter(None, (str(each["metadata"].get("namespace") or ""), each["metadata"]["name"]))),
+            )
+        ): each
+        for each in objects
+    }
+
+
+def held_objects(
+    first: Mapping[str, Mapping[str, Any]], second: Mapping[str, Mapping[str, Any]]
+) -> dict[str, HeldObject]:
+    """Return what two dry runs have in common.
+
+    Raises ActionFailed if an object has another name in each.
+    """
+    if first.keys() != second.keys():
+        names = ", ".join(sorted(first.keys() ^ second.keys())[:_NAMED_AT_RANDOM])
+        raise ActionFailed(
+            f"The chart names objects at random: {names}.",
+            "Give them fixed names, or make the change without a plan.",
+            retryable=False,
+        )
+    return {name: held_object(found, second[name]) for name, found in first.items()}
+
+
+def digest(*parts: bytes) -> bytes:
+    """Return one digest of several parts."""
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
