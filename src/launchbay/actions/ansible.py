@@ -1,17 +1,19 @@
 """`ansible`: run a playbook or a role on machines (docs/decisions/0060-ansible-as-a-program.md)."""
 
 import asyncio
+import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from launchbay import limits
+from launchbay.actions.ansible_plan import ApprovedCheck, Checked, read_approved_check, read_checked
 from launchbay.actions.contract import (
     ActionCall,
     ActionDefaults,
@@ -31,10 +33,13 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
+from launchbay.actions.plan import ActionPlan, unknown
 from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
+from launchbay.model.effect import Effect
 from launchbay.model.machine import Machine, SshAccess
+from launchbay.model.redaction import secrets_in
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 from launchbay.telemetry.tracing import trace_variables
 
@@ -99,6 +104,7 @@ class AnsibleReport:
     def __init__(self, directory: Path) -> None:
         self._failures = directory / "failures.jsonl"
         self._totals = directory / "totals.json"
+        self._checked = directory / "checked.jsonl"
 
     def totals(self) -> dict[str, Any]:
         """Return the step's outputs, empty before the end of a playbook. Raises ActionFailed."""
@@ -118,6 +124,23 @@ class AnsibleReport:
         except ValueError as error:
             raise ActionFailed(f"The data of set_stats isn't JSON: {error}.", retryable=False) from None
         return {**none, **found}
+
+    def checked(self) -> list[Checked]:
+        """Return what the tasks would do. Raises ActionFailed beyond the limit of a plan."""
+        try:
+            size = self._checked.stat().st_size
+        except FileNotFoundError:
+            return []
+        if size > limits.ANSIBLE_CHECK_BYTES:
+            raise ActionFailed(
+                f"The check of the playbook reports {size} bytes. Limit: {limits.ANSIBLE_CHECK_BYTES} bytes.",
+                "Split the playbook or its hosts into several steps, or make the change without a plan.",
+                retryable=False,
+            )
+        try:
+            return [read_checked(line) for line in self._checked.read_bytes().splitlines()]
+        except msgspec.DecodeError as error:
+            raise ActionFailed(f"Can't read the check of the playbook: {error}.", retryable=False) from error
 
     def causes(self, redact: Callable[[str], str]) -> list[str]:
         """Return what ended the playbook: the last failure of each failed host."""
@@ -193,33 +216,129 @@ class Ansible(ActionDefaults):
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        async with self._prepared(call) as prepared:
+            if prepared is None:
+                return {"stats": {}, "data": {}, "hostData": {}}
+            if call.approved is not None:
+                await _require(call, prepared, read_approved_check(call.approved))
+            async with ProgressReporter(call.context) as reporter:
+                with LiveLog(call.context.log, call.context.clock) as live:
+                    events = AnsibleEvents(live.write, reporter.progress, call.context.redact)
+                    result, report = await prepared.run(events)
+            if result.exit_code != 0:
+                causes = await asyncio.to_thread(report.causes, call.context.redact)
+                raise _failed(call, causes, events, result)
+            return await asyncio.to_thread(report.totals)
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return what the tasks say in check mode."""
+        async with self._prepared(call) as prepared:
+            if prepared is None:
+                return unknown(call.context.step_path, "Unknown: there are no machines yet.")
+            inputs = await asyncio.to_thread(prepared.digest)
+            checked, effects = await _check(call, prepared)
+        approved = ApprovedCheck(inputs, [each.outcome() for each in checked])
+        return ActionPlan(effects=tuple(effects), artifact=approved.encoded())
+
+    @asynccontextmanager
+    async def _prepared(self, call: ActionCall) -> "AsyncIterator[_Prepared | None]":
+        """Lend a prepared playbook; None without hosts."""
         runner = call.context.programs.require("ansible", "ansible-runner", remedy=_REMEDY)
         timeout_s = duration_s(call.parameters, "timeout", limits.PROGRAM_S, longest_s=limits.PROGRAM_LONGEST_S)
         async with private_directory() as directory:
             inventory = await _inventory(call, directory)
             if not inventory["all"]["hosts"]:
-                return {"stats": {}, "data": {}, "hostData": {}}
+                yield None
+                return
             playbook = await _project(call, directory)
             _write_data(directory / "inventory" / "hosts.yml", inventory)
             variables = optional_mapping(call.parameters, "variables", "a map from names to values")
+            call.context.register_secret(secrets_in(variables))
             _write_data(directory / "env" / "extravars", variables)
-            (directory / "report").mkdir()
-            command = Command(
-                argv=(runner, "run", str(directory), "--playbook", playbook, "--json", "--ident", "run"),
-                directory=directory,
-                environment=_environment(call, directory),
-                timeout_s=timeout_s,
-                line_chars=limits.PROGRAM_EVENT_CHARS,
-            )
-            async with ProgressReporter(call.context) as reporter:
-                with LiveLog(call.context.log, call.context.clock) as live:
-                    events = AnsibleEvents(live.write, reporter.progress, call.context.redact)
-                    result = await run_program(command, lambda _, line: events.handle_line(line))
-            report = AnsibleReport(directory / "report")
-            if result.exit_code != 0:
-                causes = await asyncio.to_thread(report.causes, call.context.redact)
-                raise _failed(call, causes, events, result)
-            return await asyncio.to_thread(report.totals)
+            yield _Prepared(runner, directory, playbook, timeout_s, _environment(call, directory), inventory)
+
+
+class _Prepared(NamedTuple):
+    """A playbook with its inventory and variables, in files."""
+
+    runner: str
+    directory: Path
+    playbook: str
+    timeout_s: float
+    environment: Mapping[str, str]
+    inventory: Mapping[str, Any]
+
+    async def run(self, events: AnsibleEvents, *, check: bool = False) -> tuple[ProcessResult, AnsibleReport]:
+        """Run the playbook, or let its tasks say what they would do."""
+        name = "check" if check else "run"
+        report = self.directory / f"report-{name}"
+        report.mkdir()
+        variables = {"LAUNCHBAY_CHECK": "1", "ANSIBLE_DIFF_ALWAYS": "True"} if check else {}
+        options = self.directory / "env" / "cmdline"
+        if check:
+            # Not as an argument: the runner keeps that in this file, so that a later run were a check too.
+            write_private(options, "--check")
+        else:
+            options.unlink(missing_ok=True)
+        command = Command(
+            argv=(self.runner, "run", str(self.directory), "--playbook", self.playbook, "--json", "--ident", name),
+            directory=self.directory,
+            environment={**self.environment, **variables, "LAUNCHBAY_REPORT": str(report)},
+            timeout_s=self.timeout_s,
+            line_chars=limits.PROGRAM_EVENT_CHARS,
+        )
+        return await run_program(command, lambda _, line: events.handle_line(line)), AnsibleReport(report)
+
+    def digest(self) -> bytes:
+        """Return the digest of project, variables, options and hosts."""
+        project = self.directory / "project"
+        found = hashlib.sha256()
+        for file in (*sorted(each for each in project.rglob("*") if each.is_file()), self.directory / "env/extravars"):
+            content = hashlib.sha256(file.read_bytes()).hexdigest()
+            found.update(msgspec.json.encode([str(file.relative_to(self.directory)), content]))
+        every = self.inventory["all"]
+        hosts = {host: [given.get(name) for name in _PLACE] for host, given in every["hosts"].items()}
+        groups = {name: sorted(group["hosts"]) for name, group in every.get("children", {}).items()}
+        options = [self.environment.get(name) for name in _OPTIONS]
+        found.update(msgspec.json.encode([self.playbook, hosts, groups, options], order="deterministic"))
+        return found.digest()
+
+
+_PLACE = ("ansible_host", "ansible_port", "ansible_user", "ansible_connection")
+_OPTIONS = ("ANSIBLE_BECOME", "ANSIBLE_RUN_TAGS")
+
+
+async def _check(call: ActionCall, prepared: _Prepared) -> tuple[list[Checked], list[Effect]]:
+    """Return what tasks say in check mode, with the effects.
+
+    A task often fails only because an earlier one did nothing. Then what comes after it is unknown. Raises ActionFailed
+    if nothing came before, if a host isn't reached, or if the playbook doesn't begin.
+    """
+    # Nothing is logged: it would look as if it had happened.
+    events = AnsibleEvents(lambda _: None, lambda _: None, call.context.redact)
+    result, report = await prepared.run(events, check=True)
+    checked = await asyncio.to_thread(report.checked)
+    if result.exit_code == 0:
+        return checked, [each.effect() for each in checked]
+    stats = (await asyncio.to_thread(report.totals))["stats"]
+    causes = await asyncio.to_thread(report.causes, call.context.redact)
+    if not stats or not checked or any(counts.get("unreachable") for counts in stats.values()):
+        raise _failed(call, causes, events, result)
+    ended = [host for host, counts in stats.items() if counts.get("failed")]
+    notes = "The check ends here: " + " ".join(causes)
+    effects = [
+        Effect(kind="unknown", address=f"{host}: what follows", certainty="unknown", note=notes) for host in ended
+    ]
+    failures = [Checked(host, "(ended)", "unknown", "") for host in ended]
+    return [*checked, *failures], [*(each.effect() for each in checked), *effects]
+
+
+async def _require(call: ActionCall, prepared: _Prepared, approved: ApprovedCheck) -> None:
+    """Raise NotApproved unless the tasks say what they said when the plan was made."""
+    approved.require_inputs(await asyncio.to_thread(prepared.digest))
+    call.context.log("info", "Checking first whether the tasks would still do what was approved.")
+    checked, _ = await _check(call, prepared)
+    approved.require([each.outcome() for each in checked])
 
 
 async def _project(call: ActionCall, directory: Path) -> str:
@@ -349,7 +468,6 @@ def _environment(call: ActionCall, directory: Path) -> dict[str, str]:
     tags = filled_texts(call.parameters, "tags", "a list of tags") or []
     return {
         "ANSIBLE_CALLBACK_PLUGINS": str(_CALLBACKS),
-        "LAUNCHBAY_REPORT": str(directory / "report"),
         "ANSIBLE_HOME": str(directory / ".ansible"),
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(directory / "cp"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",

@@ -2,9 +2,11 @@
 
 It runs in Ansible's process and environment, not in the server's. What it writes goes into the directory that the
 variable LAUNCHBAY_REPORT names: `failures.jsonl`, a line for each failure that the playbook doesn't ignore, and
-`totals.json` when the playbook ends. Ansible has removed what `no_log` hides.
+`totals.json` when the playbook ends. In check mode, `checked.jsonl` has a line for each task that would change
+something or can't say so. Ansible has removed what `no_log` hides.
 """
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -22,6 +24,10 @@ DOCUMENTATION = """
 _MESSAGE_CHARS = 4_000
 _RUN = "_run"  # where Ansible keeps what set_stats sets without per_host
 _COUNTS = {"failures": "failed"}
+_DIFF_CHARS = 16_000  # of one task or item; of a longer difference, only the digest is written
+_TIMES = ("atime", "mtime")  # differ in each check
+_REASONS = ("skip_reason", "skipped_reason", "false_condition")  # of what is skipped in a run too
+_NOT_NEEDED = ("matching creates option", "matching removes option", "skipped, since", "No hosts matched")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no type hints
@@ -41,6 +47,20 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
 
     def v2_runner_item_on_failed(self, result: Any) -> None:
         self._report(result, item=True)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        if "results" not in result._result:  # noqa: SLF001 - see below; the items of a loop come one by one
+            self._check(result)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        self._check(result)
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        if "results" not in result._result:  # noqa: SLF001 - see below; items come one by one
+            self._check(result, is_skipped=True)
+
+    def v2_runner_item_on_skipped(self, result: Any) -> None:
+        self._check(result, is_skipped=True)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         counts = {host: stats.summarize(host) for host in sorted(stats.processed)}
@@ -68,6 +88,33 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         }
         self._write("failures.jsonl", "a", json.dumps(line) + "\n")
 
+    def _check(self, result: Any, *, is_skipped: bool = False) -> None:
+        if not os.environ.get("LAUNCHBAY_CHECK"):
+            return
+        task, found = result._task, result._result  # noqa: SLF001 - see above
+        status = _status(task, found, is_skipped=is_skipped)
+        if status is None:
+            return
+        arguments = (found.get("invocation") or {}).get("module_args") or {}
+        item = found.get("_ansible_item_label", found.get("item"))
+        differences = _differences(found.get("diff"))
+        line = {
+            "host": result._host.get_name(),  # noqa: SLF001 - see above
+            "task": task.get_name()[:_MESSAGE_CHARS],
+            "item": "" if item is None or "censored" in found else _short(item),
+            "status": status,
+            "module": str(task.action),
+            "state": str(arguments.get("state") or "") if isinstance(arguments, dict) else "",
+            "message": _short(found.get("msg")),
+            "hidden": "censored" in found,
+            "differences": differences,
+            "digest": hashlib.sha256(json.dumps(_lasting(differences), default=_text).encode()).hexdigest(),
+        }
+        text = json.dumps(line, default=_text, skipkeys=True)
+        if len(text) > _DIFF_CHARS:
+            text = json.dumps({**line, "differences": [], "long": True}, default=_text, skipkeys=True)
+        self._write("checked.jsonl", "a", text + "\n")
+
     def _write(self, name: str, mode: str, text: str) -> None:
         directory = os.environ.get("LAUNCHBAY_REPORT")
         if directory:
@@ -81,3 +128,34 @@ def _short(message: object) -> str:
 
 def _text(value: Any) -> str:
     return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def _status(task: Any, found: dict[str, Any], *, is_skipped: bool) -> str | None:
+    """Return what a task says in check mode; None for nothing."""
+    if not task.check_mode and not is_skipped:
+        return "ran" if found.get("changed") else None
+    if not is_skipped:
+        return "changed" if found.get("changed") else None
+    if any(name in found for name in _REASONS) or any(text in str(found.get("msg")) for text in _NOT_NEEDED):
+        return None
+    return "unknown"
+
+
+def _differences(diff: Any) -> list[dict[str, Any]]:
+    several = diff if isinstance(diff, list) else [diff]
+    return [
+        {
+            "path": _short(each.get("before_header")),
+            "before": each.get("before"),
+            "after": each.get("prepared", each.get("after")),
+        }
+        for each in several
+        if isinstance(each, dict) and each
+    ]
+
+
+def _lasting(value: Any) -> Any:
+    """Return differences without the times, which are other ones in the next check."""
+    if isinstance(value, dict):
+        return {str(name): _lasting(each) for name, each in sorted(value.items()) if name not in _TIMES}
+    return [_lasting(each) for each in value] if isinstance(value, list) else value
