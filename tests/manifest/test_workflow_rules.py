@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 
 from launchbay.actions.approval import Approval
 from launchbay.actions.contract import ActionParameter
+from launchbay.actions.execution import Chef, ExecRun
 from launchbay.actions.provision import Provision
 from launchbay.actions.registry import BUILT_IN
+from launchbay.actions.restcall import RestCall
 from launchbay.manifest.compiler import check
 from launchbay.manifest.graph import Workflow
 from launchbay.manifest.paths import Scope
@@ -232,6 +235,24 @@ def mistypes(steps: str) -> list[tuple[str, str]]:
 def test_what_an_author_mistypes_is_a_warning(step: str, code: str, said: str) -> None:
     found = mistypes(f"[{{a: {{{step}}}}}]")
     assert any(said in message for each, message in found if each == code), found
+
+
+@pytest.mark.parametrize(
+    ("action", "plan", "said"),
+    [
+        (ExecRun(), "[]", "Expected a list of strings"),
+        (ExecRun(), "[{look: 1}]", "Expected a list of strings"),
+        (Chef("chefsolo"), "['']", "Expected a list of strings"),
+        (RestCall(), "https://a.example", "Expected a map with command"),
+        (RestCall(), "{command: x, url: y}", "A request has no url"),
+    ],
+)
+def test_what_cannot_say_what_a_step_would_do_is_a_warning_at_its_place(action: Any, plan: str, said: str) -> None:
+    text = f"launch:\n  steps:\n    - a:\n        action: {action.name}\n        parameters:\n          plan: {plan}\n"
+    found = check(text.encode(), known_actions={action.name: action})
+    [finding] = [each for each in found if each.code == "WrongStepParameter"]
+    assert (finding.line, finding.column) == (6, 17)
+    assert f"Parameter 'plan': {said}" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from launchbay import limits
 from launchbay.actions.contract import IDENTITY_VARIABLE, ActionCall, ActionDefaults, ActionParameter, StepContext
 from launchbay.actions.output import LiveLog, describe_exit, parse_json_output
+from launchbay.actions.own_plan import PLAN, bounded_answer, has_plan, no_plan, plan_of_answers, read_answers
 from launchbay.actions.parameters import (
     filled_texts,
     flag,
@@ -23,6 +24,7 @@ from launchbay.actions.parameters import (
     whole_number,
     wrong_parameter,
 )
+from launchbay.actions.plan import ActionPlan
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -49,10 +51,64 @@ async def gather_on_machines(
     return results
 
 
+_COMMAND = "a list of strings: one is a shell line or a script, more are a program and its arguments"
+
+
+def _check_command(value: Any) -> None:
+    """Raise ValueError for what isn't a command."""
+    elements = [text_of(each) for each in (value if isinstance(value, list | tuple) else [value])]
+    if not elements or None in elements or not str(elements[0]).strip():
+        raise ValueError(f"Expected {_COMMAND}.")
+
+
+_PLAN = ActionParameter(
+    "A command that only reads, in the form of execrun. A plan runs it on each machine and shows what it prints.",
+    needs_value=True,
+    numbers="text",
+    check=_check_command,
+)
+
+
+class _PlansByCommand(ActionDefaults):
+    """An action on machines whose step may have a command as `plan`."""
+
+    is_sudo = False  # unless the step says otherwise
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return what the command of the parameter `plan` prints on each machine."""
+        return plan_of_answers(call, await self._answers(call)) if has_plan(call) else no_plan(call)
+
+    async def require_approved(self, call: ActionCall) -> None:
+        """Raise NotApproved if the command prints something else than what was approved."""
+        if call.approved is not None:
+            read_answers(call.approved).require(call, await self._answers(call) if has_plan(call) else {})
+
+    async def _answers(self, call: ActionCall) -> dict[str, Any]:
+        machines, parameters = call.context.machines, call.parameters
+        line, *arguments = _elements(parameters, PLAN)
+        command = RemoteCommand(
+            line=line,
+            arguments=arguments,
+            shell=optional_text(parameters, "shell", "the name or path of a shell, such as bash") or "",
+            sudo=flag(parameters, "isSudo", default=self.is_sudo),
+            timeout_s=optional_duration_s(parameters, "timeout"),
+            keep_bytes=limits.PLAN_VALUE_BYTES + 1,
+        )
+
+        async def ask(machine: Machine) -> Any:
+            result = await machines.run(machine, command)
+            if result.exit_code != 0:
+                what = describe_exit(f"The command of 'plan' on {machine.host}", result, call.context.redact)
+                raise ActionFailed(what, retryable=False)
+            return parse_output(bounded_answer(machine.host, result.stdout, call.context.redact))
+
+        return await gather_on_machines(machines.targets(optional_roles(call)), ask)
+
+
 _RUN_LIST = "a list of recipes and roles of Chef"
 
 
-class Chef(ActionDefaults):
+class Chef(_PlansByCommand):
     """Runs Chef on every machine of some roles, under two names."""
 
     on_machines = True
@@ -64,8 +120,11 @@ class Chef(ActionDefaults):
         "version": ActionParameter("The version of Chef.", type="string"),
         "isSolo": ActionParameter("Run without a Chef server. Default: true.", type="bool"),
         "isSudo": ActionParameter("Run as the superuser. Default: true.", type="bool"),
+        PLAN: _PLAN,
     }
     outputs: Mapping[str, str] = {"chefState": "The attributes of the node after the run, by address."}
+
+    is_sudo = True
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,6 +140,7 @@ class Chef(ActionDefaults):
             solo=flag(parameters, "isSolo", default=True),
             sudo=flag(parameters, "isSudo", default=True),
         )
+        await self.require_approved(call)
         targets = machines.targets(optional_roles(call))
         with LiveLog(call.context.log, call.context.clock) as live:
 
@@ -90,10 +150,7 @@ class Chef(ActionDefaults):
             return {"chefState": await gather_on_machines(targets, converge)}
 
 
-_COMMAND = "a list of strings: one is a shell line or a script, more are a program and its arguments"
-
-
-class ExecRun(ActionDefaults):
+class ExecRun(_PlansByCommand):
     """Runs a command; an exit code other than 0 fails the step."""
 
     name = "execrun"
@@ -116,6 +173,7 @@ class ExecRun(ActionDefaults):
         "timeout": ActionParameter(
             'The maximum duration per machine, in seconds or as a string such as "5 minutes".', check=parse_duration_s
         ),
+        PLAN: _PLAN,
     }
     outputs: Mapping[str, str] = {
         "stdout": "The output by address: a string, or a value if it is a JSON map or list.",
@@ -127,10 +185,11 @@ class ExecRun(ActionDefaults):
         machines, parameters = call.context.machines, call.parameters
         batch = parameters.get("batchSize")
         at_once = None if batch is None else whole_number(batch, "batchSize", minimum=1, maximum=limits.ROLE_MACHINES)
-        line, *arguments = _elements(parameters)
+        line, *arguments = _elements(parameters, "command")
         shell = optional_text(parameters, "shell", "the name or path of a shell, such as bash") or ""
         sudo = flag(parameters, "isSudo", default=False)
         timeout_s = optional_duration_s(parameters, "timeout")
+        await self.require_approved(call)
         targets = machines.targets(optional_roles(call))
         keep_bytes = output_limit_bytes(len(targets))
         with LiveLog(call.context.log, call.context.clock) as live:
@@ -184,12 +243,12 @@ def parse_output(text: str) -> Any:
     return text
 
 
-def _elements(parameters: Mapping[str, Any]) -> Sequence[str]:
-    value = required(parameters, "command", _COMMAND)
+def _elements(parameters: Mapping[str, Any], name: str) -> Sequence[str]:
+    value = required(parameters, name, _COMMAND)
     elements = [text_of(each) for each in (value if isinstance(value, list | tuple) else [value])]
     found = [element for element in elements if element is not None]
     if not found or len(found) < len(elements) or not found[0].strip():
-        raise wrong_parameter("command", _COMMAND)
+        raise wrong_parameter(name, _COMMAND)
     return found
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
 from launchbay.actions.output import decode_output, parse_json_output
+from launchbay.actions.own_plan import PLAN, bounded_answer, has_plan, no_plan, plan_of_answers, read_answers
 from launchbay.actions.parameters import (
     duration_s,
     json_text,
@@ -21,6 +22,7 @@ from launchbay.actions.parameters import (
     whole_number,
     wrong_parameter,
 )
+from launchbay.actions.plan import ActionPlan
 from launchbay.egress.http import EgressResponse, basic_authorization
 from launchbay.errors import ActionFailed, EgressFailed
 from launchbay.model.durations import parse_duration_s
@@ -33,6 +35,19 @@ _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 _RETRYABLE_CLIENT_ERRORS = frozenset((408, 425, 429))
 _FORM = "application/x-www-form-urlencoded"
 _AUTH = "a map with username and password, or with token"
+_REQUEST = ("command", "method", "contentType", "headers", "body", "auth", "timeout", "expectedStatus")
+_OF_STEP = ("headers", "auth", "timeout")  # what a request of `plan` has in common with that of its step
+
+
+def _check_plan(value: Any) -> None:
+    """Raise ValueError for what isn't a request."""
+    names = ", ".join(_REQUEST)
+    if not isinstance(value, Mapping) or not isinstance(value.get("command"), str):
+        raise ValueError(  # noqa: TRY004 - what the compiler reports with its place
+            f"Expected a map with command, the URL, and optionally {names.removeprefix('command, ')}."
+        )
+    if other := [str(name) for name in value if name not in _REQUEST]:
+        raise ValueError(f"A request has no {', '.join(other)}; it has {names}.")
 
 
 class RestCall(ActionDefaults):
@@ -52,6 +67,13 @@ class RestCall(ActionDefaults):
             'The maximum duration, in seconds or as a string such as "2 minutes".', check=parse_duration_s
         ),
         "expectedStatus": ActionParameter("The status that means success, or a list of them. Default: 200 to 299."),
+        PLAN: ActionParameter(
+            "A request that only reads: a map of these parameters. A plan sends it and shows the body of the response."
+            " Default for headers, auth and timeout: those of the step.",
+            needs_value=True,
+            numbers="written",
+            check=_check_plan,
+        ),
     }
     outputs: Mapping[str, str] = {
         "content": "The body of the response: a value if it is JSON, otherwise a string.",
@@ -60,27 +82,52 @@ class RestCall(ActionDefaults):
     }
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        parameters = call.parameters
-        url = required_text(parameters, "command", "a URL that starts with http:// or https://")
-        method = (optional_text(parameters, "method", "an HTTP method") or "GET").strip().upper()
-        timeout_s = duration_s(
-            parameters, "timeout", limits.EGRESS_TIMEOUT_S, longest_s=limits.EGRESS_TIMEOUT_LONGEST_S
-        )
-        headers = _headers(parameters)
-        body = _body(parameters, headers)
-        expected = _expected_statuses(parameters)
-        if method not in _SAFE_METHODS:
-            headers.setdefault("idempotency-key", call.context.idempotency_key)
-        headers = {**trace_headers(), **headers}
-        begin_s = call.context.clock.monotonic_s()
-        try:
-            response = await call.context.egress.request(method, url, headers=headers, body=body, timeout_s=timeout_s)
-        except EgressFailed as error:
-            raise ActionFailed(*error.messages, retryable=error.retryable) from error
-        took_ms = round((call.context.clock.monotonic_s() - begin_s) * 1000)
-        size = len(response.body)
-        call.context.log("info", f"{method} {response.url}: {response.status}, {size} bytes, {took_ms} ms.")
-        return await _outputs(call, method, response, expected)
+        if call.approved is not None:
+            answers = await _answers(call) if has_plan(call) else {}
+            read_answers(call.approved).require(call, answers)
+        return await _send(call, call.parameters, keys={"idempotency-key": call.context.idempotency_key})
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return what the request of the parameter `plan` answers."""
+        return plan_of_answers(call, await _answers(call)) if has_plan(call) else no_plan(call)
+
+
+async def _answers(call: ActionCall) -> dict[str, Any]:
+    try:
+        _check_plan(call.parameters[PLAN])
+    except ValueError as error:
+        raise wrong_parameter(PLAN, str(error).removeprefix("Expected ").rstrip(".")) from None
+    given = {name: call.parameters[name] for name in _OF_STEP if name in call.parameters} | call.parameters[PLAN]
+    outputs = await _send(call, given, keys={})
+    content = outputs["content"]
+    where = str(given["command"])
+    bounded_answer(where, content if isinstance(content, str) else json_text(content, PLAN), call.context.redact)
+    return {where: content}
+
+
+async def _send(call: ActionCall, parameters: Mapping[str, Any], keys: Mapping[str, str]) -> Mapping[str, Any]:
+    """Send the request of the parameters and return the outputs.
+
+    `keys` are headers of methods that change something.
+    """
+    url = required_text(parameters, "command", "a URL that starts with http:// or https://")
+    method = (optional_text(parameters, "method", "an HTTP method") or "GET").strip().upper()
+    timeout_s = duration_s(parameters, "timeout", limits.EGRESS_TIMEOUT_S, longest_s=limits.EGRESS_TIMEOUT_LONGEST_S)
+    headers = _headers(parameters)
+    body = _body(parameters, headers)
+    expected = _expected_statuses(parameters)
+    if method not in _SAFE_METHODS:
+        headers = {**keys, **headers}
+    headers = {**trace_headers(), **headers}
+    begin_s = call.context.clock.monotonic_s()
+    try:
+        response = await call.context.egress.request(method, url, headers=headers, body=body, timeout_s=timeout_s)
+    except EgressFailed as error:
+        raise ActionFailed(*error.messages, retryable=error.retryable) from error
+    took_ms = round((call.context.clock.monotonic_s() - begin_s) * 1000)
+    size = len(response.body)
+    call.context.log("info", f"{method} {response.url}: {response.status}, {size} bytes, {took_ms} ms.")
+    return await _outputs(call, method, response, expected)
 
 
 async def _outputs(
