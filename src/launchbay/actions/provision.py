@@ -1,7 +1,8 @@
 """Machines of a role: create, adopt and release them (manifest-language §9)."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,7 +15,9 @@ from launchbay.actions.parameters import (
     text_or_default,
     whole_number,
 )
+from launchbay.actions.plan import ActionPlan, refuse_difference
 from launchbay.errors import ActionFailed
+from launchbay.model.effect import Effect
 from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines, read_jump
 
 DEFAULT_ROLE = "default"
@@ -74,29 +77,98 @@ class Provision(ActionDefaults):
         self.name = name
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        refuse_no_choice(call, self.parameters)
-        machines = call.context.machines
-        # Every other null has a fallback, or no effect (language §9).
-        parameters = {name: value for name, value in call.parameters.items() if value is not None}
-        role = text_or_default(parameters, "roleName", "the name of a role", DEFAULT_ROLE)
-        addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
-        spec = _spec(parameters)
-        if addresses is None:
-            missing = _missing(call.context, parameters, role, len(machines.of_role(role)))
-            added = await machines.provision(role, missing, spec) if missing else []
+        machines, wanted = call.context.machines, self._wanted(call)
+        if call.approved is not None:
+            read_approved(call.approved).require(wanted.approved())
+        if wanted.addresses:
+            added = await machines.adopt(wanted.role, wanted.addresses, wanted.spec)
         else:
-            known = {machine.host for machine in machines.of_role(role)}
-            new = [entry for entry in dict.fromkeys(addresses) if address_of(entry) not in known]
-            added = await machines.adopt(role, new, spec) if new else []
-        present = merge_machines(machines.of_role(role), added)
+            added = await machines.provision(wanted.role, wanted.missing, wanted.spec) if wanted.missing else []
+        present = merge_machines(machines.of_role(wanted.role), added)
         return {
             "ips": [machine.host for machine in present],
             "privateips": [machine.inner_host for machine in present],
             "machines": [msgspec.to_builtins(machine) for machine in added],
         }
 
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return the machines that the step makes or adopts."""
+        wanted = self._wanted(call)
+        component = _component(call)
+        note = f"{len(wanted.present)} stay" if wanted.present else ""
+        spec = {name: value for name, value in msgspec.to_builtins(wanted.spec).items() if value}
+        made = [
+            Effect(kind="create", address=f"{component}: new machine {number} of {wanted.role}", after=spec, note=note)
+            for number in range(1, wanted.missing + 1)
+        ]
+        adopted = [
+            Effect(kind="change", address=f"{component}: machine {address} of {wanted.role}", note="adopted")
+            for address in wanted.addresses
+        ]
+        return ActionPlan(effects=(*made, *adopted), artifact=wanted.approved().encoded())
+
+    def _wanted(self, call: ActionCall) -> "_Wanted":
+        refuse_no_choice(call, self.parameters)
+        # Every other null has a fallback, or no effect (language §9).
+        parameters = {name: value for name, value in call.parameters.items() if value is not None}
+        role = text_or_default(parameters, "roleName", "the name of a role", DEFAULT_ROLE)
+        addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
+        spec, present = _spec(parameters), call.context.machines.of_role(role)
+        if addresses is None:
+            return _Wanted(role, present, _missing(call.context, parameters, role, len(present)), (), spec)
+        known = {machine.host for machine in present}
+        new = tuple(entry for entry in dict.fromkeys(addresses) if address_of(entry) not in known)
+        return _Wanted(role, present, 0, new, spec)
+
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         roles.add(msgspec.convert(outputs["machines"], list[Machine]))
+
+
+class _Wanted(NamedTuple):
+    """What a role has, and gets: new machines, or those with addresses."""
+
+    role: str
+    present: Sequence[Machine]
+    missing: int
+    addresses: tuple[str, ...]
+    spec: MachineSpec
+
+    def approved(self) -> "ApprovedMachines":
+        spec = hashlib.sha256(msgspec.json.encode(self.spec, order="deterministic")).digest()
+        added = [*self.addresses, str(self.missing)]
+        return ApprovedMachines(self.role, [machine.id for machine in self.present], added, spec)
+
+
+class ApprovedMachines(msgspec.Struct, frozen=True):
+    """The artifact: the machines of a role, and what is added."""
+
+    role: str
+    machines: list[str]  # IDs
+    added: list[str] = []
+    spec: bytes = b""  # digest
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    def require(self, found: "ApprovedMachines") -> None:
+        """Raise NotApproved unless the same would happen."""
+        differs: list[str] = []
+        if found.role != self.role:
+            differs.append(f"the role is {found.role!r} instead of {self.role!r}")
+        elif found.machines != self.machines:
+            now, then = (", ".join(each) or "none" for each in (found.machines, self.machines))
+            differs.append(f"the machines are other ones ({now} instead of {then})")
+        if (found.added, found.spec) != (self.added, self.spec):
+            differs.append("other machines would be made or adopted")
+        refuse_difference(differs)
+
+
+read_approved = msgspec.msgpack.Decoder(ApprovedMachines).decode
+
+
+def _component(call: ActionCall) -> str:
+    """Return the path of the component, as addresses of machines begin."""
+    return call.context.step_path.partition("#")[0]
 
 
 def _missing(context: StepContext, parameters: Mapping[str, Any], role: str, present: int) -> int:
@@ -150,21 +222,37 @@ class Release(ActionDefaults):
         self._needs_choice = needs_choice
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        machines = call.context.machines
-        role = optional_text(call.parameters, "roleName", "the name of a role") if self.parameters else None
-        present = machines.own() if role is None else machines.of_role(role)
-        released: Sequence[Machine] = ()
-        if present:
-            released = self._chosen(call, present, role)
-        else:
-            where = "the component" if role is None else f"the role {role!r}"
-            call.context.log("info", f"There are no machines in {where}, so there is nothing to release.")
+        role, present, released = self._choice(call)
+        if call.approved is not None:
+            read_approved(call.approved).require(_approved_release(role, released))
         if released:
-            await machines.release(released)
+            await call.context.machines.release(released)
         return {
             "ips": [machine.host for machine in exclude_machines(present, released)],
             "released": [msgspec.to_builtins(machine) for machine in released],
         }
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return the machines that the step releases."""
+        role, _, released = self._choice(call)
+        effects = tuple(
+            Effect(kind="change", address=_address(call, machine), note="no longer used; it was adopted, so it stays")
+            if machine.adopted
+            else Effect(kind="delete", address=_address(call, machine), note=f"{machine.host} ({machine.id})")
+            for machine in released
+        )
+        return ActionPlan(effects=effects, artifact=_approved_release(role, released).encoded())
+
+    def _choice(self, call: ActionCall) -> tuple[str | None, Sequence[Machine], Sequence[Machine]]:
+        """Return the role, its machines, and those of them to release."""
+        machines = call.context.machines
+        role = optional_text(call.parameters, "roleName", "the name of a role") if self.parameters else None
+        present = machines.own() if role is None else machines.of_role(role)
+        if present:
+            return role, present, self._chosen(call, present, role)
+        where = "the component" if role is None else f"the role {role!r}"
+        call.context.log("info", f"There are no machines in {where}, so there is nothing to release.")
+        return role, present, ()
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         roles.remove(msgspec.convert(outputs["released"], list[Machine]))
@@ -184,6 +272,14 @@ class Release(ActionDefaults):
         if count and role is None and self._needs_choice:
             raise ActionFailed("Set 'roleName' or 'ips' to choose the machines.", retryable=False)
         return present[max(0, len(present) - count) :]
+
+
+def _approved_release(role: str | None, released: Sequence[Machine]) -> ApprovedMachines:
+    return ApprovedMachines(role or "", [machine.id for machine in released])
+
+
+def _address(call: ActionCall, machine: Machine) -> str:
+    return f"{_component(call)}: machine {machine.number} of {machine.role}"
 
 
 class ReleaseAll(Release):

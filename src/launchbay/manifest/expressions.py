@@ -81,6 +81,11 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
         return isinstance(node, Path) and node.variable == name and len(node.steps) == 1
 
     @property
+    def names(self) -> frozenset[str]:
+        """The keys of a map; of other trees, none."""
+        return frozenset(str(key) for key, _ in self.node.children) if isinstance(self.node, _Map) else frozenset()
+
+    @property
     def expressions(self) -> Mapping[str, str]:
         """The entries of a map that are one expression each, as written."""
         children = self.node.children if isinstance(self.node, _Map) else ()

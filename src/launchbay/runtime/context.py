@@ -175,6 +175,7 @@ class StepRun:
         self._is_resting = False
         self.attempt = 1
         self.identity: str | None = None
+        self.used_machines = False  # a plan is unknown if earlier steps leave others
         self.instance_id = job.instance_id
         self.organization_id = job.organization_id
         self.environment_id = job.environment_id
@@ -262,6 +263,7 @@ class StepRun:
 
     @property
     def machines(self) -> ComponentMachines:
+        self.used_machines = True
         what = f"{self._action!r} in step {self.step_path}"
         return ComponentMachines(self._job, self._workflow.component.path, self._provider_context(), what)
 

@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
+
 from launchbay.actions.builtin import CommandCall, GetInstanceContext
-from launchbay.actions.contract import Action, Document
+from launchbay.actions.contract import Action, ChangesRoles, Document
+from launchbay.actions.own_plan import PLAN
 from launchbay.actions.parameters import given_parameters
 from launchbay.actions.plan import ActionPlan, SupportsPlan, unknown
 from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
@@ -49,7 +52,7 @@ class ReadOnlyDocuments:
 
     `seen` are those that the step at hand has read. `changed_by` has the names of steps that would change one,
     `open_by` those of unknown steps that may change any of their action and component, and `destroyed` those of which
-    a step would leave nothing.
+    a step would leave nothing. `released` are the addresses of machines that a step releases.
     """
 
     def __init__(self, documents: StepDocuments) -> None:
@@ -59,6 +62,7 @@ class ReadOnlyDocuments:
         self.changed_by: dict[DocumentKey, str] = {}
         self.open_by: dict[tuple[str, str], str] = {}  # by component and action
         self.destroyed: set[DocumentKey] = set()
+        self.released: set[str] = set()
 
     async def read(self, job: JobRun, key: DocumentKey) -> Document | None:
         """Return the document as it is before the first step."""
@@ -90,7 +94,9 @@ class PlanOfWorkflows:
     def __init__(self, note: Callable[[StepPlan], None], *, is_launch: bool = False) -> None:
         self._note = note
         self._is_launch = is_launch
+        self.at = ""  # the path of the step that is planned
         self._returned: dict[str, dict[str, str]] = {}  # names by component, with the workflow that returns each
+        self._machines = _Machines({}, [])
 
     async def add(self, job: JobRun, component: str, workflow: str) -> None:
         """Note what each step of a workflow would do, in order.
@@ -100,9 +106,12 @@ class PlanOfWorkflows:
         """
         found = job.component(component)
         returned = self._returned.setdefault(component, {})
-        walk = _Walk(job, self._note, dict(returned), is_launch=self._is_launch)
+        walk = _Walk(job, self._note, self._begin, dict(returned), self._machines, is_launch=self._is_launch)
         await walk.workflow(found, found.workflows[workflow], workflow_path(component, workflow), {}, 0)
         returned.update(dict.fromkeys(found.workflows[workflow].returns, workflow))
+
+    def _begin(self, path: str) -> None:
+        self.at = path
 
 
 async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
@@ -112,6 +121,7 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
     """
     found: list[StepPlan] = []
     documents = job.deps.documents
+    assert isinstance(documents, ReadOnlyDocuments)
     for key in await documents.list_by_instance(job):
         stored = await documents.read(job, key)
         if stored is None or component not in {None, key.component}:
@@ -123,7 +133,6 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
             note="all that is left of it goes with the component",
         )
         path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
-        assert isinstance(documents, ReadOnlyDocuments)
         plan = ActionPlan(effects=(effect,), artifact=teardown_artifact(stored))
         if key in documents.destroyed:
             plan = ActionPlan(artifact=teardown_artifact(stored))
@@ -135,6 +144,8 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
     machines = [(path, each) for path, each in job.state.machines() if component in {None, path} and not each.adopted]
     for path, machine in machines:
         address = f"{path}: machine {machine.number} of {machine.role}"
+        if address in documents.released:
+            continue
         note = "a simulated machine" if machine.provider == DRY_RUN else f"{machine.host} ({machine.id}) is released"
         step = step_path(workflow_path(path, RELEASE), f"{machine.role} {machine.number}")
         found.append(_estimate("delete", step, path, RELEASE, address, job.secrets.redact(note)))
@@ -165,11 +176,20 @@ def _estimate(kind: EffectKind, step: str, component: str, action: str, address:
 
 class _Walk:
     def __init__(
-        self, job: JobRun, note: Callable[[StepPlan], None], returned: Mapping[str, str], *, is_launch: bool
+        self,
+        job: JobRun,
+        note: Callable[[StepPlan], None],
+        begin: Callable[[str], None],
+        returned: Mapping[str, str],
+        machines: "_Machines",
+        *,
+        is_launch: bool,
     ) -> None:
         self._job = job
         self._noted = note
+        self._begin = begin
         self._returned = returned
+        self._machines = machines
         self._is_launch = is_launch
 
     async def workflow(
@@ -206,6 +226,7 @@ class _Walk:
 
     async def _step(self, run: WorkflowRun, step: Step, lacking: dict[str, str], depth: int) -> None:
         path = step_path(run.path, step.name)
+        self._begin(path)
         action = self._job.deps.actions.find(step.action)
         try:
             if not await self._would_run(run, step, lacking):
@@ -228,22 +249,30 @@ class _Walk:
                 effect = Effect(kind="run", address=path, note="simulated: the environment is a dry run")
                 self._note(run, step, path, ActionPlan(effects=(effect,)))
             else:
-                self._note(run, step, path, await self._action(running, action, step, parameters))
+                self._note(run, step, path, await self._action(run, running, action, step, parameters))
         except _Unknown as reason:
-            if action is None or not action.pure:
-                self._note(run, step, path, unknown(path, f"Unknown: {reason}."))
-            if isinstance(action, SupportsPlan) and not reason.knows_documents:
-                documents = self._job.deps.documents
-                assert isinstance(documents, ReadOnlyDocuments)
-                documents.open_by[run.component.path, step.action] = step.name
+            self._unknown(run, step, path, reason)
         except (ActionFailed, ExpressionError) as error:
-            if isinstance(action, SupportsPlan):
+            if _can_plan(action, step):
                 raise self._failed(path, error) from error
             self._note(run, step, path, unknown(path, self._job.secrets.redact(f"It can't be planned: {error}")))
         lacking.update(dict.fromkeys(step.outputs, step.name))
         lacking[f"{step.name}~"] = step.name
 
-    async def _action(self, running: StepRun, action: Action, step: Step, parameters: Mapping[str, Any]) -> ActionPlan:
+    def _unknown(self, run: WorkflowRun, step: Step, path: str, reason: "_Unknown") -> None:
+        """Note an unknown step, and what it may change."""
+        action = self._job.deps.actions.find(step.action)
+        if action is None or not action.pure:
+            self._note(run, step, path, unknown(path, f"Unknown: {reason}."))
+        self._machines.note(run, step, action)
+        if isinstance(action, SupportsPlan) and not reason.knows_documents:
+            documents = self._job.deps.documents
+            assert isinstance(documents, ReadOnlyDocuments)
+            documents.open_by[run.component.path, step.action] = step.name
+
+    async def _action(
+        self, run: WorkflowRun, running: StepRun, action: Action, step: Step, parameters: Mapping[str, Any]
+    ) -> ActionPlan:
         documents = self._job.deps.documents
         assert isinstance(documents, ReadOnlyDocuments)
         documents.seen.clear()
@@ -252,17 +281,30 @@ class _Walk:
             plan = await running.plan_action(action, parameters, step.parameters.expressions)
         except ActionFailed as error:
             problem = error
+        if running.used_machines and (steps := self._machines.left_by(run.component.path, action)):
+            raise _Unknown(f"it depends on the machines that {', '.join(map(repr, steps))} leaves")
         if earlier := sorted(filter(None, {documents.left_by(key) for key in documents.seen})):
             documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
             raise _Unknown(f"it depends on what {', '.join(map(repr, earlier))} leaves", knows_documents=True)
         if problem is not None:
-            if not isinstance(action, SupportsPlan):
+            if not _can_plan(action, step):
                 raise problem
             raise self._failed(running.step_path, problem) from problem
         if plan.effects:
             documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
         if plan.destroys:
             documents.destroyed |= {key for key in documents.seen if key.name == plan.destroys}
+        if isinstance(action, ChangesRoles):
+            documents.released |= {each.address for each in plan.effects if each.kind == "delete"}
+        worked = list(self._machines.worked)
+        if plan.effects:
+            self._machines.note(run, step, action)
+        if plan.artifact and worked and running.used_machines and not isinstance(action, ChangesRoles):
+            # It was asked before they ran, so the answer may be another one then.
+            note = f"It may do something else, because of {', '.join(map(repr, worked))} on the machines before it."
+            return msgspec.structs.replace(
+                plan, artifact=b"", effects=(*plan.effects, *unknown(running.step_path, note).effects)
+            )
         return plan
 
     def _failed(self, path: str, problem: Exception) -> WorkflowFailed:
@@ -332,6 +374,39 @@ class _Walk:
             raise _Unknown(f"{what} on {', '.join(sorted(map(repr, steps)))}")
         if any(map(_NOW.search, template.texts)):
             raise _Unknown(f"{what} on the time of the run")
+
+
+class _Machines(NamedTuple):
+    """What earlier steps leave of machines.
+
+    `changed` names for each component the step that leaves it others, `worked` the steps that run something on some.
+    """
+
+    changed: dict[str, str]
+    worked: list[str]
+
+    def note(self, run: WorkflowRun, step: Step, action: Action | None) -> None:
+        """Note a step that has effects, or may have some."""
+        if isinstance(action, ChangesRoles):
+            self.changed[run.component.path] = step.name
+        elif action is not None and (getattr(action, "on_machines", False) or "roles" in action.parameters):
+            self.worked.append(step.name)
+
+    def left_by(self, component: str, action: Action) -> list[str]:
+        """Return the steps that leave an action other machines than there are now.
+
+        One that changes machines works on those of its component, others may work on all.
+        """
+        paths = [component] if isinstance(action, ChangesRoles) else self.changed
+        return sorted({self.changed[path] for path in paths if path in self.changed})
+
+
+def _can_plan(action: Action | None, step: Step) -> bool:
+    """Return whether the action says what this step would do.
+
+    Some can only if the step says how, in its parameter `plan`.
+    """
+    return isinstance(action, SupportsPlan) and (PLAN not in action.parameters or PLAN in step.parameters.names)
 
 
 class _Unknown(Exception):

@@ -94,7 +94,7 @@ async def test_a_launch_is_planned_step_by_step_and_nothing_is_made(api: Api, tm
     assert infra["effects"][0]["after"]["input"] == str(file)
     assert {each["path"].rpartition("/")[2]: each["effects"][0]["note"] for each in others} == {
         "check": "Unknown: its parameters depend on 'infra'.",
-        "hook": "This action can't say what it would do.",
+        "hook": "Without the parameter 'plan', this action can't say what it would do.",
     }
     assert not file.exists()
 

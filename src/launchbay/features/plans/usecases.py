@@ -311,10 +311,11 @@ class PlanRunner:
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 for each in target.instances:
-                    await self._look(row, each, partial(found.add, each.path))
+                    await self._look(row, each, found)
         except TimeoutError:
             raise BadRequest(
-                f"The plan takes more than {limits.PLAN_S:g} s.", "Plan a part of it, such as fewer submodules."
+                f"The plan takes more than {limits.PLAN_S:g} s. It was at step {found.at or 'none'}.",
+                "Give that step a shorter timeout, or plan a part of it, such as fewer submodules.",
             ) from None
         result = msgspec.json.encode(found.steps).decode()
         async with self._app.database.transaction() as connection:
@@ -372,9 +373,10 @@ class PlanRunner:
             raise Fenced("The plan was deleted, or another process has it.")
         log.info("plan.ended", plan=row.id, status=status)
 
-    async def _look(self, row: TakenPlan, ahead: Ahead, note: Callable[[StepPlan], None]) -> None:
+    async def _look(self, row: TakenPlan, ahead: Ahead, found: "_Found") -> None:
         """Note what the steps of one instance would do."""
         documents = ReadOnlyDocuments(self._runtime.documents)
+        note = partial(found.add, ahead.path)
         workflows = PlanOfWorkflows(note, is_launch=ahead.is_launched)
         try:
             former = self._job(row, ahead, ahead.before, documents)
@@ -396,6 +398,8 @@ class PlanRunner:
                 _note_all(note, await plan_teardown(job, None))
         except WorkflowFailed as error:
             raise BadRequest(str(error)) from error
+        finally:
+            found.at = workflows.at
 
     def _job(self, row: TakenPlan, ahead: Ahead, configured: Configured, documents: ReadOnlyDocuments) -> JobRun:
         """Return a job that nothing runs."""
@@ -432,6 +436,7 @@ class _Found:
         self.artifacts: dict[str, bytes] = {}
         self.result_bytes = 0
         self.artifact_bytes = 0
+        self.at = ""  # the path of the last step
 
     def add(self, instance: Sequence[str], step: StepPlan) -> None:
         """Add what a step of an instance would do. Raises BadRequest beyond the bytes of a plan."""
