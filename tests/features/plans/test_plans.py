@@ -452,7 +452,7 @@ async def test_what_a_run_may_find_otherwise_is_unknown_to_a_plan(api: Api) -> N
     assert notes_of(plan) == {
         "named": "Unknown: its parameters depend on 'who'.",
         "timed": "Unknown: its parameters depend on the time of the run.",
-        "known": "This action can't say what it would do.",
+        "known": "Without the parameter 'plan', this action can't say what it would do.",
     }
 
 
@@ -463,11 +463,14 @@ async def test_a_reconfiguration_is_planned_with_the_values_that_its_job_will_ha
     plan = await planned(api, act="reconfigure", instanceId=instance, configuration=configuration)
 
     assert plan["status"] == "Planned", plan
-    assert notes_of(plan) == {
-        "two": "This action can't say what it would do.",  # the launch returned 1, which the job drops
-        "three": "This action can't say what it would do.",  # "2" is a number there
-        "uses": "Unknown: its parameters depend on 'resize'.",
-    }
+    assert (
+        notes_of(plan)
+        == {
+            "two": "Without the parameter 'plan', this action can't say what it would do.",  # the launch returned 1, which the job drops
+            "three": "Without the parameter 'plan', this action can't say what it would do.",  # "2" is a number there
+            "uses": "Unknown: its parameters depend on 'resize'.",
+        }
+    )
 
 
 @pytest.mark.features("freezes")
