@@ -30,9 +30,11 @@ LaunchbayError
 │   └── MalformedExpression  (manifest/paths.py) its syntax is wrong; has `offset`
 ├── EgressFailed             an outgoing HTTP request failed
 │   ├── AddressRefused       the address rules forbid its target
+│   ├── AwsRefused           (egress/aws.py) AWS refused a request; has `reason`
 │   └── ProxyFailed          (egress/proxy.py) the outgoing proxy can't be reached, or refuses
 ├── ActionFailed             an action failed; its step fails, and may be retried
 │   ├── NotApproved          what a step would do isn't what was approved
+│   ├── SecretFailed         (service_types/contract.py) a provider can't give a secret; has `problem`
 │   ├── CloudFailed          (machines/clouds/driver.py) the cloud rejected a request
 │   └── EngineRefused        (machines/containers/engine_api.py) the container engine rejected a request
 ├── ShellLost                (machines/contract.py) the connection to a machine was lost

@@ -65,6 +65,8 @@ class Settings:
     outgoing_proxy_credentials_file: str = ""
     outgoing_no_proxy: str = ""
     secret_key_file: str = ""
+    secret_directories: str = ""
+    secret_variables: str = ""
     session_lifetime_s: Annotated[
         int, Meta(ge=1, le=315_360_000, description="a whole number, 1 to 315360000 (ten years)")
     ] = 36_000

@@ -139,8 +139,8 @@ async def test_only_an_unknown_token_has_been_revoked(server: LoopbackServer, bo
             await BAO.revoke(ALLOWED, session)
 
 
-async def test_an_answer_that_is_no_map_is_read_as_nothing(server: LoopbackServer) -> None:
+async def test_an_answer_that_is_no_map_is_refused(server: LoopbackServer) -> None:
     session = (await signed_in(server)).session
     server.routes["/v1/secret/data/shop"] = answer(200, b"[" * 5_000)
-    with pytest.raises(ActionFailed, match="has no secret at 'secret/shop'"):
+    with pytest.raises(ActionFailed, match="something other than a JSON object"):
         await BAO.read(ALLOWED, session, "secret/shop")

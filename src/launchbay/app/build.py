@@ -71,6 +71,7 @@ from launchbay.runtime.contract import (
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
 from launchbay.service_types.registry import ServiceTypes
+from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
 from launchbay.settings import Settings
 from launchbay.store import dispatch as store_dispatch
 from launchbay.store import fleet
@@ -436,7 +437,11 @@ def _assemble(
         feed=feed,
         ends=Ends(database, dispatcher, feed.closing),
         machines=providers,
-        service_types=ServiceTypes.load(CloudAccount(PostgresAccountProbe(egress))),
+        service_types=ServiceTypes.load(
+            CloudAccount(PostgresAccountProbe(egress)),
+            ServerFiles(settings.secret_directories),
+            ServerVariables(settings.secret_variables),
+        ),
         secret_key=secret,
         egress=egress,
         audit=Audit(secret),

@@ -15,16 +15,20 @@
             return {"time": time_in(call.parameters["configuration.zone"])}
 
 One object serves all services of the type at the same time. Manifests access a service through its `interfaces`. A type
-that publishes signals also has a method `signals` (`PublishesSignals`).
+that publishes signals also has a method `signals` (`PublishesSignals`). One that gives secrets to steps has `sign_in`
+and `read` (`SecretProvider`), and also `renew` and `revoke` if it must end what it gave (`LeasingProvider`).
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import msgspec
+
 from launchbay.egress.http import EgressClient
-from launchbay.errors import Conflict, FieldErrors
+from launchbay.errors import ActionFailed, Conflict, FieldErrors
 from launchbay.model.job import StepWait
 from launchbay.model.scalars import with_fields_as_texts
 from launchbay.model.types import ListType, MapType, PinKind, PinType, Signature, Type
@@ -157,6 +161,38 @@ class ServiceType(Protocol):
         """
 
 
+class SecretProblem(Enum):
+    """Why a secret can't be read."""
+
+    SEALED = "sealed"  # until an operator of the provider acts
+    UNREACHABLE = "unreachable"  # the provider is away, or fails
+    THROTTLED = "throttled"
+    EXPIRED = "expired"  # the session; each attempt signs in again
+    FORBIDDEN = "forbidden"  # for this job: its sign-in, or the path
+    MISSING = "missing"  # nothing is at the path, or no such key
+    UNREADABLE = "unreadable"  # it exists, but can't be given as text
+    INVALID = "invalid"  # the reference, or the configuration of the provider
+
+    @property
+    def retryable(self) -> bool:
+        """Whether another attempt can help."""
+        return self in _PASSING
+
+
+_PASSING = frozenset((SecretProblem.SEALED, SecretProblem.UNREACHABLE, SecretProblem.THROTTLED, SecretProblem.EXPIRED))
+
+
+class SecretFailed(ActionFailed):
+    """A provider can't give a secret.
+
+    The messages name provider and path, and what to do, never a value.
+    """
+
+    def __init__(self, problem: SecretProblem, *messages: str) -> None:
+        super().__init__(*messages, retryable=problem.retryable)
+        self.problem = problem
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretCall:
     """A sign-in at a provider of secrets.
@@ -168,25 +204,41 @@ class SecretCall:
     parameters: Mapping[str, Any]  # decrypted
     egress: EgressClient
     token: Callable[[str], Awaitable[str]]
+    organization_id: str = ""
+    environment_id: str = ""
+    job_id: str = ""
 
 
 class SignedIn(NamedTuple):
     """A session of a provider.
 
-    `session` is all that its other methods need. It is stored, sealed, until it is revoked.
+    `session` is all that its other methods need. That of a `LeasingProvider` is stored, sealed, until it is revoked.
     """
 
     session: str
-    secret: str  # the credential in it, to be masked
-    lease_s: int  # 0: it doesn't end
+    secret: str | Sequence[str]  # the credentials in it, to be masked
+    lease_s: int = 0  # 0: it doesn't end
 
 
 class ProvidedSecret(NamedTuple):
-    """The values of a secret by key, and their lease if renewable."""
+    """The values of a secret by key, and their lease if renewable.
+
+    `whole` is what a reference without a key gives; by default the map of all keys.
+    """
 
     values: Mapping[str, Any]
     lease: str = ""
     lease_s: int = 0
+    whole: str | None = None
+
+
+def provided_text(text: str) -> ProvidedSecret:
+    """Return a secret that is text, with the keys of JSON in it."""
+    try:
+        values = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        values = None
+    return ProvidedSecret(values if isinstance(values, dict) else {}, whole=text)
 
 
 class Renewed(NamedTuple):
@@ -205,9 +257,9 @@ class Renewed(NamedTuple):
 
 @runtime_checkable
 class SecretProvider(Protocol):
-    """A type whose services give secrets to steps. All methods raise ActionFailed.
+    """A type whose services give secrets to steps. The methods raise SecretFailed.
 
-    What they raise names provider and path, never a value; `retryable` says whether another attempt can help.
+    All references of a step to one service share a session. It is in memory only, and ends with the attempt.
     """
 
     async def sign_in(self, call: SecretCall) -> SignedIn:
@@ -215,6 +267,11 @@ class SecretProvider(Protocol):
 
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
         """Read the secret at a path."""
+
+
+@runtime_checkable
+class LeasingProvider(SecretProvider, Protocol):
+    """A provider whose sessions are renewed, and then revoked, after a crash too."""
 
     async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> Renewed:
         """Renew the session and each of its leases, also after one that fails."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from launchbay.egress.http import EgressClient
-from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.errors import EgressFailed
 from launchbay.limits import SECRET_LEASE_S, SECRET_RESPONSE_BYTES, SECRET_TIMEOUT_S
 from launchbay.model.types import STRING, ListType
 from launchbay.service_types.builtin import is_url
@@ -23,6 +23,8 @@ from launchbay.service_types.contract import (
     ProvidedSecret,
     Renewed,
     SecretCall,
+    SecretFailed,
+    SecretProblem,
     ServiceParameter,
     SignedIn,
 )
@@ -52,7 +54,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 class OpenBao(PassiveServiceType):
-    """Signs in, reads, renews and revokes; implements `SecretProvider`."""
+    """Signs in, reads, renews and revokes; implements `LeasingProvider`."""
 
     id = "builtin:openbao"
     name = "OpenBao or Vault"
@@ -86,7 +88,7 @@ class OpenBao(PassiveServiceType):
         return problems
 
     async def sign_in(self, call: SecretCall) -> SignedIn:
-        """Sign in for a job. Raises ActionFailed."""
+        """Sign in for a job. Raises SecretFailed."""
         given = call.parameters
         method = given.get(_METHOD) or "jwt"
         session = _Session(
@@ -104,21 +106,23 @@ class OpenBao(PassiveServiceType):
         auth = _map((await _ask(call.egress, session, "POST", path, body, signs_in=True)).get("auth"))
         token = auth.get("client_token")
         if not isinstance(token, str) or not token:
-            raise ActionFailed(f"{_server(session)} gave no token at {path}. Check its address.", retryable=False)
+            raise SecretFailed(
+                SecretProblem.INVALID, f"{_server(session)} gave no token at {path}.", "Check its address."
+            )
         if auth.get("token_type") == "batch":
-            raise ActionFailed(
+            raise SecretFailed(
+                SecretProblem.INVALID,
                 f"{_server(session)} gave a batch token, which can't be revoked when the job ends.",
                 "Set token_type of the role to service.",
-                retryable=False,
             )
         signed_in = msgspec.structs.replace(session, token=token, renewable=auth.get("renewable") is True)
         return SignedIn(msgspec.json.encode(signed_in).decode(), token, _seconds(auth))
 
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
-        """Read a secret of KV 2, or whatever the path gives. Raises ActionFailed."""
+        """Read a secret of KV 2, or whatever the path gives. Raises SecretFailed."""
         opened = _decode(session)
         if not _is_path(path):
-            raise ActionFailed(f"{path[:80]!r} can't be a path of {opened.name!r}.", retryable=False)
+            raise SecretFailed(SecretProblem.INVALID, f"{path[:80]!r} can't be a path of {opened.name!r}.")
         within = path.strip("/")
         mount = max((each for each in opened.kv if within.startswith(f"{each}/")), key=len, default=None)
         asked = within if mount is None else f"{mount}/data/{within[len(mount) + 1 :]}"
@@ -144,12 +148,12 @@ class OpenBao(PassiveServiceType):
         for lease in leases:
             try:
                 lasting.append(_seconds(await _ask(egress, opened, "POST", "sys/leases/renew", {"lease_id": lease})))
-            except ActionFailed as error:
+            except SecretFailed as error:
                 (failed if error.retryable else lost)[lease] = str(error)
         return Renewed(session_s, min(filter(None, lasting), default=0), lost, failed)
 
     async def revoke(self, egress: EgressClient, session: str) -> None:
-        """Revoke the token, and with it all of its leases. Raises ActionFailed."""
+        """Revoke the token, and with it all of its leases. Raises SecretFailed."""
         await _ask(egress, _decode(session), "POST", "auth/token/revoke-self", {}, is_gone_fine=True)
 
 
@@ -174,11 +178,11 @@ def _server(session: _Session) -> str:
     return f"The secret provider {session.name!r} ({session.address})"
 
 
-def _nothing(session: _Session, path: str) -> ActionFailed:
-    return ActionFailed(
+def _nothing(session: _Session, path: str) -> SecretFailed:
+    return SecretFailed(
+        SecretProblem.MISSING,
         f"{_server(session)} has no secret at {path!r}.",
         "Write it there, or correct the path. For KV version 1, take the mount out of configuration.kv-mounts.",
-        retryable=False,
     )
 
 
@@ -193,7 +197,7 @@ async def _ask(
     signs_in: bool = False,
     is_gone_fine: bool = False,
 ) -> dict[str, Any]:
-    """Ask the server. Raises ActionFailed with provider, path and what to do."""
+    """Ask the server. Raises SecretFailed with provider, path and what to do."""
     headers = {"content-type": "application/json", "x-vault-request": "true"}
     if session.token:
         headers["x-vault-token"] = session.token
@@ -207,17 +211,16 @@ async def _ask(
             method, url, headers=headers, body=content, timeout_s=SECRET_TIMEOUT_S, max_bytes=SECRET_RESPONSE_BYTES
         )
     except EgressFailed as error:
-        raise ActionFailed(
-            f"{_server(session)} can't be reached:", *error.messages, retryable=error.retryable
-        ) from error
+        problem = SecretProblem.UNREACHABLE if error.retryable else SecretProblem.INVALID
+        raise SecretFailed(problem, f"{_server(session)} can't be reached:", *error.messages) from error
     try:
         answer = _answer(response.body)
     except ValueError as error:
         if response.status in (200, 204):
-            raise ActionFailed(
+            raise SecretFailed(
+                SecretProblem.UNREADABLE,
                 f"{_server(session)} answers {(shown or path)!r} with something other than a JSON object.",
                 "Check its address, and that it stores strings in UTF-8.",
-                retryable=False,
             ) from error
         answer = {}
     if response.status in (200, 204):
@@ -228,25 +231,39 @@ async def _ask(
     if response.status == 403 and is_gone_fine and _is_gone(errors):
         return {}
     if response.status == 403 and path.startswith("auth/token/"):
-        raise ActionFailed(
+        raise SecretFailed(
+            SecretProblem.FORBIDDEN,
             f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",
             "The role needs the policy default, with which a token renews and revokes itself.",
-            retryable=False,
         )
     if response.status == 403 and not signs_in:
-        raise ActionFailed(
+        raise SecretFailed(
+            SecretProblem.FORBIDDEN,
             f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",
             "Its policies must allow the job's role to read this path.",
-            retryable=False,
         )
     if response.status == 404 and not signs_in:
         raise _nothing(session, place)
-    if response.status in (429, 500, 502, 503, 504):
-        fix = "Its operator must unseal it." if "sealed" in said else "The step can be repeated with retryCount."
-        raise ActionFailed(f"{_server(session)} can't answer {place!r} now: {said or response.status}.", fix)
-    what = "refused the sign-in of the job" if signs_in else f"refused {place!r}"
-    fix = "Compare its role with the claims of the job." if signs_in else "Correct the path or the role."
-    raise ActionFailed(f"{_server(session)} {what}: {said or response.status}.", fix, retryable=False)
+    raise _refusal(session, response.status, place, said or str(response.status), signs_in=signs_in)
+
+
+def _refusal(session: _Session, status: int, place: str, said: str, *, signs_in: bool) -> SecretFailed:
+    if status in (429, 500, 502, 503, 504):
+        problem, fix = SecretProblem.UNREACHABLE, "The step can be repeated with retryCount."
+        if "sealed" in said:
+            problem, fix = SecretProblem.SEALED, "Its operator must unseal it."
+        elif status == 429:
+            problem = SecretProblem.THROTTLED
+        return SecretFailed(problem, f"{_server(session)} can't answer {place!r} now: {said}.", fix)
+    if signs_in:
+        return SecretFailed(
+            SecretProblem.FORBIDDEN,
+            f"{_server(session)} refused the sign-in of the job: {said}.",
+            "Compare its role with the claims of the job.",
+        )
+    return SecretFailed(
+        SecretProblem.INVALID, f"{_server(session)} refused {place!r}: {said}.", "Correct the path or the role."
+    )
 
 
 def _is_gone(errors: object) -> bool:

@@ -6,10 +6,12 @@ from typing import Any
 
 from launchbay.plugins import BUILT_IN as BUILT_IN_PACKAGE
 from launchbay.plugins import by_name, packaged
+from launchbay.service_types.aws import AwsParameters, AwsSecrets
 from launchbay.service_types.builtin import CloudAccount, SecureStore, SharedInstances, WorkflowService
 from launchbay.service_types.contract import ENTRY_POINT_GROUP, ServiceCommand, ServiceParameter, ServiceType
 from launchbay.service_types.openbao import OpenBao
 from launchbay.service_types.resource_pool import ResourcePool
+from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
 
 BUILT_IN: tuple[ServiceType, ...] = (
     WorkflowService(),
@@ -18,6 +20,10 @@ BUILT_IN: tuple[ServiceType, ...] = (
     ResourcePool(),
     CloudAccount(),
     OpenBao(),
+    AwsSecrets(),
+    AwsParameters(),
+    ServerFiles(),
+    ServerVariables(),
 )
 
 
@@ -65,5 +71,16 @@ def _checked(kind: Any) -> ServiceType:
     for attribute in ("check", "run"):
         if not inspect.iscoroutinefunction(getattr(kind, attribute, None)):
             raise TypeError(f"its '{attribute}' is not an async function")
+    _check_provider(kind)
     accepted: ServiceType = kind
     return accepted
+
+
+def _check_provider(kind: Any) -> None:
+    """Raise TypeError if a provider of secrets lacks a method."""
+    if not hasattr(kind, "sign_in"):
+        return
+    leases = hasattr(kind, "renew") or hasattr(kind, "revoke")
+    for attribute in ("sign_in", "read", *(("renew", "revoke") if leases else ())):
+        if not inspect.iscoroutinefunction(getattr(kind, attribute, None)):
+            raise TypeError(f"it gives secrets, and its '{attribute}' is not an async function")

@@ -17,13 +17,13 @@ class StepValues:
     size: int = 0  # bytes
     count: int = 0
 
-    def take(self, reference: SecretReference, values: Mapping[str, Any]) -> Any:
-        """Return the value of a reference, without a key a map.
+    def take(self, reference: SecretReference, values: Mapping[str, Any], whole: str | None = None) -> Any:
+        """Return the value of a reference; without a key, all of it.
 
-        `values` is all that the provider has at its path. Raises ActionFailed, which names provider, path and key, but
-        no value.
+        `values` is all that the provider has at its path, and `whole` the string that it has there. Raises
+        ActionFailed, which names provider, path and key, but no value.
         """
-        found = _chosen(reference, values)
+        found = _chosen(reference, values, whole)
         for key, text in _texts(found, reference.key):
             place = f"The secret provider {reference.provider!r} has in {reference.path!r}"
             if "\0" in text:
@@ -56,9 +56,23 @@ class StepValues:
         return found
 
 
-def _chosen(reference: SecretReference, values: Mapping[str, Any]) -> Any:
-    if not reference.key:
+def _chosen(reference: SecretReference, values: Mapping[str, Any], whole: str | None) -> Any:
+    if not reference.key and whole is None:
         return dict(values)
+    if not reference.key and whole:
+        return whole
+    if not reference.key:
+        raise ActionFailed(
+            f"The secret provider {reference.provider!r} has an empty string in {reference.path!r}.",
+            "Write a value there, or leave out the reference.",
+            retryable=False,
+        )
+    if whole is not None and not values:
+        raise ActionFailed(
+            f"The secret provider {reference.provider!r} has a string without keys in {reference.path!r}.",
+            f"Leave out #{reference.key}, or store a JSON object with this key.",
+            retryable=False,
+        )
     if reference.key not in values:
         raise ActionFailed(
             f"The secret provider {reference.provider!r} has no key {reference.key!r} in {reference.path!r}.",

@@ -25,7 +25,7 @@ from launchbay.limits import (
     SECRET_SESSIONS_OF_ORGANIZATION,
     SECRET_SESSIONS_OF_PROVIDER,
 )
-from launchbay.service_types.contract import SecretProvider
+from launchbay.service_types.contract import LeasingProvider
 from launchbay.usecases.context import AppContext
 
 log = structlog.get_logger(__name__)
@@ -132,7 +132,7 @@ class SessionKeeper:
     async def _kept(self, row: SessionRow) -> Any:
         """Renew or revoke the session; return what notes it. Raises LaunchbayError."""
         provider = self._app.service_types.find(row.type_id)
-        if not isinstance(provider, SecretProvider):
+        if not isinstance(provider, LeasingProvider):
             raise ActionFailed(f"The type {row.type_id} isn't installed.")
         session = self._app.secret_key.open(bytes(row.sealed), session_purpose(row.id)).decode()
         egress = self._app.egress.for_environment(row.organization_id, row.environment_id)

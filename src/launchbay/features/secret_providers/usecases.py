@@ -28,7 +28,13 @@ from launchbay.ids import new_id
 from launchbay.model.secret_reference import SecretReference
 from launchbay.runtime.contract import Identities, JobRun
 from launchbay.runtime.slot import staying
-from launchbay.service_types.contract import SecretCall, SecretProvider
+from launchbay.service_types.contract import (
+    LeasingProvider,
+    SecretCall,
+    SecretFailed,
+    SecretProblem,
+    SecretProvider,
+)
 from launchbay.service_types.secrets import open_secrets
 from launchbay.usecases.context import AppContext
 
@@ -71,14 +77,22 @@ class ProvidedSecrets:
         opened = await self._open(row.id, name)
         job.secrets.register_secret(opened)
         parameters = {**msgspec.json.decode(row.parameters), **opened}
-        call = SecretCall(name=name, parameters=parameters, egress=egress, token=token)
+        call = SecretCall(
+            name=name,
+            parameters=parameters,
+            egress=egress,
+            token=token,
+            organization_id=job.organization_id,
+            environment_id=job.environment_id,
+            job_id=job.job_id,
+        )
         with staying():  # a session that can't be stored could never be revoked
             await retry_while_unavailable(self._check_seals)
         session_id, session = await uncancelled(self._begin(job, path, attempt, provider, row.type_id, call))
         values: dict[str, Any] = {}
         for variable, reference in references.items():
             secret = await provider.read(egress, session, reference.path)
-            if secret.lease and secret.lease_s:
+            if session_id and secret.lease and secret.lease_s:
                 now = self._app.clock.now()
                 await run_until_available(
                     self._app.database,
@@ -88,8 +102,8 @@ class ProvidedSecrets:
                     lease=secret.lease,
                     renew_at=now + timedelta(seconds=secret.lease_s) / 2,
                 )
-            value = values[variable] = taken.take(reference, secret.values)
-            job.secrets.register_passing(value, path)
+            value = values[variable] = taken.take(reference, secret.values, secret.whole)
+            job.secrets.register_passing(value if reference.key else [value, secret.values], path)
             if shows(value):
                 job.journal.log(path, "warning", f"{reference} is too short to be masked.")
         job.journal.log(path, "info", f"The step read {', '.join(map(str, references.values()))}.")
@@ -98,12 +112,14 @@ class ProvidedSecrets:
     async def _begin(
         self, job: JobRun, path: str, attempt: int, provider: SecretProvider, type_id: str, call: SecretCall
     ) -> tuple[str, str]:
-        """Sign in and store the session, before anything is read with it.
+        """Sign in, and first of all store a session to revoke.
 
-        Returns its ID and the session.
+        Returns its ID, empty for one that nobody revokes, and the session.
         """
         signed_in = await provider.sign_in(call)
         job.secrets.register_passing(signed_in.secret, path)
+        if not isinstance(provider, LeasingProvider):
+            return "", signed_in.session
         session_id, now = new_id(), self._app.clock.now()
         lasts = lasting(signed_in.lease_s)
         await store_sealed_until_available(
@@ -140,10 +156,10 @@ class ProvidedSecrets:
                 found.append((kind, row))
         if len(found) != 1:
             many = "several secret providers" if found else "no secret provider"
-            raise ActionFailed(
+            raise SecretFailed(
+                SecretProblem.INVALID,
                 f"The environment has {many} with the name {name!r}.",
                 "Add one service of a type such as builtin:openbao to the environment, and name it in the reference.",
-                retryable=False,
             )
         return found[0]
 

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from launchbay import limits
+from launchbay.egress import aws
 from launchbay.egress.http import EgressClient
 from launchbay.egress.proxy import OutgoingProxy
 from launchbay.errors import ActionFailed, AddressRefused, EgressFailed
@@ -142,7 +143,6 @@ def read_node_access(context: ProviderContext) -> NodeAccess:
 
 # The class of the driver, by the provider that a cloud account names.
 DRIVERS = {"aws-ec2": "launchbay.machines.clouds.ec2:Ec2", "ec2": "launchbay.machines.clouds.ec2:Ec2"}
-_AMAZON = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PORTS = {"https": 443, "http": 80}
 _GRACE_S = 5.0  # after the driver's own timeout
@@ -210,12 +210,12 @@ class CloudCalls:
 
 def endpoint_url(account: CloudAccount, region: str) -> str:
     """Return the URL of the API for a region of the account. Raises CloudFailed for an invalid name."""
-    known = _REGION if account.endpoint_url else _AMAZON
+    known = _REGION if account.endpoint_url else aws.REGION
     if not known.fullmatch(region):
         raise CloudFailed(f"Invalid name of a region: {region[:80]!r}. Example: us-east-1.", retryable=False)
     if account.endpoint_url:
         return account.endpoint_url
-    return f"https://ec2.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
+    return aws.endpoint("ec2", region)
 
 
 def _loaded(driver: str) -> Callable[[CloudAccount, str, Endpoint], Cloud]:

@@ -1,0 +1,225 @@
+"""Files and variables of the server's operator, as providers of secrets.
+
+The settings list what may be read, and by whom. Without them, nothing may.
+"""
+
+import asyncio
+import errno
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from launchbay.egress.http import EgressClient
+from launchbay.errors import CannotStart
+from launchbay.ids import is_id
+from launchbay.limits import SECRET_BYTES, SECRET_TIMEOUT_S
+from launchbay.model.types import STRING
+from launchbay.service_types.contract import (
+    FieldMessages,
+    ParameterScope,
+    PassiveServiceType,
+    ProvidedSecret,
+    SecretCall,
+    SecretFailed,
+    SecretProblem,
+    ServiceParameter,
+    SignedIn,
+    provided_text,
+)
+
+_DIRECTORY = "configuration.directory"
+_EVERYBODY = "*"
+_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+_OWN = "LAUNCHBAY_"  # settings, some of which are secrets of the server
+
+
+class _Allowed(NamedTuple):
+    """A directory or pattern of names, and who may read it."""
+
+    what: str
+    owner: str
+
+    def applies_to(self, call: SecretCall) -> bool:
+        return self.owner in (_EVERYBODY, call.organization_id, call.environment_id)
+
+
+def _parse(setting: str, text: str, example: str) -> tuple[_Allowed, ...]:
+    """Return the entries of a setting, such as `/run/credentials/shop@ID`. Raises CannotStart."""
+    found: list[_Allowed] = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        what, _, owner = part.rpartition("@")
+        if not what or not (owner == _EVERYBODY or is_id(owner)):
+            raise CannotStart(
+                f"LAUNCHBAY_{setting.upper()} has {part!r}; an entry must end with @ and who may read it.",
+                f"Write {example}@ID with the ID of an organization or environment, or {example}@* for everybody.",
+            )
+        found.append(_Allowed(what, owner))
+    return tuple(found)
+
+
+class _Session(msgspec.Struct, frozen=True):
+    name: str
+    allowed: list[str]  # the directory, or the patterns of names
+
+
+_decode = msgspec.json.Decoder(_Session).decode
+
+
+def _signed_in(call: SecretCall, allowed: list[str]) -> SignedIn:
+    return SignedIn(msgspec.json.encode(_Session(call.name, allowed)).decode(), [])
+
+
+class ServerFiles(PassiveServiceType):
+    """Reads files below a directory; implements `SecretProvider`."""
+
+    id = "builtin:server_files"
+    name = "Server files"
+    parameters: Mapping[str, ServiceParameter] = {
+        _DIRECTORY: ServiceParameter(
+            STRING, "The directory, one of the setting `secret_directories` or below it.", required=True
+        )
+    }
+
+    def __init__(self, allowed: str = "") -> None:
+        self._allowed = _parse("secret_directories", allowed, "/run/credentials/shop")
+        for entry in self._allowed:
+            if not Path(entry.what).is_absolute():
+                raise CannotStart(f"LAUNCHBAY_SECRET_DIRECTORIES has {entry.what!r}; it must be an absolute path.")
+
+    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
+        """Check that it is an absolute path."""
+        directory = parameters[_DIRECTORY]
+        if not Path(directory).is_absolute() or "\0" in directory or ".." in Path(directory).parts:
+            return {_DIRECTORY: ["This must be an absolute path such as /run/credentials/shop."]}
+        return {}
+
+    async def sign_in(self, call: SecretCall) -> SignedIn:
+        """Check that this environment may read the directory. Raises SecretFailed."""
+        directory = call.parameters[_DIRECTORY]
+        roots = [entry.what for entry in self._allowed if entry.applies_to(call)]
+        if not await asyncio.to_thread(_is_below_any, directory, roots):
+            raise SecretFailed(
+                SecretProblem.FORBIDDEN,
+                f"The secret provider {call.name!r} may not read {directory!r} for this organization.",
+                "An operator of the server can allow it with the setting secret_directories.",
+            )
+        return _signed_in(call, [directory])
+
+    async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:  # noqa: ARG002 - contract
+        """Read a file as it is now. Raises SecretFailed."""
+        opened = _decode(session)
+        who = f"The secret provider {opened.name!r}"
+        try:
+            async with asyncio.timeout(SECRET_TIMEOUT_S):
+                data = await asyncio.to_thread(_content, opened.allowed[0], path, who)
+        except (OSError, TimeoutError) as error:
+            raise _disk_failure(error, who, path) from None
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise SecretFailed(
+                SecretProblem.UNREADABLE, f"{who} has {path!r}, which isn't text in UTF-8.", "Store it in Base64."
+            ) from None
+        line = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+        return provided_text(text if "\n" in line else line)
+
+
+def _disk_failure(error: OSError | TimeoutError, who: str, path: str) -> SecretFailed:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return SecretFailed(
+            SecretProblem.MISSING,
+            f"{who} has no file {path!r} on this server.",
+            "Mount it on all servers and workers, or correct the reference.",
+        )
+    if isinstance(error, PermissionError):
+        fix = "The server's account needs the right to read the file."
+        return SecretFailed(SecretProblem.FORBIDDEN, f"{who} can't read {path!r}.", fix)
+    if error.errno == errno.ENAMETOOLONG:
+        return SecretFailed(SecretProblem.INVALID, f"{who} has no file with a name as long as {path[:80]!r}.")
+    reason = error.strerror or "the disk doesn't answer"
+    return SecretFailed(SecretProblem.UNREACHABLE, f"{who} can't read {path!r} now: {reason}.")
+
+
+def _is_below_any(directory: str, roots: list[str]) -> bool:
+    real = _real(directory)
+    return any(real.is_relative_to(_real(root)) for root in roots)
+
+
+def _real(*parts: str | Path) -> Path:
+    """Return where a path leads, also in a cycle of links."""
+    return Path(os.path.realpath(Path(*parts)))
+
+
+def _content(directory: str, path: str, who: str) -> bytes:
+    """Return what a file has. Raises SecretFailed for one outside, and OSError."""
+    parts = path.split("/")
+    if "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise SecretFailed(SecretProblem.INVALID, f"{who} has no path such as {path[:80]!r}.")
+    try:
+        return _open_within(directory, parts, path, who)
+    except FileNotFoundError:  # Kubernetes replaces the directory that links lead to
+        return _open_within(directory, parts, path, who)
+
+
+def _open_within(directory: str, parts: list[str], path: str, who: str) -> bytes:
+    root = _real(directory)
+    real = _real(root, *parts)  # links within the directory are how Kubernetes mounts
+    if not real.is_relative_to(root):
+        raise SecretFailed(SecretProblem.FORBIDDEN, f"{who} doesn't read {path!r}: a link leads out of its directory.")
+    descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SecretFailed(SecretProblem.INVALID, f"{who} has {path!r}, which isn't a file.")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(SECRET_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > SECRET_BYTES:
+        raise SecretFailed(SecretProblem.UNREADABLE, f"{who} has {path!r}, which is longer than {SECRET_BYTES} bytes.")
+    return data
+
+
+class ServerVariables(PassiveServiceType):
+    """Reads environment variables of the server; implements `SecretProvider`."""
+
+    id = "builtin:server_variables"
+    name = "Server variables"
+
+    def __init__(self, allowed: str = "") -> None:
+        self._allowed = _parse("secret_variables", allowed, "SHOP_PASSWORD")
+        for entry in self._allowed:
+            if not _PATTERN.fullmatch(entry.what) or entry.what.startswith(_OWN):
+                raise CannotStart(
+                    f"LAUNCHBAY_SECRET_VARIABLES has {entry.what!r}; it must be the name of a variable.",
+                    f"A * at its end means all that begin with it. Settings, {_OWN}*, can't be read.",
+                )
+
+    async def sign_in(self, call: SecretCall) -> SignedIn:
+        """Return what this environment may read."""
+        return _signed_in(call, [entry.what for entry in self._allowed if entry.applies_to(call)])
+
+    async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:  # noqa: ARG002 - contract
+        """Read a variable. Raises SecretFailed."""
+        opened = _decode(session)
+        is_allowed = not path.startswith(_OWN) and any(_matches(path, pattern) for pattern in opened.allowed)
+        text = os.environ.get(path) if is_allowed else None
+        if text is None:
+            raise SecretFailed(
+                SecretProblem.MISSING if is_allowed else SecretProblem.FORBIDDEN,
+                f"The secret provider {opened.name!r} has no variable {path[:80]!r} for this organization.",
+                "An operator of the server sets it, and allows it with the setting secret_variables.",
+            )
+        if len(text.encode(errors="surrogateescape")) > SECRET_BYTES:
+            raise SecretFailed(SecretProblem.UNREADABLE, f"The variable {path!r} is longer than {SECRET_BYTES} bytes.")
+        if not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text):
+            raise SecretFailed(SecretProblem.UNREADABLE, f"The variable {path!r} isn't text in UTF-8.")
+        return provided_text(text)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
