@@ -11,6 +11,7 @@ from tests.support.databases import Databases
 from tests.support.external_services import MODULE, needs_tofu, tofu_manifest
 from tests.support.service import Api, Caller, accepted, fresh_name, person, refused, running_api
 
+NO_PLAN = "Without the parameter 'plan', this action can't say what it would do."
 CANARY = "canary-7391-key"
 LATER = """\
     - check:
@@ -94,7 +95,7 @@ async def test_a_launch_is_planned_step_by_step_and_nothing_is_made(api: Api, tm
     assert infra["effects"][0]["after"]["input"] == str(file)
     assert {each["path"].rpartition("/")[2]: each["effects"][0]["note"] for each in others} == {
         "check": "Unknown: its parameters depend on 'infra'.",
-        "hook": "Without the parameter 'plan', this action can't say what it would do.",
+        "hook": NO_PLAN,
     }
     assert not file.exists()
 
@@ -452,7 +453,7 @@ async def test_what_a_run_may_find_otherwise_is_unknown_to_a_plan(api: Api) -> N
     assert notes_of(plan) == {
         "named": "Unknown: its parameters depend on 'who'.",
         "timed": "Unknown: its parameters depend on the time of the run.",
-        "known": "Without the parameter 'plan', this action can't say what it would do.",
+        "known": NO_PLAN,
     }
 
 
@@ -463,14 +464,11 @@ async def test_a_reconfiguration_is_planned_with_the_values_that_its_job_will_ha
     plan = await planned(api, act="reconfigure", instanceId=instance, configuration=configuration)
 
     assert plan["status"] == "Planned", plan
-    assert (
-        notes_of(plan)
-        == {
-            "two": "Without the parameter 'plan', this action can't say what it would do.",  # the launch returned 1, which the job drops
-            "three": "Without the parameter 'plan', this action can't say what it would do.",  # "2" is a number there
-            "uses": "Unknown: its parameters depend on 'resize'.",
-        }
-    )
+    assert notes_of(plan) == {
+        "two": NO_PLAN,  # the launch returned 1, which the job drops
+        "three": NO_PLAN,  # "2" is a number there
+        "uses": "Unknown: its parameters depend on 'resize'.",
+    }
 
 
 @pytest.mark.features("freezes")
