@@ -193,6 +193,11 @@ _MEANINGS = {
         "OverrideFreeze: [/environments/*, /applications/*]",
         "The change itself, which needs its own permission.",
     ),
+    Permission.EDIT_RULES: _Meaning(
+        "Write [rules](../howto/rules.md) about changes. Those of the organization need `/*`.",
+        "EditRules: [/environments/*]",
+        "Changing the environment itself (`EditEnvironment`), or passing its rules.",
+    ),
 }
 
 

@@ -127,6 +127,19 @@ CHANGE_SET_EXPIRY_MS = 7 * 24 * 3_600_000  # by default
 CHANGE_SET_EXPIRY_LONGEST_MS = 30 * 24 * 3_600_000
 CHANGE_SET_COMMENT_CHARS = 2_000
 
+# Rules about changes.
+CHANGE_RULES_BYTES = 64 * KIB  # in one text, which is that of an organization, an application or an environment
+CHANGE_RULES_NODES = 2_000  # with aliases expanded
+CHANGE_RULES_EXPRESSIONS = 500
+CHANGE_RULES = 50  # in one text
+CHANGE_RULE_NS = 2_000_000.0  # that one condition may cost
+CHANGE_RULE_MEMORY_BYTES = 8 * MIB  # a regular expression counts for its bound
+CHANGE_RULE_SENTENCE_CHARS = 1_000
+CHANGE_RULE_APPROVALS = 10
+CHANGE_RULE_VERSIONS = 100  # that are kept of one text
+CHANGE_RULES_CHECKED = 200  # recent changes, before a text is saved
+CHANGE_RULES_LOOKED_AT = 2_000  # of the organization, for those that a text is about
+
 # Sources in Git.
 DIRECTORY_FILES = 5_000  # of a change set that applies a directory
 DIRECTORY_BYTES = 8 * MIB  # of all of them

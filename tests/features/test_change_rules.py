@@ -10,14 +10,21 @@ from pathlib import Path
 
 from launchbay.app.features import FEATURES
 from launchbay.auth.permissions import ActingToken, Actor, Method
-from launchbay.model.changes import GOVERNED, ChangeKind
+from launchbay.model.changes import GOVERNED, Allowed, ChangeKind, Refusal
 from launchbay.model.job import Cause
-from launchbay.planning.decisions import Change, refusal_of
+from launchbay.planning.decisions import Change, answer_of
 from tests.support.service import Api, accepted
 
 WRITES = os.environ.get("LAUNCHBAY_GOLDEN") == "write"
 MATRIX = Path(__file__).with_name("change_rules.golden")
 PERSON = Actor("a" * 24, "a@example.com", "A", "", Method.CONSOLE)
+RULES = {
+    "a rule that denies programs": "- name: a\n  when: $.credential.kind in ['agent', 'token']\n  deny: No.",
+    "a rule that requires a change set": "- {name: a, require: {changeSet: true}, because: Propose it.}",
+    "a rule that requires an approval": "- {name: a, require: {approvals: 1}, because: Ask somebody.}",
+    "a rule that warns": "- {name: a, warn: Think twice.}",
+    "a rule about destructions": "- {name: a, when: $.kind == 'destroy', deny: It stays.}",
+}
 PROGRAM = replace(PERSON, method=Method.ACCESS_TOKEN, token=ActingToken("b" * 24, "bot", "c" * 24, None))
 
 
@@ -33,7 +40,11 @@ async def prepared(api: Api) -> dict[str, str]:
     application = await api.application()
     accepted(await api.put(f"applications/{application}/freeze", {"reason": "An incident."}))
     places = {"no rule": open_one, "change policy": ruled, "freeze": frozen, "freeze window": windowed}
-    return {**places, "freeze of the application": application}
+    places["freeze of the application"] = application
+    for place, text in RULES.items():
+        places[place] = await api.offer()
+        accepted(await api.put(f"environments/{places[place]}/change-rules", {"rules": text}))
+    return places
 
 
 async def change_set(api: Api, environment: str) -> str:
@@ -45,11 +56,14 @@ async def change_set(api: Api, environment: str) -> str:
 async def matrix(api: Api) -> str:
     places = await prepared(api)
     covered = await change_set(api, places["change policy"])
+    other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    accepted(await other.post(f"change-sets/{covered}/approve"))
     uncovered = await change_set(api, places["no rule"])
     person = Change(operation="", kind="edit", organization_id=api.organization, actor=PERSON)
     callers = {
         "a person": person,
         "an access token": replace(person, actor=PROGRAM),
+        "an agent": replace(person, actor=replace(PERSON, is_agent=True)),
         "a schedule or bulk run": replace(person, is_later=True),
         "a recurring schedule": replace(person, is_later=True, cause=Cause("recurring-schedule", "d" * 24, "nightly")),
         "a rollout": replace(person, is_later=True, cause=Cause("rollout", "d" * 24)),
@@ -80,8 +94,10 @@ async def matrix(api: Api) -> str:
                         asked = replace(asked, environment_id=places["no rule"], application_id=environment)
                     else:
                         asked = replace(asked, environment_id=environment)
-                    refusal = await refusal_of(connection, rules, asked)
-                    answer = "allow" if refusal is None else f"{refusal.outcome} {refusal.code}"
+                    found = await answer_of(connection, rules, asked)
+                    answer = "warn" if isinstance(found, Allowed) and found.warnings else "allow"
+                    if isinstance(found, Refusal):
+                        answer = f"{found.outcome} {found.code}"
                     lines.append(f"  {caller}: {answer}")
     return "\n".join(lines) + "\n"
 

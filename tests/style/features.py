@@ -52,6 +52,7 @@ FEATURES: dict[str, Feature] = {
         ),
         tables="bulk_runs bulk_instances",
     ),
+    "change_rules": Feature(),
     "change_sets": Feature(
         may_import=(
             "directories",
@@ -63,6 +64,7 @@ FEATURES: dict[str, Feature] = {
     "concurrency_limits": Feature(),
     "directories": Feature(
         may_import=(
+            "change_rules",
             "concurrency_limits",
             "freezes",
             "lifetimes",

@@ -673,6 +673,21 @@ async def replace_application_freeze_windows(stage: Stage) -> Call:
     return partial(stage.api.put, f"applications/{await stage.api.application()}/freeze-windows", WINDOWS)
 
 
+RULES = {"rules": "- name: one\n  warn: Something changes.\n"}
+
+
+async def replace_organization_rules(stage: Stage) -> Call:
+    return partial(stage.api.put, f"{stage.organization}/change-rules", {"rules": f"# {fresh_name('rules')}\n"})
+
+
+async def replace_application_rules(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application(MANIFEST)}/change-rules", RULES)
+
+
+async def replace_environment_rules(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/change-rules", RULES)
+
+
 async def set_change_policy(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
 
@@ -892,6 +907,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_git_source, update_git_source, delete_git_source, sync_git_source, apply_git_source,
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
+        replace_organization_rules, replace_application_rules, replace_environment_rules,
         set_freeze,
         lift_freeze,
         replace_freeze_windows,

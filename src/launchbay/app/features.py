@@ -3,6 +3,7 @@
 from launchbay.console.request import PageRoute
 from launchbay.feature import Features
 from launchbay.features.bulk.feature import FEATURE as BULK
+from launchbay.features.change_rules.feature import FEATURE as CHANGE_RULES
 from launchbay.features.change_sets.feature import FEATURE as CHANGE_SETS
 from launchbay.features.concurrency_limits.feature import FEATURE as CONCURRENCY_LIMITS
 from launchbay.features.directories.feature import FEATURE as DIRECTORIES
@@ -27,6 +28,7 @@ from launchbay.web.routing import Endpoint
 FEATURES = Features(
     (
         BULK,
+        CHANGE_RULES,
         CHANGE_SETS,
         CONCURRENCY_LIMITS,
         DIRECTORIES,

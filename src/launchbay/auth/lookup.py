@@ -131,6 +131,7 @@ class Lookup:
         self._remember = remember
         self._caller = {"caller_id": actor.user_id, "refresh_token_id": actor.refresh_token_id}
         self._grants: dict[str, Grants] = {}
+        self._stamps: dict[str, int] = {}
 
     async def caller(self, *, by_token: bool = False) -> User:
         """Return the caller's own account, for operations on no other object.
@@ -368,6 +369,10 @@ class Lookup:
         assert organization_id in self._grants, "look something of the organization up before you ask what is allowed"
         return self._grants[organization_id]
 
+    def stamp(self, organization_id: str) -> int | None:
+        """Return the stamp of an organization, as the last lookup found it."""
+        return self._stamps.get(organization_id)
+
     async def grants_of(self, organization_id: str, user_id: str) -> Grants:
         """Return what a user holds in an organization, as it is now; whether the caller may know is checked before."""
         return await self._cache.get(self._connection, user_id, organization_id, _NO_STAMP)
@@ -393,6 +398,7 @@ class Lookup:
         raise NotAuthenticated(problem, "Sign in again, or ask an administrator.")
 
     async def _grants_in(self, organization_id: str, stamp: int) -> Grants:
+        self._stamps[organization_id] = stamp
         grants, token = NO_GRANTS, self._actor.token
         if token is None or token.organization_id == organization_id:
             grants = await self._cache.get(self._connection, self._actor.user_id, organization_id, stamp)

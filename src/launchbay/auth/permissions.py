@@ -33,6 +33,7 @@ class Permission(StrEnum):
     VIEW_AUDIT = "ViewAudit"
     REVEAL_SECRETS = "RevealSecrets"  # to see masked values of services and instances
     OVERRIDE_FREEZE = "OverrideFreeze"  # to change what is frozen, with a reason
+    EDIT_RULES = "EditRules"  # those about changes
 
 
 ALIASES = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}
@@ -74,7 +75,7 @@ class Actor:
     `stamp` is the user's `access_stamp` under which the credentials were verified, or None where they do not depend on
     the password. The lookup compares it with the stored one in the query that it makes anyway, so a verification kept
     in memory ends with the very next request after a change, without a query of its own. The same query sees when the
-    refresh token was revoked from which the session token was made.
+    refresh token was revoked from which the session token was made. Agents call over MCP.
     """
 
     user_id: str
@@ -85,6 +86,7 @@ class Actor:
     stamp: int | None = None
     refresh_token_id: str | None = None
     token: ActingToken | None = None
+    is_agent: bool = False
 
     @property
     def token_id(self) -> str | None:

@@ -14,6 +14,7 @@ _EXAMPLES: Mapping[str, str] = {
     "application rename": "application rename shop store",
     "application set-concurrency": "application set-concurrency shop '{\"limit\": 2}'",
     "application set-lifetime": "application set-lifetime shop --default-ms 2h --greatest-ms 7d",
+    "application set-rules": "application set-rules shop @rules.yml",
     "application set-sleep": 'application set-sleep shop --windows \'[{"sleepAt": "20:00", "wakeAt": "07:00", '
     '"zone": "Europe/Berlin"}]\'',
     "apply": "apply ./organization --dry-run",
@@ -42,6 +43,7 @@ _EXAMPLES: Mapping[str, str] = {
     "environment set-lifetime": "environment set-lifetime lab --default-ms 2h --greatest-ms 7d",
     "environment set-markers": "environment set-markers lab production",
     "environment set-policies": "environment set-policies lab policies.yml",
+    "environment set-rules": "environment set-rules lab @rules.yml",
     "environment set-sleep": 'environment set-sleep lab --windows \'[{"sleepAt": "20:00", "wakeAt": "07:00", '
     '"zone": "Europe/Berlin"}]\'',
     "explain": "explain InstanceBusy",
@@ -100,6 +102,7 @@ _EXAMPLES: Mapping[str, str] = {
     "rollout wait": "rollout wait 6a1f0c9d2b7e4a5083d6c1f2 --timeout 30m",
     "rotate-identity-key": "rotate-identity-key",
     "rotate-secret-key": "rotate-secret-key",
+    "rule test": "rule test production.test.yml",
     "run": "run shop-3 manage.scale quantity=4 --wait",
     "serve": "serve --host 127.0.0.1 --port 8080",
     "service create": "service create vault builtin:cobalt_secure_store",

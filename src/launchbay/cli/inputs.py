@@ -360,6 +360,7 @@ _FORMS = {
     "destroy_at": _Form(_parse_future_ms, "Destroy the instance at this time: +2h, 2026-12-24T18:00 or never.", "TIME"),
     "permissions": _Form(text_or_file, "Permissions of the role in YAML, or @FILE.", "YAML"),
     "policies": _Form(text_or_file, "Policies of the environment in YAML, or @FILE.", "YAML"),
+    "rules": _Form(text_or_file, "Rules in YAML, or @FILE.", "YAML"),
     "content": _Form(text_or_file, "Content of the object's file in YAML, or @FILE.", "YAML"),
 }
 

@@ -156,6 +156,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "service": "reference/services",
     "service-account": "howto/automation-tokens",
     "status": "troubleshooting",
+    "rule": "howto/rules",
     "test": "howto/test-a-manifest",
     "token": "howto/automation-tokens",
     "user": "howto/let-people-in",

@@ -62,6 +62,7 @@ SECTIONS: Mapping[str, Mapping[str, LazyCommand]] = {
             "launchbay.cli.manifests:validate", "Check manifests; print findings with line and column."
         ),
         "test": LazyCommand("launchbay.manifest_tests.runner:test", "Run tests of manifests."),
+        "rule": LazyCommand("launchbay.features.change_rules.cli:rule", "Test rules about changes."),
         "graph": LazyCommand("launchbay.cli.manifests:graph", "Draw a manifest as a Mermaid or DOT graph."),
     },
     "Resources": {

@@ -26,7 +26,9 @@ def _mcp(profile: str | None, organization: str | None) -> None:
 
 
 async def _serve(target: Target, serve_stdio: Callable[[AsyncClient, str | None], Awaitable[None]]) -> None:
-    async with AsyncClient(target.url, target.authentication, timeout_s=_TIMEOUT_S) as client:
+    async with AsyncClient(
+        target.url, target.authentication, timeout_s=_TIMEOUT_S, headers={"Launchbay-Agent": "mcp"}
+    ) as client:
         await serve_stdio(client, target.organization or None)
 
 

@@ -180,6 +180,7 @@ class AsyncClient(_Methods, AsyncDriver):
         override_freeze: str | None = None,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         core = Core(
             base_url,
@@ -189,9 +190,8 @@ class AsyncClient(_Methods, AsyncDriver):
             on_warning=on_warning,
             override_freeze=override_freeze,
         )
-        super().__init__(
-            core, httpx.AsyncClient(verify=_authorities() if verify is True else verify, transport=transport)
-        )
+        verify = _authorities() if verify is True else verify
+        super().__init__(core, httpx.AsyncClient(verify=verify, transport=transport, headers=headers))
 
     async def start(self, call: Call[Any]) -> AsyncJob:
         """Make a call that begins a job, as `Client.start` does."""

@@ -94,6 +94,27 @@ class Operations:
         instances.
         """
 
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/change-rules"))
+    def read_organization_rules(self, organization_id: str, *, version: int | None = None) -> Call[types.RulesDocument]:
+        """Show the rules about changes of an organization. Permission: None, for members.
+
+        `version`: Default: the version that is in force.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/change-rules", media_type=JSON))
+    def replace_organization_rules(
+        self, organization_id: str, *, rules: str, dry_run: bool | None = None, if_match: str | None = None
+    ) -> Call[types.RulesSaved]:
+        """Set the rules about changes of an organization. Permission: EditRules for everything.
+
+        `rules`: The rules as YAML. An empty text removes them.
+        `dry_run`: Only check them, and compare them with recent changes.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/change-rules/versions"))
+    def list_organization_rules(self, organization_id: str) -> Call[list[types.RulesVersion]]:
+        """List the versions of an organization's rules, newest first. Permission: None, for members."""
+
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/usage"))
     def read_usage(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
@@ -603,6 +624,27 @@ class Operations:
     ) -> Call[None]:
         """Set when nothing of an application changes. Permission: EditApplication."""
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/change-rules"))
+    def read_application_rules(self, application_id: str, *, version: int | None = None) -> Call[types.RulesDocument]:
+        """Show the rules about changes of an application. Permission: Read.
+
+        `version`: Default: the version that is in force.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/change-rules", media_type=JSON))
+    def replace_application_rules(
+        self, application_id: str, *, rules: str, dry_run: bool | None = None, if_match: str | None = None
+    ) -> Call[types.RulesSaved]:
+        """Set the rules about changes of an application. Permission: EditRules.
+
+        `rules`: The rules as YAML. An empty text removes them.
+        `dry_run`: Only check them, and compare them with recent changes.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/change-rules/versions"))
+    def list_application_rules(self, application_id: str) -> Call[list[types.RulesVersion]]:
+        """List the versions of an application's rules, newest first. Permission: Read."""
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -1006,6 +1048,27 @@ class Operations:
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/freeze-windows", media_type=JSON))
     def replace_freeze_windows(self, environment_id: str, *, windows: Sequence[types.FreezeWindowBody]) -> Call[None]:
         """Set when nothing changes in an environment. Permission: EditEnvironment."""
+
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/change-rules"))
+    def read_environment_rules(self, environment_id: str, *, version: int | None = None) -> Call[types.RulesDocument]:
+        """Show the rules about changes of an environment. Permission: Read.
+
+        `version`: Default: the version that is in force.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/change-rules", media_type=JSON))
+    def replace_environment_rules(
+        self, environment_id: str, *, rules: str, dry_run: bool | None = None, if_match: str | None = None
+    ) -> Call[types.RulesSaved]:
+        """Set the rules about changes of an environment. Permission: EditRules.
+
+        `rules`: The rules as YAML. An empty text removes them.
+        `dry_run`: Only check them, and compare them with recent changes.
+        """
+
+    @list_operation(OperationSpec("GET", "/api/1/environments/{envId}/change-rules/versions"))
+    def list_environment_rules(self, environment_id: str) -> Call[list[types.RulesVersion]]:
+        """List the versions of an environment's rules, newest first. Permission: Read."""
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
     def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:

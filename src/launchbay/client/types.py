@@ -32,13 +32,15 @@ class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Rules of an application or environment, in the form of the API. None: there are no such rules. An application
-    with `sleep` that has no windows doesn't sleep with its environment.
+    with `sleep` that has no windows doesn't sleep with its environment. `changes` are those about changes, as text.
+    Without it they stay as they are: who maintains a directory need not be who guards it.
     """
 
     lifetime: dict[str, Any] | None = None
     sleep: dict[str, Any] | None = None
     concurrency: list[Any] | None = None
     freeze: list[Any] | None = None
+    changes: str | None = None
 
 
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -324,6 +326,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     role: str | None
     entry: str | None
     pattern: str | None
+    rules: list[str] = []
 
 
 class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1945,6 +1948,54 @@ class FreezeWindowsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """When nothing changes, again and again or on certain days."""
 
     windows: list[FreezeWindowBody]
+
+
+class RulesDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A version of rules."""
+
+    version: int
+    by_id: str | None
+    by_email: str | None
+    at: int | None
+    rules: str
+
+
+class RefusedChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A recent change that rules would have refused."""
+
+    at: int
+    by: str
+    operation: str
+    object: str
+    outcome: Any
+    sentence: str
+
+
+class RecentCheckDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What rules would have said to recent changes, by the audit log. Objects and roles are as they are now."""
+
+    changes: int
+    refused: list[RefusedChangeDocument]
+    warned: int
+    unchecked: list[str]
+    missing: str | None
+
+
+class RulesSaved(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The version in force, and what rules would have said to recent changes."""
+
+    version: int
+    saved: bool
+    recent: RecentCheckDocument
+
+
+class RulesVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who wrote a version of rules, and when."""
+
+    version: int
+    by_id: str | None
+    by_email: str | None
+    at: int | None
 
 
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -26,6 +26,7 @@ from launchbay.engine.runner import parse_links
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, Unavailable, WorkflowFailed, internal_error
 from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
+from launchbay.model.changes import Proposal
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause, Origin, OriginKind, Plan, seed_of_turn
 from launchbay.model.scalars import decode_json
@@ -294,6 +295,8 @@ class Stager:
             is_later=True,
             never_waits=True,
             clock=self._clock,
+            proposed=Proposal(workflow=schedule.workflow, parameters=decode_json(schedule.parameters)),
+            stamp=target.organization_stamp,
         )
         try:
             refusal = await refusal_of(connection, self._change_rules, change)
@@ -302,7 +305,7 @@ class Stager:
         except Exception:
             log.exception("schedule.rule_failed", schedule=schedule.id, instance=schedule.instance_id)
             return internal_error(f"schedule {schedule.id}")
-        return None if refusal is None else f"{refusal.sentence} {refusal.remedy}"
+        return None if refusal is None else " ".join(refusal.sentences)
 
     async def _plan(
         self, connection: Connection, schedule: DueRow, target: TargetRow, refusal: str | None

@@ -116,11 +116,16 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Yield the expressions as written."""
         return (each.text for each in self._expressions)
 
+    @property
+    def paths(self) -> Iterator[Path]:
+        """Yield the paths in the expressions, in the order of the tree."""
+        return (path for each in self._expressions for path in each.paths)
+
     def needed(self, scope: Scope) -> Scope:
         """Return the part of the scope that the expressions can see."""
         names, steps = set[str](), set[str]()
         sees_all = False
-        for path in (path for each in self._expressions for path in each.paths):
+        for path in self.paths:
             first = path.variable
             if path.macro_step is not None:
                 steps.add(path.macro_step)

@@ -157,7 +157,7 @@ class InProcess(httpx.AsyncBaseTransport):
             "query_string": request.url.query,
             "root_path": "",
             "headers": [*self._headers, *own],
-            "state": {"request_id": self._outer["state"]["request_id"]},
+            "state": {"request_id": self._outer["state"]["request_id"], "is_agent": True},
         }
         sent = [{"type": "http.request", "body": content, "more_body": False}]
         status, headers, parts, size = 500, list[tuple[bytes, bytes]](), list[bytes](), 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 ChangeKind = Literal["launch", "reconfigure", "run", "destroy", "end", "edit", "service"]
 
@@ -55,6 +55,9 @@ EXEMPT: Mapping[str, str] = {
         ),
         "whatever the rules, an emergency needs each of them",
     ),
+    **dict.fromkeys(
+        ("replace_application_rules", "replace_environment_rules"), "rules that lock everybody out must be able to go"
+    ),
     "cancel_job": "a run that does damage must be stopped at any time",
     **dict.fromkeys(("undo_destroy", "extend_instance", "keep_awake"), "it keeps what is there"),
     **dict.fromkeys(("approve", "reject", "withdraw_approval"), "a job that runs continues"),
@@ -77,7 +80,8 @@ class Refusal(NamedTuple):
 
     `outcome` is "needs" if there is a way that the rule accepts. `remedy` says who can do what about it. The rule
     says nothing else before `until`. With a reason, somebody can make the change all the same who may override
-    freezes of all that is `overridable`.
+    freezes of all that is `overridable`. `details` are further sentences, such as the facts that decided. A change set
+    needs `approvals` then.
     """
 
     outcome: Literal["deny", "needs"]
@@ -86,3 +90,34 @@ class Refusal(NamedTuple):
     remedy: str
     until: datetime | None = None
     overridable: tuple[FrozenKind, ...] = ()
+    details: tuple[str, ...] = ()
+    approvals: int = 0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return (self.sentence, self.remedy, *self.details)
+
+
+class Allowed(NamedTuple):
+    """What a rule says to a change that it allows."""
+
+    warnings: tuple[str, ...]
+
+
+class Proposal(NamedTuple):
+    """What a change would make, as far as the operation says it.
+
+    `parameters` are the new ones, with secrets in clear. `lifetime_ms` counts from the change on, and is -1 without
+    an end.
+    """
+
+    name: str | None = None
+    labels: Mapping[str, str] = {}
+    parameters: Mapping[str, Any] = {}
+    workflow: str | None = None
+    version: int | None = None
+    revision_id: str | None = None
+    lifetime_ms: int | None = None
+
+
+NOTHING_PROPOSED = Proposal()

@@ -6,11 +6,13 @@ They are asked in the transaction that makes the change. Features register them;
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
 
 from launchbay.auth.permissions import Actor
 from launchbay.clock import Clock, SystemClock
 from launchbay.errors import NotAllowed
-from launchbay.model.changes import ChangeKind, Refusal
+from launchbay.model.changes import NOTHING_PROPOSED, Allowed, ChangeKind, Proposal, Refusal
 from launchbay.model.job import Cause
 from launchbay.store.database import Connection
 
@@ -21,7 +23,9 @@ class Change:
 
     `change_set` is the change set that it belongs to, and `cause` what began it. `is_later` says that it was asked for
     earlier, as by a schedule that is due. With `never_waits`, a rule raises RuleBusy rather than wait for a lock.
-    A rule asks the `clock` after it has waited.
+    A rule asks the `clock` after it has waited, unless the change was made `at` an earlier time. `stamp` is the
+    organization's, as the lookup of the object found it: roles and rules that were read under it are still those of the
+    organization. None if nothing was looked up.
     """
 
     operation: str
@@ -36,6 +40,9 @@ class Change:
     is_later: bool = False
     never_waits: bool = False
     clock: Clock = field(default_factory=SystemClock)
+    at: datetime | None = None
+    proposed: Proposal = NOTHING_PROPOSED
+    stamp: int | None = None
 
 
 class RuleBusy(Exception):
@@ -46,35 +53,53 @@ class Refused(NotAllowed):
     """A rule doesn't allow a change, at least until `until` if that is known."""
 
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.sentence, refusal.remedy, code=refusal.code)
+        super().__init__(*refusal.sentences, code=refusal.code)
         self.until = refusal.until
 
 
 # A rule reads what it needs through the connection of the change. None: it allows the change.
-ChangeRule = Callable[[Connection, Change], Awaitable[Refusal | None]]
+ChangeRule = Callable[[Connection, Change], Awaitable[Refusal | Allowed | None]]
 
 
-async def refusal_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | None:
-    """Return what the first rule says that doesn't allow a change.
+async def answer_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | Allowed:
+    """Return the first refusal of a change, else the warnings of all rules.
 
     Raises RuleBusy.
     """
+    warnings: list[str] = []
     for rule in rules:
-        refusal = await rule(connection, change)
-        if refusal is not None:
-            return refusal
-    return None
+        answer = await rule(connection, change)
+        if isinstance(answer, Refusal):
+            return answer
+        if answer is not None:
+            warnings += answer.warnings
+    return Allowed(tuple(warnings))
+
+
+async def refusal_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | None:
+    """Return what the first rule says that doesn't allow a change. Raises RuleBusy."""
+    answer = await answer_of(connection, rules, change)
+    return answer if isinstance(answer, Refusal) else None
+
+
+class Decided(NamedTuple):
+    """What the caller overrides, and the warnings of the rules that allow a change."""
+
+    overridden: list[Refusal]
+    warnings: list[str]
 
 
 async def decide(
     connection: Connection, rules: Sequence[ChangeRule], change: Change, overrides: Callable[[Refusal], bool]
-) -> list[Refusal]:
+) -> Decided:
     """Return what the caller `overrides`. Raises Refused unless all other rules allow a change."""
-    overridden = []
+    decided = Decided([], [])
     for rule in rules:
-        refusal = await rule(connection, change)
-        if refusal is not None and not overrides(refusal):
-            raise Refused(refusal)
-        if refusal is not None:
-            overridden.append(refusal)
-    return overridden
+        answer = await rule(connection, change)
+        if isinstance(answer, Refusal):
+            if not overrides(answer):
+                raise Refused(answer)
+            decided.overridden.append(answer)
+        elif answer is not None:
+            decided.warnings.extend(answer.warnings)
+    return decided

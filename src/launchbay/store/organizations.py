@@ -64,12 +64,16 @@ class StoredService(msgspec.Struct, rename="camel"):
 
 
 class StoredRules(msgspec.Struct):
-    """The rules of an application or environment, each as JSON."""
+    """The rules of an application or environment, each as JSON.
+
+    Those about `changes` are YAML.
+    """
 
     lifetime: str | None
     sleep: str | None
     concurrency: str | None
     freeze: str | None
+    changes: str | None
 
 
 class StoredEnvironment(msgspec.Struct, rename="camel"):

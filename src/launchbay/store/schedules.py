@@ -37,6 +37,7 @@ class TargetRow(NamedTuple):
     environment_id: str
     version: int
     is_turn: bool
+    organization_stamp: int | None
 
 
 class ConsumerRow(NamedTuple):

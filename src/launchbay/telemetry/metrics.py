@@ -65,6 +65,11 @@ connections_closed = Counter(
     ("reason",),
     registry=REGISTRY,
 )
+rule_failures = Counter(
+    "launchbay_change_rule_failures",
+    "Rules about changes whose condition failed, so that they refused a change or warned.",
+    registry=REGISTRY,
+)
 event_streams = Gauge(
     "launchbay_event_streams_open",
     "Event streams that clients listen to.",

@@ -28,14 +28,23 @@ from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.fairness.turns import RequestTurns
 from launchbay.machines.registry import Providers
 from launchbay.manifest.graph import CompiledManifest
-from launchbay.model.changes import EXEMPT, GOVERNED, OVERRIDE_FREEZE, ChangeKind, Refusal
+from launchbay.model.changes import (
+    EXEMPT,
+    GOVERNED,
+    NOTHING_PROPOSED,
+    OVERRIDE_FREEZE,
+    Allowed,
+    ChangeKind,
+    Proposal,
+    Refusal,
+)
 from launchbay.model.expiry import ExpiryRules, NoExpiryRules
 from launchbay.model.findings import Finding
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
-from launchbay.planning.decisions import Change, ChangeRule, RuleBusy, decide, refusal_of
+from launchbay.planning.decisions import Change, ChangeRule, RuleBusy, answer_of, decide
 from launchbay.planning.names import DESTROY
 from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
@@ -62,6 +71,10 @@ async def _no_expiry_rules(_: "Work", _organization: str, _application: str, _en
     return NoExpiryRules()
 
 
+async def _no_rules(_: "Work", _organization: str, _application: str | None, _environment: str | None) -> list[str]:
+    return []
+
+
 async def _nothing_asks(_: "Context", _organization: str) -> int:
     return 0
 
@@ -78,6 +91,8 @@ class Ports:
     expiry_rules: Callable[["Work", str, str, str], Awaitable[ExpiryRules]] = _no_expiry_rules
     # The document of an instance, by ID, at a time in ms. History fills it with its endpoint's own.
     past_instance: Callable[["Context", str, int], Awaitable[dict[str, Any]]] = _no_past_instance
+    # The rules in force for changes of an organization's application and environment, in words. Change rules fill it.
+    rules_at: Callable[["Work", str, str | None, str | None], Awaitable[list[str]]] = _no_rules
     # How many objects of an organization wait for the caller's answer, besides approvals. Change sets fill it.
     count_asking: Callable[["Context", str], Coroutine[Any, Any, int]] = _nothing_asks
 
@@ -258,17 +273,18 @@ class Work:
         *,
         at: Resource | str | None = None,
         keeps: bool = False,
+        proposed: Proposal = NOTHING_PROPOSED,
     ) -> None:
         """Ask the rules, and record a change in the same transaction (promise 14).
 
         Raises NotAllowed if a rule refuses it, unless `decide` has asked before. `changed` is the object, which names
         its organization too. If the change is not of a looked-up object, `at` is its path, and `changed` another object
         of the organization, or the organization's ID. What only `keeps` what is there isn't asked about: an incident
-        needs it most.
+        needs it most. Rules know what is `proposed`.
         """
         kind = None if keeps else _kind_of(operation, changed, at)
         if kind is not None and not isinstance(changed, str) and (operation, changed.id) not in self._decided:
-            await self.decide(operation, changed, kind=kind)
+            await self.decide(operation, changed, kind=kind, proposed=proposed)
         if not self._ctx.audited:
             return
         if isinstance(changed, str):
@@ -290,6 +306,7 @@ class Work:
         environment_id: str | None = None,
         may_be_ruled: bool = True,
         at: Resource | None = None,
+        proposed: Proposal = NOTHING_PROPOSED,
     ) -> None:
         """Raise NotAllowed unless the rules allow a change.
 
@@ -304,27 +321,35 @@ class Work:
         if isinstance(changed, Service):
             places = list(await services.list_offering(self.connection, service_id=changed.id))
         for place in places:
-            change = self._change(operation, changed, kind, place)
-            rules = self.app.change_rules
-            for each in await decide(self.connection, rules, change, partial(self._overrides, change)):
+            change = self._change(operation, changed, kind, place, proposed)
+            decided = await decide(self.connection, self.app.change_rules, change, partial(self._overrides, change))
+            self.warn(decided.warnings)
+            for each in decided.overridden:
                 where = at or _RESOURCES[type(changed)](changed)
                 await self._record_override(change.organization_id, operation, where, each)
 
-    async def foresee_refusal(
-        self, operation: str, changed: LookedUp, *, kind: ChangeKind, environment_id: str | None = None
-    ) -> list[str]:
-        """Return what a preview says if rules would refuse a change now.
+    async def foresee(
+        self,
+        operation: str,
+        changed: LookedUp,
+        *,
+        kind: ChangeKind,
+        environment_id: str | None = None,
+        proposed: Proposal = NOTHING_PROPOSED,
+    ) -> Refusal | Allowed:
+        """Return what the rules would say to a change now, for a preview.
 
-        It waits for nobody, and may miss one.
+        It waits for nobody, and may miss a rule.
         """
-        change = replace(self._change(operation, changed, kind, environment_id), never_waits=True)
+        change = replace(self._change(operation, changed, kind, environment_id, proposed), never_waits=True)
         try:
-            refusal = await refusal_of(self.connection, self.app.change_rules, change)
+            return await answer_of(self.connection, self.app.change_rules, change)
         except RuleBusy:
-            return []
-        return [] if refusal is None else [f"This would be refused now. {refusal.sentence} {refusal.remedy}"]
+            return Allowed(())
 
-    def _change(self, operation: str, changed: LookedUp, kind: ChangeKind, environment_id: str | None) -> Change:
+    def _change(
+        self, operation: str, changed: LookedUp, kind: ChangeKind, environment_id: str | None, proposed: Proposal
+    ) -> Change:
         """Return the facts of a change."""
         assert isinstance(changed, _RULED), "rules are about these objects"
         ids: _Ids = {}
@@ -346,6 +371,8 @@ class Work:
             cause=self._ctx.cause,
             is_later=bool(self._ctx.turn),
             clock=self.app.clock,
+            proposed=proposed,
+            stamp=self.lookup.stamp(changed.organization_id),
             **ids,
         )
 

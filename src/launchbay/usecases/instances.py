@@ -18,6 +18,7 @@ from launchbay.machines.registry import Providers
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.model import redaction
+from launchbay.model.changes import Proposal
 from launchbay.model.environment import read_environment_view
 from launchbay.model.expiry import NEVER
 from launchbay.model.instance import InstanceStatus, is_active
@@ -272,7 +273,10 @@ async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> 
         before = {"destroyAt": None if locked.destroy_at is None else to_ms(locked.destroy_at)}
         after = {"destroyAt": None if destroy_at is None else destroy_at_ms}
         is_later = locked.destroy_at is not None and destroy_at is not None and destroy_at >= locked.destroy_at
-        await work.audit("set_destroy_at", record, before, after, keeps=destroy_at is None or is_later)
+        left_ms = None if destroy_at is None else destroy_at_ms - to_ms(ctx.app.clock.now())
+        proposed = Proposal(lifetime_ms=NEVER if left_ms is None else left_ms)
+        keeps = destroy_at is None or is_later
+        await work.audit("set_destroy_at", record, before, after, keeps=keeps, proposed=proposed)
 
 
 async def _require_lifetime(work: Work, record: InstanceRecord, destroy_at: datetime | None) -> None:

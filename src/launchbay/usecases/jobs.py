@@ -15,6 +15,7 @@ from launchbay.concurrency import computed
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotAllowed, NotFound
 from launchbay.manifest.configuration import configure, effective_parameters
 from launchbay.manifest.graph import APPROVAL, CompiledManifest
+from launchbay.model.changes import Proposal
 from launchbay.model.component_state import StepState
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import CANCELLED, INTERRUPTED_STEP, JobStatus, Plan, read_plan
@@ -262,7 +263,8 @@ async def resume_job(
         configured = _with_parameters(plan, manifest, msgspec.json.decode(locked.parameters), parameters)
         status = InstanceStatus(locked.status)
         if parameters:  # it changes what the instance is
-            await work.decide("resume_job", record, kind="reconfigure")
+            proposed = Proposal(workflow=plan.workflow, parameters=parameters)
+            await work.decide("resume_job", record, kind="reconfigure", proposed=proposed)
         work.warn(ignored_parameters(manifest, plan.workflow, parameters))
         resumed = plan_resumed(plan, job.id, _with_arguments(plan, manifest, parameters), status)
         if locked.job_id is not None or not may_accept(resumed):

@@ -15,7 +15,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.ids import new_id
 from launchbay.manifest.bindings import provided_needs, unbound_requirements
-from launchbay.manifest.configuration import configure
+from launchbay.manifest.configuration import configure, effective_parameters
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import component_at
 from launchbay.manifest.services import (
@@ -27,6 +27,7 @@ from launchbay.manifest.services import (
     unmet_needs,
 )
 from launchbay.manifest.v1 import ACTIONS, RESULT
+from launchbay.model.changes import NOTHING_PROPOSED, Proposal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.expiry import NEVER, ExpiryRules, IfExists, NoExpiryRules
 from launchbay.model.instance import Binding, BoundService, InstanceStatus, Link, LinkKind
@@ -118,6 +119,7 @@ async def _launch(
         environment_id=planned.environment.id,
         may_be_ruled=planned.may_be_ruled,
         at=permissions.instance(application.id, root.instance_id),
+        proposed=proposal_of(planned) if planned.may_be_ruled else NOTHING_PROPOSED,
     )
     await work.admit_job(application.organization_id, new_instances=sum(1 for _ in root.walk()))
     needed = await _places(work, planned)
@@ -146,6 +148,18 @@ async def _launch(
     )
     work.warn(ignored_by_launch(planned))
     return started
+
+
+def proposal_of(planned: PlannedLaunch) -> Proposal:
+    """Return what rules know of a launch."""
+    return Proposal(
+        name=planned.root.name,
+        labels=planned.request.labels,
+        parameters=effective_parameters(planned.root.manifest, planned.root.parameters),
+        version=planned.root.version,
+        revision_id=planned.request.revision_id,
+        lifetime_ms=NEVER if planned.destroy_after_ms is None else planned.destroy_after_ms,
+    )
 
 
 def ignored_by_launch(planned: PlannedLaunch) -> tuple[str, ...]:

@@ -16,13 +16,17 @@ from launchbay.usecases.context import Context, Work
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision; when it is allowed, the role, its entry and the pattern that decided."""
+    """The decision; when it is allowed, the role, its entry and the pattern that decided.
+
+    `rules` are those that are asked about a change there, whoever makes it.
+    """
 
     allowed: bool
     reason: str
     role: str | None
     entry: str | None
     pattern: str | None
+    rules: tuple[str, ...] = ()
 
 
 async def explain(
@@ -59,6 +63,7 @@ async def explain(
         # The caller's own are limited by the scope of the access token.
         is_caller = user.id == caller.id
         grants = work.lookup.grants(where) if is_caller else await work.lookup.grants_of(where, user.id)
+        rules = await _rules(work, where, permission, touched)
     if not user.enabled:
         return Explanation(allowed=False, reason="The account is disabled.", role=None, entry=None, pattern=None)
     decision, reason = gate.explain(grants, permission, touched)
@@ -68,7 +73,26 @@ async def explain(
         role=decision.role,
         entry=None if decision.entry is None else str(decision.entry),
         pattern=None if decision.pattern is None else decision.pattern.text,
+        rules=rules,
     )
+
+
+# What no rule about changes is asked about.
+_UNRULED = frozenset(
+    {Permission.READ, Permission.VIEW_AUDIT, Permission.REVEAL_SECRETS, Permission.EDIT_RULES}
+    | {Permission.MANAGE_ROLES, Permission.MANAGE_USERS}
+)
+
+
+async def _rules(
+    work: Work, organization_id: str, permission: Permission, touched: Sequence[Resource]
+) -> tuple[str, ...]:
+    """Return the rules that are asked about what the permission allows on these resources."""
+    ids = {each.kind: each.segments[1] for each in touched}
+    application_id, environment_id = ids.get("applications"), ids.get("environments")
+    if permission in _UNRULED or (application_id is None and environment_id is None):
+        return ()
+    return tuple(await work.app.ports.rules_at(work, organization_id, application_id, environment_id))
 
 
 async def _organization(work: Work, resource: Resource, user_id: str, caller_id: str, given: str | None) -> str:

@@ -24,6 +24,7 @@ from launchbay.manifest.configuration import (
 )
 from launchbay.manifest.graph import APPROVAL, NOTHING_COMPILED, CompiledManifest, Step
 from launchbay.manifest.scaling import scaled
+from launchbay.model.changes import Allowed, Proposal, Refusal
 from launchbay.model.code_change import CodeChange
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import (
@@ -43,11 +44,12 @@ from launchbay.planning.names import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
-from launchbay.usecases.launch import check_name, ignored_by_launch, nothing_launched, plan_launch_tree
+from launchbay.usecases.launch import check_name, ignored_by_launch, nothing_launched, plan_launch_tree, proposal_of
 from launchbay.usecases.launch_request import ignored_in_configuration
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.manifests import changed_code, manifest_text
 from launchbay.usecases.reconfigure import plan_configuration
+from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 from launchbay.usecases.submodule_shapes import same_configuration
 from launchbay.usecases.workflows import describe_dependents, foresee_grace
 
@@ -126,17 +128,32 @@ async def preview_launch(
             return Preview(warnings=[nothing_launched(planned, existing)])
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         estimate = await _estimate(work, application_id)
-        refused: list[str] = []
+        said: list[str] = []
         if planned.may_be_ruled:
-            refused = await work.foresee_refusal(
-                "launch_application", planned.application, kind="launch", environment_id=planned.environment.id
+            answer = await work.foresee(
+                "launch_application",
+                planned.application,
+                kind="launch",
+                environment_id=planned.environment.id,
+                proposed=proposal_of(planned),
             )
+            said = said_by_rules(answer)
         return msgspec.structs.replace(
             preview,
-            warnings=list(dict.fromkeys([*refused, *preview.warnings, *ignored_by_launch(planned)])),
+            warnings=list(dict.fromkeys([*said, *preview.warnings, *ignored_by_launch(planned)])),
             estimate=estimate,
             destroy_after_ms=planned.destroy_after_ms,
         )
+
+
+def said_by_rules(answer: Refusal | Allowed) -> list[str]:
+    """Return what a preview says of the rules.
+
+    A refused change may still be proposed or wait, so that isn't an error.
+    """
+    if isinstance(answer, Allowed):
+        return list(answer.warnings)
+    return [f"This would be refused now. {' '.join(answer.sentences)}"]
 
 
 async def estimate_launch(ctx: Context, application_id: str) -> Estimate | None:
@@ -165,8 +182,10 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
         except BadRequest as error:
             return Preview(errors=list(error.messages))
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
-        refused = await work.foresee_refusal("reconfigure_instance", planned.record, kind="reconfigure")
-        return msgspec.structs.replace(preview, warnings=[*refused, *preview.warnings, *ignored_in_configuration(body)])
+        proposed = configured_proposal(planned)
+        answer = await work.foresee("reconfigure_instance", planned.record, kind="reconfigure", proposed=proposed)
+        warnings = [*said_by_rules(answer), *preview.warnings, *ignored_in_configuration(body)]
+        return msgspec.structs.replace(preview, warnings=warnings)
 
 
 async def preview_version(ctx: Context, instance_id: str, version: int | None) -> Preview:
@@ -194,8 +213,8 @@ async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Pre
         found = await preview_end(work, record, force=force)
         if found.errors:
             return found
-        refused = await work.foresee_refusal("run_workflow", record, kind="destroy")
-        found = msgspec.structs.replace(found, warnings=[*refused, *found.warnings])
+        answer = await work.foresee("run_workflow", record, kind="destroy", proposed=Proposal(workflow=DESTROY))
+        found = msgspec.structs.replace(found, warnings=[*said_by_rules(answer), *found.warnings])
         if force:
             return found
         refusal, wait = await foresee_grace(work, record)

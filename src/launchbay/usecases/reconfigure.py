@@ -15,6 +15,8 @@ import msgspec
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff
 from launchbay.errors import BadRequest, NotAllowed
+from launchbay.manifest.configuration import effective_parameters
+from launchbay.model.changes import Proposal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
 from launchbay.model.scalars import decode_json
@@ -134,6 +136,7 @@ async def _accept(work: Work, asked: InstanceRecord, body: Mapping[str, Any], wa
             "revisionId": root.revision_id,
             "parameters": work.fingerprints(root.parameters),
         },
+        proposed=proposal_of(planned),
     )
     work.warn([*root.ignored_parameters(), *ignored_in_configuration(body)])
     return StartedJob(record.id, job_id)
@@ -176,6 +179,13 @@ async def plan_configuration(
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
     return PlannedConfiguration(record, environment, root, view)
+
+
+def proposal_of(planned: PlannedConfiguration) -> Proposal:
+    """Return what rules know of a new configuration."""
+    root = planned.root
+    parameters = effective_parameters(root.manifest, root.parameters)
+    return Proposal(name=root.name, parameters=parameters, version=root.version, revision_id=root.revision_id)
 
 
 def _refuse_submodule(record: InstanceRecord) -> None:

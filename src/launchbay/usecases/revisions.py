@@ -12,6 +12,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, Conflict
 from launchbay.ids import NamedRow, new_id
 from launchbay.manifest.configuration import configure, typed_parameters
+from launchbay.model.changes import Proposal
 from launchbay.model.scalars import decode_json
 from launchbay.planning.arguments import check_size, ignored_parameters
 from launchbay.planning.names import LAUNCH
@@ -81,7 +82,7 @@ async def create_revision(
                 work.connection, revision_id=revision_id, application_id=application.id, name=name, **content
             )
         after = _shown(ctx.app, {"revision": revision_id, "name": name, **content})
-        await work.audit("create_revision", application, after=after)
+        await work.audit("create_revision", application, after=after, proposed=_proposal(revision_id, content))
     return revision_id
 
 
@@ -103,7 +104,7 @@ async def change_revision(ctx: Context, revision_id: str, request: RevisionReque
             await store.update_revision(work.connection, revision_id=old.id, name=name, **content)
         before = _shown(ctx.app, {"revision": old.id, "name": old.name, **_columns(old)})
         after = _shown(ctx.app, {"revision": old.id, "name": name, **content})
-        await work.audit("change_revision", application, before, after)
+        await work.audit("change_revision", application, before, after, proposed=_proposal(old.id, content))
 
 
 async def plan_revision(work: Work, revision: Revision, request: RevisionRequest) -> Revision:
@@ -230,6 +231,11 @@ async def _environment_id(
     if environment.organization_id != application.organization_id:
         raise BadRequest("The environment belongs to another organization.", code="ForeignEnvironment")
     return environment.id
+
+
+def _proposal(revision_id: str, content: Mapping[str, Any]) -> Proposal:
+    parameters = msgspec.json.decode(content["parameters"])
+    return Proposal(parameters=parameters, version=content["version"], revision_id=revision_id)
 
 
 def _columns(revision: Revision) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed
 from launchbay.ids import canonical_id, is_id, new_id
 from launchbay.manifest.graph import SERVICE, SUBMODULE, CompiledManifest
 from launchbay.manifest.v1 import ACTIONS, inner_name
+from launchbay.model.changes import Proposal
 from launchbay.model.expiry import duration
 from launchbay.model.findings import shorten_names
 from launchbay.model.instance import InstanceStatus, read_link
@@ -124,7 +125,8 @@ async def run_unchecked(work: Work, record: InstanceRecord, workflow: str, param
     _refuse_launch_parameters(workflow, parameters)
     started = await _run(work, record, workflow, parameters)
     after = {**_given(work, parameters), "job": started.job_id}
-    await work.audit("run_workflow", record, after=after, at=_at(record, workflow))
+    proposed = Proposal(workflow=workflow, parameters=parameters)
+    await work.audit("run_workflow", record, after=after, at=_at(record, workflow), proposed=proposed)
     return started
 
 
@@ -178,7 +180,8 @@ async def _destroy_later(work: Work, record: InstanceRecord, grace_ms: int) -> D
         if job_id is None:
             raise await busy(work, record)
     after = {"destroyAt": to_ms(at), **({} if job_id is None else {"job": job_id})}
-    await work.audit("run_workflow", record, after=after, at=_at(record, DESTROY))
+    proposed = Proposal(workflow=DESTROY)
+    await work.audit("run_workflow", record, after=after, at=_at(record, DESTROY), proposed=proposed)
     return DestroyAt(record.id, at, job_id)
 
 
@@ -289,11 +292,12 @@ async def _schedule(
         record = await for_running(work, instance_id, workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
         interval_ms = validate_interval(interval)
         parameters = _with_force(workflow, parameters, force=force)
+        proposed = Proposal(workflow=workflow, parameters=parameters)
         _refuse_launch_parameters(workflow, parameters)
         if interval_ms == 0:
             started = await _run(work, record, workflow, parameters)
             after = _given(work, parameters, interval_ms)
-            await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
+            await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow), proposed=proposed)
             return started
         if record.status is InstanceStatus.DESTROYED:
             raise _gone(record)
@@ -320,7 +324,7 @@ async def _schedule(
             interval_ms=interval_ms,
         )
         after = {"schedule": schedule_id, **_given(work, parameters, interval_ms)}
-        await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow))
+        await work.audit("schedule_workflow", record, after=after, at=_at(record, workflow), proposed=proposed)
     return schedule_id
 
 
@@ -386,7 +390,8 @@ async def reschedule_workflow(
             raise _just_fired(found)
         await _warn_of_end(work, record, moved)  # of the end as it is now: a destroy may have been moved
         after = {"schedule": found.id, "dueAt": to_ms(moved), **_given(work, parameters, interval_ms)}
-        await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow))
+        proposed = Proposal(workflow=workflow, parameters=parameters or {})
+        await work.audit("reschedule_workflow", record, before, after, at=_at(record, workflow), proposed=proposed)
     return Rescheduled(found.id)
 
 

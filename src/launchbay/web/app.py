@@ -7,7 +7,7 @@ unknown object → 403 → 400 invalid values → 409.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol
 
@@ -266,7 +266,9 @@ class Dispatcher:
     async def _authenticate(self, scope: Scope, headers: Mapping[str, str]) -> Actor:
         caller = await self._authenticator.authenticate(headers, _address(scope))
         scope["state"]["user_id"] = caller.user_id
-        return caller
+        # Who calls as an agent only loses by it, so over standard input its own word is enough.
+        is_agent = scope["state"].get("is_agent", False) or headers.get("launchbay-agent") == "mcp"
+        return replace(caller, is_agent=True) if is_agent else caller
 
     def _count(self, scope: Scope, caller: Actor) -> None:
         """Count a request of the caller and of its organization. Raises TooManyRequests."""

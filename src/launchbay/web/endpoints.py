@@ -63,6 +63,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     "sleep_windows",
     "change_sets",
     "freezes",
+    "change_rules",
     "plans",
     "impact",
     "rollouts",

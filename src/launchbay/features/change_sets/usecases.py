@@ -46,7 +46,7 @@ from launchbay.features.plans.usecases import (
 )
 from launchbay.ids import new_id
 from launchbay.manifest.graph import COMPUTE
-from launchbay.model.changes import Refusal
+from launchbay.model.changes import Allowed, Proposal, Refusal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import LinkKind
@@ -57,6 +57,7 @@ from launchbay.planning.acceptance import StartedJob
 from launchbay.planning.decisions import Change
 from launchbay.planning.names import DESTROY
 from launchbay.store import environments, instances, organizations
+from launchbay.store.applications import Application
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
@@ -65,11 +66,12 @@ from launchbay.usecases.context import Context, Work, as_invalid_id
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
-from launchbay.usecases.launch import check_name, launch, nothing_launched, plan_launch_tree
+from launchbay.usecases.launch import check_name, launch, nothing_launched, plan_launch_tree, proposal_of
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.on_behalf import require_control
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
 from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 from launchbay.usecases.selection import choose_instances, page_of_visible, require_visible, visible_runs
 from launchbay.usecases.services import fingerprints
 from launchbay.usecases.sign_in import require_own_password
@@ -185,7 +187,10 @@ read_facts = msgspec.json.Decoder(dict[str, str]).decode
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The plan of one instance. `body` is that of the request for it."""
+    """The plan of one instance. `body` is that of the request for it.
+
+    `changed` is what rules are asked about, an application for a launch.
+    """
 
     instance_id: str | None
     name: str
@@ -193,6 +198,8 @@ class _Planned:
     environment_id: str
     body: Mapping[str, Any]
     promise: Promise
+    changed: Application | InstanceRecord
+    proposed: Proposal
     facts: dict[str, str] = field(default_factory=dict)
 
     def resource(self) -> Resource:
@@ -213,6 +220,8 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         planned = await _plan_all(work, organization.id, request) if plan is None else []
+        answers = [await _foresee(work, request.act, each) for each in planned]
+        planned = [_with_answer(each, answer) for each, answer in zip(planned, answers, strict=True)]
         act = msgspec.structs.replace(request.act, plan=plan)
         if act.act == "launch":
             act = msgspec.structs.replace(act, launch=dict(planned[0].body))
@@ -232,7 +241,8 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
                 "Leave plan out, or have somebody with EditEnvironment set plansBeforeApproval.",
                 code="PlansNotAllowed",
             )
-        needed = max((policy.approvals for policy in policies.values()), default=0)
+        ruled = (answer.approvals for answer in answers if isinstance(answer, Refusal))
+        needed = max([0, *(policy.approvals for policy in policies.values()), *ruled])
         confirm = request.confirm and not needed and not _is_trusted(work, organization.id, planned)
         if confirm:
             needed = 1
@@ -278,6 +288,33 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
             after["confirm"] = True
         await work.audit("create_change_set", organization, after=after, at=_at(organization.id, change_set_id))
     return change_set_id
+
+
+async def _foresee(work: Work, act: ChangeAct, planned: _Planned) -> Refusal | Allowed:
+    """Return what rules say to one change before anybody approves it."""
+    if planned.instance_id is None:
+        return await work.foresee(
+            "launch_application",
+            planned.changed,
+            kind="launch",
+            environment_id=planned.environment_id,
+            proposed=planned.proposed,
+        )
+    if act.act == "destroy":
+        return await work.foresee("run_workflow", planned.changed, kind="destroy", proposed=planned.proposed)
+    return await work.foresee("reconfigure_instance", planned.changed, kind="reconfigure", proposed=planned.proposed)
+
+
+def _with_answer(planned: _Planned, answer: Refusal | Allowed) -> _Planned:
+    """Return what is shown of a change, with what rules will say.
+
+    That it needs a change set or approvals is what the change set is for.
+    """
+    said = answer.warnings if isinstance(answer, Allowed) else answer.sentences
+    if not said or (isinstance(answer, Refusal) and answer.outcome == "needs"):
+        return planned
+    promise = msgspec.structs.replace(planned.promise, warnings=[*planned.promise.warnings, *said])
+    return replace(planned, promise=promise)
 
 
 async def _keep_plans(
@@ -968,7 +1005,8 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
         body["instanceName"] = root.name
         promise = await _promise(work, root, await preview_tree(work, root), environment)
         facts = {**_facts(work, root, environment, planned.view), **await offers.facts(environment.id)}
-        return _Planned(None, root.name, root.application_id, environment.id, body, promise, facts)
+        changed, proposed = planned.application, proposal_of(planned)
+        return _Planned(None, root.name, root.application_id, environment.id, body, promise, changed, proposed, facts)
     record = await work.lookup.instance(instance_id or "", Permission.EDIT_INSTANCE)
     if act.act == "destroy":
         return await _plan_end(work, act, record, offers)
@@ -979,7 +1017,10 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
     root, environment = configured.root, configured.environment
     promise = await _promise(work, root, await preview_tree(work, root), environment)
     facts = {**_facts(work, root, environment, configured.view), **await offers.facts(environment.id)}
-    return _Planned(record.id, record.name, record.application_id, environment.id, body, promise, facts)
+    proposed = configured_proposal(configured)
+    return _Planned(
+        record.id, record.name, record.application_id, environment.id, body, promise, record, proposed, facts
+    )
 
 
 async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord, offers: _Offers) -> _Planned:
@@ -1004,7 +1045,10 @@ async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord, offers: 
         **_parameter_facts(work, "parameter", msgspec.json.decode(record.parameters)),
         "course of the change": _fingerprint_of_effect(work, promise),
     }
-    return _Planned(record.id, record.name, record.application_id, record.environment_id, {}, promise, facts)
+    proposed = Proposal(workflow=DESTROY)
+    return _Planned(
+        record.id, record.name, record.application_id, record.environment_id, {}, promise, record, proposed, facts
+    )
 
 
 async def _promise(work: Work, root: LaunchNode, preview: Preview, environment: Environment) -> Promise:

@@ -10,6 +10,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import Change, Configured, configure, difference
 from launchbay.manifest.scaling import scaled
+from launchbay.model.changes import Proposal
 from launchbay.model.environment import EnvironmentView, read_environment_view
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_former_configuration, read_link
@@ -20,10 +21,11 @@ from launchbay.store import instances, jobs
 from launchbay.store.applications import Application
 from launchbay.store.instances import InstanceRecord, StatusRow
 from launchbay.usecases.context import Work
-from launchbay.usecases.launch import plan_launch_tree
+from launchbay.usecases.launch import plan_launch_tree, proposal_of
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.preview import preview_end, runs_of
 from launchbay.usecases.reconfigure import plan_configuration
+from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,11 +82,15 @@ class Ahead:
 
 
 class Target(NamedTuple):
-    """What is launched or changes, where, and the instances that this touches."""
+    """What is launched or changes, where, and the instances that this touches.
+
+    Rules know what is `proposed`.
+    """
 
     changed: Application | InstanceRecord
     environment_id: str
     instances: list[Ahead]
+    proposed: Proposal
 
 
 async def look_ahead(work: Work, organization_id: str, request: PlanRequest) -> Target:
@@ -104,19 +110,22 @@ async def _target(work: Work, request: PlanRequest) -> Target:
     if request.act == "launch":
         planned = await plan_launch_tree(work, request.application_id or "", request.body, request.if_exists)
         changed, environment, view, root = planned.application, planned.environment, planned.view, planned.root
+        proposed = proposal_of(planned)
     elif request.act == "reconfigure":
         configured = await plan_configuration(work, request.instance_id or "", request.body)
         changed, environment, view, root = configured.record, configured.environment, configured.view, configured.root
+        proposed = configured_proposal(configured)
     else:
         record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
         preview = await preview_end(work, record, force=request.force)
         if preview.errors:
             raise BadRequest(*preview.errors)
         at = _Place(record.organization_id, record.environment_id, read_environment_view(record.environment_view))
-        return Target(record, record.environment_id, await _end(work, at, record.id, ()))
+        ends = await _end(work, at, record.id, ())
+        return Target(record, record.environment_id, ends, Proposal(workflow=DESTROY))
     at = _Place(environment.organization_id, environment.id, view)
     found = [each for node in root.walk() for each in await _of_node(work, at, node)]
-    return Target(changed, environment.id, found)
+    return Target(changed, environment.id, found, proposed)
 
 
 @dataclass(frozen=True, slots=True)

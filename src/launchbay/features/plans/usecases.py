@@ -94,7 +94,13 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
 
 
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
-    await work.decide("create_plan", target.changed, kind=request.act, environment_id=target.environment_id)
+    await work.decide(
+        "create_plan",
+        target.changed,
+        kind=request.act,
+        environment_id=target.environment_id,
+        proposed=target.proposed,
+    )
 
 
 def _noted(request: PlanRequest) -> dict[str, str]:

@@ -68,7 +68,8 @@ SELECT json_build_object(
                 'lifetime', (SELECT rules FROM lifetime_rules WHERE lifetime_rules.environment_id = environments.id),
                 'sleep', (SELECT rules FROM sleep_rules WHERE sleep_rules.environment_id = environments.id),
                 'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.environment_id = environments.id),
-                'freeze', freeze_windows),
+                'freeze', freeze_windows,
+                'changes', (SELECT rules FROM change_rules WHERE owner_id = environments.id AND is_current AND rules <> '')),
             'services', (SELECT coalesce(json_agg(offer.service_id ORDER BY offer.service_id), '[]')
                          FROM environment_services AS offer WHERE offer.environment_id = environments.id)
         ) ORDER BY environments.name), '[]') FROM environments WHERE environments.organization_id = organizations.id
@@ -79,7 +80,8 @@ SELECT json_build_object(
                 'lifetime', (SELECT rules FROM lifetime_rules WHERE lifetime_rules.application_id = applications.id),
                 'sleep', (SELECT rules FROM sleep_rules WHERE sleep_rules.application_id = applications.id),
                 'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.application_id = applications.id),
-                'freeze', freeze_windows),
+                'freeze', freeze_windows,
+                'changes', (SELECT rules FROM change_rules WHERE owner_id = applications.id AND is_current AND rules <> '')),
             'sealedSource', encode(sealed_source, 'base64'),
             'manifests', (SELECT json_agg(text.content ORDER BY text.version)
                           FROM manifests AS text WHERE text.application_id = applications.id),

@@ -34,7 +34,7 @@ SELECT status, job_id, organization_id, application_id, environment_id, version,
            SELECT FROM schedules
            WHERE schedules.instance_id = instances.id AND schedules.due_at <= now()
              AND (schedules.due_at, schedules.id) < (%(due_at)s, %(schedule_id)s)
-       ) AS is_turn
+       ) AS is_turn, (SELECT access_stamp FROM organizations WHERE organizations.id = instances.organization_id) AS organization_stamp
 FROM instances WHERE id = %(instance_id)s FOR UPDATE SKIP LOCKED;
 
 -- name: target_exists

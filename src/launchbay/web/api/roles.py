@@ -242,6 +242,9 @@ class Explained(msgspec.Struct):
     role: str | None
     entry: str | None
     pattern: str | None
+    rules: Annotated[
+        list[str], msgspec.Meta(description="The rules about changes there, whoever makes them, in words.")
+    ] = []
 
 
 @permissions_routes.get(
@@ -270,4 +273,4 @@ async def explain_permission(request: Request[None, ExplainQuery]) -> Explained:
         touching=query.touching,
         organization_id=query.organization,
     )
-    return Explained(found.allowed, found.reason, found.role, found.entry, found.pattern)
+    return Explained(found.allowed, found.reason, found.role, found.entry, found.pattern, list(found.rules))

@@ -1,0 +1,354 @@
+"""Rules about changes on a service: they are asked at every door, kept in versions, and never lock anybody out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from launchbay.telemetry import metrics
+from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, refused
+from tests.support.statements import counted, note_statements
+
+MANIFEST = """
+greet:
+  parameters: { size: { type: int, default: 1 } }
+  steps: []
+launch:
+  parameters:
+    servers: { type: int, default: 1 }
+    password: { type: string, default: "" }
+  steps: []
+destroy:
+  steps: []
+"""
+
+
+def rule(when: str, then: str = "deny: Not here.", name: str = "one") -> str:
+    return f'- name: {name}\n  when: "{when}"\n  {then}\n'
+
+
+async def put_rules(api: Caller, owner: str, text: str) -> Any:
+    return accepted(await api.put(f"{owner}/change-rules", {"rules": text}))["version"]
+
+
+async def held(api: Api) -> tuple[str, str, str]:
+    """Return an environment, an application, and a running instance."""
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    return environment, application, instance
+
+
+async def token_of(api: Api) -> Caller:
+    tokens = f"organizations/{api.organization}/accessTokens"
+    made = accepted(await api.post(tokens, {"name": fresh_name("bot"), "days": 1}))
+    return api.caller(f"Bearer {made['token']}")
+
+
+async def test_a_rule_of_an_environment_refuses_at_every_door_and_says_what_decided(api: Api) -> None:
+    environment, application, instance = await held(api)
+    at = f"instances/{instance}"
+    doors: dict[str, Callable[[Caller], Awaitable[httpx.Response]]] = {
+        "launch": lambda by: by.post(f"applications/{application}/launch", {"environmentId": environment}),
+        "run": lambda by: by.post(f"{at}/greet", {}),
+        "schedule": lambda by: by.post(f"{at}/greet/schedule", {"interval": 60_000}),
+        "reconfigure": lambda by: by.put(f"{at}/configuration", {"parameters": {}}),
+        "destroy": lambda by: by.post(f"{at}/destroy", {}),
+        "delete by force": lambda by: by.delete(f"{at}?force=1"),
+        "markers": lambda by: by.put(f"environments/{environment}/markers", {"markers": []}),
+    }
+    text = rule(f"$.environment.id == '{environment}'", 'deny: "{$.environment.name} is closed."', "closed")
+    assert await put_rules(api, f"environments/{environment}", text) == 1
+    name = next(each["name"] for each in await environments(api) if each["id"] == environment)
+    for caller in (api, await token_of(api)):
+        for door, open_it in doors.items():
+            answer = await open_it(caller)
+            said = refused(answer, 403, "RuleRefused")
+            assert answer.json()["errors"][0] == f"{name} is closed.", door
+            assert f"the rule 'closed', version 1 of the rules of the environment {name!r}" in said, door
+            assert "Whoever has EditRules for the environment can change the rule." in said, door
+            assert f'The facts were environment.id: "{environment}".' in said, door
+    # Elsewhere everything continues, and here too once the rules are gone.
+    await api.settled(await api.launch(application))
+    assert await put_rules(api, f"environments/{environment}", "") == 2
+    accepted(await api.post(f"{at}/greet", {}))
+
+
+async def environments(api: Api) -> Any:
+    return accepted(await api.get(f"organizations/{api.organization}/environments"))
+
+
+async def test_rules_of_an_application_and_of_the_organization_are_asked_too(api: Api) -> None:
+    _, application, instance = await held(api)
+    await put_rules(api, f"applications/{application}", rule("$.kind == 'edit'", "deny: No edits."))
+    said = refused(await api.put_yaml(f"applications/{application}/manifest", MANIFEST), 403, "RuleRefused")
+    assert said.startswith("No edits.")
+    accepted(await api.post(f"instances/{instance}/greet", {}))
+    await api.settled(instance)
+    other = await api.application(MANIFEST)
+    text = rule(f"$.application.id == '{other}' && $.kind == 'launch'", "deny: Not that.")
+    await put_rules(api, f"organizations/{api.organization}", text)
+    try:
+        assert "of the rules of the organization" in refused(
+            await api.post(f"applications/{other}/launch", {}), 403, "RuleRefused"
+        )
+        accepted(await api.post(f"applications/{application}/launch", {}))
+    finally:
+        await put_rules(api, f"organizations/{api.organization}", "")
+
+
+@pytest.mark.parametrize(
+    ("when", "body"),
+    [
+        ("$.parameters.servers > 3", {"parameters": {"servers": 4}}),
+        ("$.parameters.servers == 1", {}),  # the default of the manifest
+        ("$.instance.name == 'Wrong'", {"instanceName": "Wrong"}),
+        ("$.instance.labels.team == 'x'", {"labels": {"team": "x"}}),
+        ("$.lifetime.hours > 1", {"destroyInterval": 7_200_000}),
+        ("$.lifetime.isForever", {"destroyInterval": -1}),
+        (f"$.who.email == '{EMAIL}' && 'Administrator' in $.who.roles", {}),
+        ("$.credential.kind == 'session'", {}),
+        ("$.operation == 'launch_application' && $.time.year > 2000", {}),
+    ],
+)
+async def test_a_launch_is_refused_by_its_facts(api: Api, when: str, body: dict[str, Any]) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    await put_rules(api, f"environments/{environment}", rule(when))
+    path = f"applications/{application}/launch"
+    refused(await api.post(path, {"environmentId": environment, **body}), 403, "RuleRefused")
+    await put_rules(api, f"environments/{environment}", rule(f"!({when})"))
+    accepted(await api.post(path, {"environmentId": environment, **body}))
+
+
+async def test_a_run_and_a_new_configuration_are_refused_by_their_parameters(api: Api) -> None:
+    environment, _, instance = await held(api)
+    text = rule("$.workflow == 'greet' && $.parameters.size > 2", name="greet") + rule(
+        "$.kind == 'reconfigure' && $.parameters.servers > 2", name="servers"
+    )
+    await put_rules(api, f"environments/{environment}", text)
+    refused(await api.post(f"instances/{instance}/greet", {"size": 3}), 403, "RuleRefused")
+    refused(await api.put(f"instances/{instance}/configuration", {"parameters": {"servers": 3}}), 403, "RuleRefused")
+    accepted(await api.post(f"instances/{instance}/greet", {"size": 2}))
+    await api.settled(instance)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"servers": 2}}))
+
+
+async def test_secrets_are_masked_for_rules_and_in_what_they_say(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    text = rule("$.parameters.password != ''", 'deny: "The password is {$.parameters.password}."')
+    await put_rules(api, f"environments/{environment}", text)
+    body = {"environmentId": environment, "parameters": {"password": "open sesame 4711"}}
+    said = refused(await api.post(f"applications/{application}/launch", body), 403, "RuleRefused")
+    assert "sesame" not in said
+    assert "The password is" in said
+
+
+async def test_a_warning_is_shown_and_the_change_happens(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    await put_rules(api, f"environments/{environment}", rule("true", "warn: Think twice.", "think"))
+    body = {"environmentId": environment}
+    answer = await api.post(f"applications/{application}/launch", body)
+    accepted(answer)
+    assert (
+        "Think twice. (rule 'think', version 1 of the rules of the environment" in answer.headers["launchbay-warnings"]
+    )
+    preview = accepted(await api.post(f"applications/{application}/launch/preview", body))
+    assert any(each.startswith("Think twice.") for each in preview["warnings"])
+    assert preview["errors"] == []
+
+
+async def test_previews_say_the_refusal_that_the_change_would_get(api: Api) -> None:
+    environment, application, instance = await held(api)
+    await put_rules(api, f"environments/{environment}", rule("$.parameters.servers > 2 || $.kind == 'destroy'"))
+    path = f"applications/{application}/launch/preview"
+    few, many = ({"environmentId": environment, "parameters": {"servers": number}} for number in (2, 3))
+    assert accepted(await api.post(path, few))["warnings"] == []
+    said = "This would be refused now. Not here. That is the rule 'one', version 1"
+    assert accepted(await api.post(path, many))["warnings"][0].startswith(said)
+    path = f"instances/{instance}/configuration/preview"
+    assert accepted(await api.post(path, {"parameters": {"servers": 3}}))["warnings"][0].startswith(said)
+    assert accepted(await api.post(path, {"parameters": {"servers": 2}}))["warnings"] == []
+
+
+async def test_a_rule_that_fails_refuses_and_is_counted(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    await put_rules(api, f"environments/{environment}", rule("$.parameters.missing > 2", "deny: No luck."))
+    before = metrics.rule_failures._value.get()
+    said = refused(
+        await api.post(f"applications/{application}/launch", {"environmentId": environment}), 403, "RuleRefused"
+    )
+    assert said.startswith("No luck. ")
+    assert "The rule couldn't be computed, so it refuses: $.parameters.missing > 2: > can't compare null" in said
+    assert metrics.rule_failures._value.get() == before + 1
+
+
+async def test_a_change_set_has_the_approvals_that_rules_ask_for(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    text = rule("$.kind == 'launch'", "require: { approvals: 1 }\n  because: Somebody else approves.", "others")
+    await put_rules(api, f"environments/{environment}", text)
+    path, body = f"applications/{application}/launch", {"environmentId": environment}
+    said = refused(await api.post(path, body), 403, "RuleRefused")
+    assert said.startswith("Somebody else approves.")
+    assert "Create a change set with 1 approval by others than its author" in said
+    preview = accepted(await api.post(f"{path}/preview", body))
+    assert preview["warnings"][0].startswith("This would be refused now. Somebody else approves.")
+    change = {"act": "launch", "applicationId": application, "launch": body}
+    made = accepted(await api.post(f"organizations/{api.organization}/change-sets", change))
+    assert (made["approvals"], made["status"]) == (1, "Pending") if "approvals" in made else True
+    change_set = f"change-sets/{made['id']}"
+    refused(await api.post(f"{change_set}/apply"), 409)
+    other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]", "CreateInstance: [/*]")
+    accepted(await other.post(f"{change_set}/approve"))
+    accepted(await api.post(f"{change_set}/apply"))
+
+
+async def test_a_change_set_from_before_a_rule_is_refused(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    body = {"act": "launch", "applicationId": application, "launch": {"environmentId": environment}}
+    early = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
+    await put_rules(api, f"environments/{environment}", rule("true", "require: { approvals: 2 }\n  because: Two."))
+    said = refused(await api.post(f"change-sets/{early}/apply"), 403, "RuleRefused")
+    assert "This change set has too few. Create it again with 2 approvals by others than its author." in said
+    assert accepted(await api.get(f"change-sets/{early}"))["status"] == "Ready"
+
+
+async def test_tokens_may_propose_and_not_apply(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    await put_rules(api, f"environments/{environment}", rule("$.credential.kind in ['agent', 'token']"))
+    token = await token_of(api)
+    body = {"environmentId": environment}
+    refused(await token.post(f"applications/{application}/launch", body), 403, "RuleRefused")
+    change = {"act": "launch", "applicationId": application, "launch": body}
+    made = accepted(await token.post(f"organizations/{api.organization}/change-sets", change))["id"]
+    refused(await token.post(f"change-sets/{made}/apply"), 403, "RuleRefused")
+    accepted(await api.post(f"change-sets/{made}/apply"))
+
+
+async def test_a_client_that_says_it_is_an_agent_is_one(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    await put_rules(api, f"environments/{environment}", rule("$.credential.kind == 'agent'"))
+    path, body = f"applications/{application}/launch", {"environmentId": environment}
+    refused(await api.client.post(path, json=body, headers={"Launchbay-Agent": "mcp"}), 403, "RuleRefused")
+    accepted(await api.client.post(path, json=body))
+
+
+async def test_a_due_workflow_that_a_rule_refuses_fails_with_its_sentence(api: Api) -> None:
+    environment, _, instance = await held(api)
+    accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 300}))
+    text = rule("$.credential.kind == 'schedule' && $.workflow == 'greet'", "deny: Not by schedules.")
+    await put_rules(api, f"environments/{environment}", text)
+    async with asyncio.timeout(20):
+        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 2:
+            await asyncio.sleep(0.05)
+    job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
+    assert job["status"] == "Failed"
+    assert job["errorMessage"].startswith("Not by schedules.")
+
+
+async def test_each_save_is_a_version_with_its_author(api: Api) -> None:
+    owner = f"environments/{await api.offer()}"
+    assert accepted(await api.get(f"{owner}/change-rules"))["version"] == 0
+    first, second = rule("true", "warn: One."), rule("true", "warn: Two.")
+    assert [await put_rules(api, owner, text) for text in (first, first, second)] == [1, 1, 2]
+    found = accepted(await api.get(f"{owner}/change-rules"))
+    assert (found["version"], found["rules"], found["byEmail"]) == (2, second, EMAIL)
+    assert accepted(await api.get(f"{owner}/change-rules", version=1))["rules"] == first
+    refused(await api.get(f"{owner}/change-rules", version=9), 404)
+    listed = accepted(await api.get(f"{owner}/change-rules/versions"))
+    assert [(each["version"], each["byEmail"]) for each in listed] == [(2, EMAIL), (1, EMAIL)]
+    query = {"object": f"/{owner}", "sort": "-at", "limit": 1}
+    [entry] = accepted(await api.get(f"organizations/{api.organization}/audit", **query))
+    assert (entry["operation"], entry["after"]) == ("replace_environment_rules", {"version": 2, "rules": second})
+
+
+async def test_rules_with_errors_are_refused_and_nothing_is_saved(api: Api) -> None:
+    owner = f"environments/{await api.offer()}"
+    answer = await api.put(f"{owner}/change-rules", {"rules": "- name: a\n  when: $.kin == 1\n  deny: No.\n"})
+    assert "Line 2, column 9: a: There is no fact 'kin'." in refused(answer, 400, "InvalidRules")
+    assert accepted(await api.get(f"{owner}/change-rules"))["version"] == 0
+
+
+async def test_who_saves_over_a_newer_version_is_refused(api: Api) -> None:
+    path = f"environments/{await api.offer()}/change-rules"
+    tag = (await api.get(path)).headers["etag"]
+    texts = [rule("true", f"warn: Number {number}.") for number in range(6)]
+    answers = await asyncio.gather(
+        *(api.client.put(path, json={"rules": text}, headers={"If-Match": tag}) for text in texts)
+    )
+    assert sorted(each.status_code for each in answers) == [200] + [412] * 5
+    assert accepted(await api.get(path))["version"] == 1
+
+
+async def test_saves_at_the_same_time_are_versions_in_one_order(api: Api) -> None:
+    owner = f"environments/{await api.offer()}"
+    versions = await asyncio.gather(*(put_rules(api, owner, rule("true", f"warn: {n}.")) for n in range(6)))
+    assert sorted(versions) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("kind", ["organizations", "applications", "environments"])
+async def test_writing_rules_needs_its_own_permission(api: Api, kind: str) -> None:
+    made = {
+        "organizations": api.organization,
+        "applications": await api.application(MANIFEST),
+        "environments": await api.offer(),
+    }[kind]
+    body = {"rules": "# none\n"}
+    path = f"{kind}/{made}/change-rules"
+    for entries in (["Read: [/*]"], ["Read: [/*]", "EditApplication: [/*]", "EditEnvironment: [/*]"]):
+        editor = await api.member(*entries)
+        refused(await editor.put(path, body), 403, "NotAllowed")
+        accepted(await editor.get(path))
+        accepted(await editor.get(f"{path}/versions"))
+    narrow = await api.member("EditRules: [/applications/*]")
+    answer = await narrow.put(path, body)
+    assert answer.status_code == (200 if kind == "applications" else 403), answer.text
+    accepted(await (await api.member("EditRules: [/*]")).put(path, body))
+
+
+async def test_a_rule_that_locks_everybody_out_can_be_removed(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    owner = f"environments/{environment}"
+    await put_rules(api, owner, "- name: never\n  deny: Never.\n")
+    refused(await api.put(f"{owner}/markers", {"markers": []}), 403, "RuleRefused")
+    await put_rules(api, owner, "")
+    accepted(await api.put(f"{owner}/markers", {"markers": []}))
+    accepted(await api.post(f"applications/{application}/launch", {"environmentId": environment}))
+
+
+async def test_rules_of_a_deleted_environment_are_gone(api: Api) -> None:
+    environment = await api.offer()
+    await put_rules(api, f"environments/{environment}", rule("$.kind == 'launch'"))
+    accepted(await api.delete(f"environments/{environment}"))
+    async with api.database.connection() as connection:
+        found = await connection.execute("SELECT count(*) FROM change_rules WHERE owner_id = %s", [environment])
+        assert await found.fetchone() == (0,)
+
+
+async def test_rules_cost_an_organization_without_them_no_statement(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment, application, instance = await held(api)
+    note_statements(monkeypatch)
+
+    async def asked(path: str, body: Any) -> list[bytes]:
+        accepted(await api.post(path, body))  # what is kept in memory is there
+        await api.settled(instance)
+        with counted() as reads:
+            accepted(await api.post(path, body))
+        await api.settled(instance)
+        return [each.text for each in reads.statements]
+
+    for path, body in (
+        (f"instances/{instance}/greet", {}),
+        (f"applications/{application}/launch", {"environmentId": environment}),
+    ):
+        texts = await asked(path, body)
+        assert texts
+        assert not [
+            text for text in texts if b"change_rules AS current" in text or b"launchbay_change_set_facts" in text
+        ]
+    owner = f"environments/{environment}"
+    await put_rules(api, owner, rule("false"))
+    texts = await asked(f"instances/{instance}/greet", {})
+    assert len([text for text in texts if b"launchbay_change_set_facts" in text]) == 1, "facts are read once"
+    assert not [text for text in texts if b"change_rules AS current" in text], "rules are kept in memory"
