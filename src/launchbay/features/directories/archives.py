@@ -16,6 +16,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, NotFound
+from launchbay.features.change_rules.usecases import replace_rules
 from launchbay.features.directories import objects as directory_objects
 from launchbay.features.directories.contents import KINDS
 from launchbay.features.directories.files import read_object_text
@@ -31,6 +32,7 @@ from launchbay.features.directories.values import (
     ArchivedUser,
     Environment,
     PropertyEntry,
+    RuleOwner,
     Rules,
     revision_names,
     with_revision_ids,
@@ -265,6 +267,7 @@ def _rules(stored: StoredRules) -> Rules | None:
         None if stored.sleep is None else decode(stored.sleep, type=SleepRules),
         [] if stored.concurrency is None else decode(stored.concurrency, type=list[ConcurrencyLimit]),
         () if stored.freeze is None else read_windows(stored.freeze),
+        stored.changes,
     )
     return None if found == Rules() else found
 
@@ -351,6 +354,7 @@ class _Importer:
             kind: {} for kind in ("service", "environment", "application", "user", "revision")
         }
         self._invitations: dict[str, Invitation] = {}
+        self._change_rules: list[tuple[RuleOwner, str, str]] = []
         self._organization_id = ""
 
     async def carry_out(self, name: str | None) -> Imported:
@@ -385,11 +389,11 @@ class _Importer:
         for each, application in archive.applications.items():
             with _part(f"application '{each}'"):
                 await self._manifests(self._ids["application"][each], application)
-                if application.rules is not None:
-                    made = self._ids["application"][each]
-                    await replace_all_rules(self._ctx, "application", made, application.rules)
+                await self._rules("application", self._ids["application"][each], application.rules)
         await self._revisions()
         await self._objects()
+        for kind, owner_id, text in self._change_rules:
+            await replace_rules(self._ctx, kind, owner_id, text)
         return Imported(self._organization_id, self._counts(), archive.holes, self._invitations)
 
     def _counts(self) -> dict[str, int]:
@@ -456,8 +460,18 @@ class _Importer:
             offered = [self._id("service", each) for each in environment.services]
             await environments.replace_services(ctx, made, offered)
         await self._label("environment", made, environment.labels or {})
-        if environment.rules is not None:
-            await replace_all_rules(ctx, "environment", made, environment.rules)
+        await self._rules("environment", made, environment.rules)
+
+    async def _rules(self, kind: RuleOwner, owner_id: str, rules: Rules | None) -> None:
+        """Set rules, but for those about changes.
+
+        They come last, since they would decide about the rest of the import.
+        """
+        if rules is None:
+            return
+        await replace_all_rules(self._ctx, kind, owner_id, msgspec.structs.replace(rules, changes=None))
+        if rules.changes is not None:
+            self._change_rules.append((kind, owner_id, rules.changes))
 
     async def _objects(self) -> None:
         """Make the objects that name the others."""

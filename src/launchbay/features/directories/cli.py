@@ -136,16 +136,19 @@ class _Remote:
             sleep = msgspec.to_builtins(client.read_application_sleep(owner))
             limits = client.read_application_concurrency(owner).limits
             freeze = client.read_application_freeze_windows(owner).windows
+            changes = client.read_application_rules(owner).rules
         else:
             lifetime = msgspec.to_builtins(client.read_environment_lifetime(owner))
             sleep = msgspec.to_builtins(client.read_environment_sleep(owner))
             limits = client.read_environment_concurrency(owner).limits
             freeze = client.read_freeze_windows(owner).windows
+            changes = client.read_environment_rules(owner).rules
         return Rules(
             lifetime={name: value for name, value in lifetime.items() if value is not None},
             sleep=None if sleep["windows"] is None else sleep,
             concurrency=[msgspec.to_builtins(each) for each in limits],
             freeze=[msgspec.to_builtins(each) for each in freeze],
+            changes=changes or None,
         ).canonical(kind)
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
@@ -180,6 +183,10 @@ class _Remote:
             set_limits(owner, limits=[ConcurrencyLimitBody(**msgspec.to_builtins(each)) for each in limits])
         if rules.freeze != before.freeze:
             set_freeze(owner, windows=[FreezeWindowBody(**msgspec.to_builtins(each)) for each in freeze])
+        if rules.changes is not None and rules.changes != before.changes:
+            of_application = kind == "application"
+            replace = client.replace_application_rules if of_application else client.replace_environment_rules
+            replace(owner, rules=rules.changes)
 
     def objects(self) -> tuple[list[StoredObject], list[str]]:
         """Return the objects that have a file each, and what a directory can't hold."""

@@ -523,6 +523,8 @@ class Comparison:
             now = state.environment(name)
         for part in ("policies", "markers", "properties", "services", "labels", "rules"):
             value, present = getattr(wanted, part), getattr(now, part)
+            if isinstance(value, Rules) and isinstance(present, Rules):
+                value = value.completed(present)
             if value is not None and not _same(part, value, present):
                 set_part = partial(getattr(self, f"_set_{part}"), name, value)
                 before, after = (yaml_text({part: _as_data(each)}) for each in (present, value))
@@ -571,9 +573,10 @@ class Comparison:
             yield ObjectChange(sign, f"labels of application {name}", label, before=before, after=after)
         if wanted.rules is not None:
             now_set = Rules() if is_new else state.organization.rules("application", state.applications[name])
-            if wanted.rules != now_set:
-                before, after = (yaml_text(msgspec.to_builtins(each)) for each in (now_set, wanted.rules))
-                rule = partial(self._rule_application, name, wanted.rules)
+            rules = wanted.rules.completed(now_set)
+            if rules != now_set:
+                before, after = (yaml_text(msgspec.to_builtins(each)) for each in (now_set, rules))
+                rule = partial(self._rule_application, name, rules)
                 sign = CREATE if is_new else CHANGE
                 yield ObjectChange(sign, f"rules of application {name}", rule, before=before, after=after)
         if wanted.source is not None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from launchbay.errors import Unavailable
+from launchbay.features.change_rules import usecases as change_rules
 from launchbay.features.concurrency_limits.usecases import read_concurrency, replace_concurrency
 from launchbay.features.directories import objects as directory_objects
 from launchbay.features.directories.comparison import Listed, StoredApplication, StoredObject, StoredRevision
@@ -55,6 +56,8 @@ async def replace_all_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules:
         await replace_concurrency(ctx, kind, owner_id, [msgspec.to_builtins(each) for each in limits])
     if windows != await freezes.read_own_windows(ctx, kind, owner_id):
         await freezes.replace_windows(ctx, kind, owner_id, windows)
+    if rules.changes is not None:
+        await change_rules.replace_rules(ctx, kind, owner_id, rules.changes)
 
 
 class StoredOrganization:
@@ -170,6 +173,7 @@ class StoredOrganization:
             self._call(sleep_windows.read_rules(self._ctx, kind, owner)),
             self._call(read_concurrency(self._ctx, kind, owner)),
             self._call(freezes.read_own_windows(self._ctx, kind, owner)),
+            self._call(change_rules.read_rules(self._ctx, kind, owner)).rules or None,
         )
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from launchbay.errors import BadRequest
+from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.features.change_rules.rules import parse, problems_of
 from launchbay.features.directories.contents import Noun
 from launchbay.features.lifetimes.rules import LifetimeRules
 from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
@@ -33,12 +34,15 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Rules of an application or environment, in the form of the API.
 
     None: there are no such rules. An application with `sleep` that has no windows doesn't sleep with its environment.
+    `changes` are those about changes, as text. Without it they stay as they are: who maintains a directory need not be
+    who guards it.
     """
 
     lifetime: dict[str, Any] | None = None
     sleep: dict[str, Any] | None = None
     concurrency: list[Any] | None = None
     freeze: list[Any] | None = None  # its windows
+    changes: str | None = None
 
     @classmethod
     def of(
@@ -47,6 +51,7 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         sleep: SleepRules | None,
         limits: Sequence[ConcurrencyLimit],
         freeze: Sequence[FreezeWindow],
+        changes: str | None = None,
     ) -> "Rules":
         """Return what is set."""
         return cls(
@@ -54,6 +59,7 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
             sleep=None if sleep is None else _with_names(_camel, msgspec.to_builtins(sleep)),
             concurrency=[msgspec.to_builtins(each) for each in limits] or None,
             freeze=[_with_names(_camel, msgspec.to_builtins(each)) for each in freeze] or None,
+            changes=changes,
         )
 
     def read(
@@ -75,6 +81,8 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
                     window.check(datetime.now(UTC))
             with _at("sleep", document=self.sleep):
                 sleep.check(datetime.now(UTC))
+        with _at("changes", document=None):
+            _check_changes(self.changes or "")
         for index, limit in enumerate(self.concurrency or ()):
             _limits([limit], kind, index)
         return lifetime, sleep, _limits(self.concurrency or [], kind), self._freeze_windows()
@@ -92,7 +100,19 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     def canonical(self, kind: RuleOwner) -> "Rules":
         """Return equal rules in the form that `of` gives. Raises WrongRules."""
-        return Rules.of(*self.read(kind))
+        return Rules.of(*self.read(kind), self.changes)
+
+    def completed(self, present: "Rules") -> "Rules":
+        """Return the rules, with present ones about changes if they say none."""
+        is_left = self.changes is None or self.changes == (present.changes or "")
+        return msgspec.structs.replace(self, changes=present.changes) if is_left else self
+
+
+def _check_changes(text: str) -> None:
+    try:
+        parse(text)
+    except InvalidManifest as error:
+        raise BadRequest(*(f"changes: {each}" for each in problems_of(error)), code="InvalidRules") from None
 
 
 def _read(what: str, document: Any, kind: type[T], *keys: Key) -> T:
