@@ -354,6 +354,7 @@ STEP_LOG_BYTES = 4 * MIB  # the same
 # Clouds and containers.
 CLOUD_CALLS = 8  # at the same time, in one process
 CLOUD_CALL_S = 30.0  # for one response
+CLOUD_SESSION_S = 600.0  # of a role that a job took, which AWS ends after 900
 CLOUD_RESPONSE_BYTES = 32 * MIB
 CLOUD_START_S = 600.0  # until a machine runs and accepts SSH, by default
 CLOUD_START_LONGEST_S = 3_600.0

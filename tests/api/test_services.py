@@ -87,7 +87,7 @@ async def test_a_new_organization_has_two_services_in_its_default_environment(ap
 
 async def test_service_types_tell_what_they_take_and_do(api: Api) -> None:
     types = {kind["id"]: kind for kind in accepted(await api.get(f"organizations/{api.organization}/serviceTypes"))}
-    assert len([type_id for type_id in types if type_id.startswith("builtin:")]) == 6
+    assert len([type_id for type_id in types if type_id.startswith("builtin:")]) == 10
     oracle = types["test:oracle"]
     assert set(oracle) == {"id", "name", "interfaces", "parameters", "commands"}
     assert oracle["interfaces"] == ["oracle"]
@@ -409,3 +409,22 @@ async def test_nobody_does_what_they_may_not(api: Api) -> None:
         allowed = await api.member(f"{permission}: [/services/{service}]")
         answer = await allowed.send(method, f"services/{service}{path}", b"{}", content_type="application/json")
         assert answer.status_code == 200, answer.text
+
+
+async def test_a_cloud_account_has_a_role_or_a_key(api: Api) -> None:
+    role = "arn:aws:iam::123456789012:role/launchbay"
+    path = f"organizations/{api.organization}/services"
+
+    async def changed(service: str, **parameters: str | None) -> httpx.Response:
+        given = {f"configuration.{name}": value for name, value in parameters.items()}
+        return await api.put(f"services/{service}", {"parameters": given})
+
+    given = {"configuration.provider": "aws-ec2", "configuration.role": role}
+    body = {"name": fresh_name("account"), "typeId": "builtin:cloud_account", "parameters": given}
+    service = accepted(await api.post(path, body))["id"]
+    assert "This must be the ARN of a role" in (await changed(service, role="launchbay")).text
+    assert "Use either a role" in (await changed(service, identity="AKIA", credential="of-the-account")).text
+    assert '"configuration.identity":["This parameter is required."]' in (await changed(service, role=None)).text
+    accepted(await changed(service, role=None, identity="AKIA", credential="of-the-account"))
+    accepted(await changed(service, role=role, identity=None, credential=None))
+    assert accepted(await api.get(f"services/{service}"))["parameters"] == given

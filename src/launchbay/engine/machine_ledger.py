@@ -159,6 +159,9 @@ def account_of(account_id: str, name: str, parameters: Mapping[str, Any]) -> Clo
         endpoint_url=text("endpoint-url"),
         regions=tuple(part.strip() for part in text("legacy-regions").split(",") if part.strip()),
         security_group=text("legacy-security-group"),
+        role=text("role"),
+        audience=text("audience"),
+        sts_url=text("sts-endpoint-url"),
     )
 
 

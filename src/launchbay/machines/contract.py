@@ -18,7 +18,7 @@ A provider of machines with SSH inherits `launchbay.machines.ssh.SshMachines`. W
 `launchbay.machines.shell.ShellMachines`. Both implement commands and files.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -58,6 +58,10 @@ class NoLogPositions:
         return ""
 
 
+async def _no_identity(audience: str) -> str:
+    raise ActionFailed(f"Only a job gets a token for {audience!r}.", retryable=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
     """The step or component that a provider works for.
@@ -72,7 +76,8 @@ class ProviderContext:
 
     Pass every secret that you open to `register_secret`; logs and outputs no longer show it. `redaction_stream` returns
     a redactor for a text in chunks; use it before you cut the text, because a cut secret isn't recognized. `waiting`
-    shows during a block what the step waits for.
+    shows during a block what the step waits for. `token` returns a token of the job for an audience, for minutes, or
+    raises ActionFailed.
     """
 
     organization_id: str
@@ -92,6 +97,7 @@ class ProviderContext:
     register_secret: Callable[[Any], None] = lambda _: None
     waiting: Callable[[StepWait], AbstractContextManager[None]] = lambda _: nullcontext()
     log_positions: LogPositions = field(default_factory=NoLogPositions)
+    token: Callable[[str], Awaitable[str]] = _no_identity
     redaction_stream: Callable[[], RedactionStream] = lambda: RedactionStream(SecretEncodings(), REDACTED)
 
 

@@ -304,7 +304,7 @@ def _fields(
                 name=name,
                 label=name,
                 declared=parameter.type,
-                required=parameter.required,
+                required=parameter.required and not (isinstance(parameter, ServiceParameter) and parameter.unless),
                 description=parameter.description,
                 value=field_text(value) if is_shown else "",
                 given=(value,) if is_shown else (),

@@ -80,7 +80,15 @@ def provider_context(
         redaction_stream=job.secrets.stream,
         waiting=partial(job.journal.waiting, path),
         log_positions=_LogPositions(job, path, attempt),
+        token=partial(_token, job, path),
     )
+
+
+async def _token(job: JobRun, path: str, audience: str) -> str:
+    """Return a token of the job, which is masked from then on. Raises ActionFailed."""
+    token = await job.deps.identities.token(job, path, audience)
+    job.secrets.register_passing(token, path)
+    return token
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from launchbay.egress import aws
 from launchbay.errors import Conflict, FieldErrors
 from launchbay.ids import is_id
 from launchbay.limits import SHARED_INSTANCES
@@ -31,6 +32,9 @@ _PROVIDER = "configuration.provider"
 _IDENTITY = "configuration.identity"
 _CREDENTIAL = "configuration.credential"
 _ENDPOINT = "configuration.endpoint-url"
+_ROLE = "configuration.role"
+_AUDIENCE = "configuration.audience"
+_STS = "configuration.sts-endpoint-url"
 _REGIONS = "configuration.legacy-regions"
 _SECURITY_GROUP = "configuration.legacy-security-group"
 _REGION_SHAPE = {"region": STRING, "works": BOOL, "problem": STRING}
@@ -54,8 +58,13 @@ class CloudAccount:
     name = "Cloud account"
     parameters: Mapping[str, ServiceParameter] = {
         _PROVIDER: ServiceParameter(STRING, "The provider's name, such as aws-ec2 or openstack-nova.", required=True),
-        _IDENTITY: ServiceParameter(STRING, "The access key or user name.", required=True),
-        _CREDENTIAL: ServiceParameter(STRING, "The secret of the identity.", required=True, secret=True),
+        _IDENTITY: ServiceParameter(STRING, "The access key or user name.", required=True, unless=_ROLE),
+        _CREDENTIAL: ServiceParameter(STRING, "The secret of the identity.", required=True, secret=True, unless=_ROLE),
+        _ROLE: ServiceParameter(STRING, "The ARN of the role that a job takes with its identity, instead of both."),
+        _AUDIENCE: ServiceParameter(
+            STRING, f"The audience for the role, one of the environment's. Default: {aws.AUDIENCE}."
+        ),
+        _STS: ServiceParameter(STRING, "The URL of STS for the role. Default: that of AWS in the region."),
         _ENDPOINT: ServiceParameter(STRING, "The URL of the provider's API, if it has several."),
         _REGIONS: ServiceParameter(STRING, "The allowed regions, comma-separated. Default: any region."),
         _SECURITY_GROUP: ServiceParameter(STRING, "The security group of new machines."),
@@ -91,12 +100,23 @@ class CloudAccount:
         problems: dict[str, list[str]] = {}
         if not _PROVIDER_NAME.fullmatch(parameters[_PROVIDER]):
             problems[_PROVIDER] = ["A provider's name must have lower-case letters and digits, such as aws-ec2."]
-        problems |= {
-            name: ["This must not be empty."] for name in (_IDENTITY, _CREDENTIAL) if not parameters[name].strip()
-        }
-        if parameters.get(_ENDPOINT) and not is_url(parameters[_ENDPOINT]):
-            problems[_ENDPOINT] = ["This must be a URL such as https://cloud.example:5000/v3."]
+        problems |= _sign_in_problems(parameters)
+        for name in (_ENDPOINT, _STS):
+            if parameters.get(name) and not is_url(parameters[name]):
+                problems[name] = ["This must be a URL such as https://cloud.example:5000/v3."]
         return problems
+
+
+def _sign_in_problems(parameters: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what is wrong with the role, or with identity and credential."""
+    role, both = parameters.get(_ROLE), (_IDENTITY, _CREDENTIAL)
+    if not role:
+        return {name: ["This must not be empty."] for name in both if not parameters[name].strip()}
+    if any(parameters.get(name) for name in both):
+        return {_ROLE: ["Use either a role, or an identity and a credential."]}
+    if not aws.ROLE.fullmatch(role):
+        return {_ROLE: ["This must be the ARN of a role, such as arn:aws:iam::123456789012:role/launchbay."]}
+    return {}
 
 
 def is_url(text: str) -> bool:

@@ -44,6 +44,8 @@ FieldMessages = Mapping[str, Sequence[str]]
 class ServiceParameter:
     """A parameter of the services of a type. A `secret` one is stored encrypted and never shown.
 
+    A `required` one isn't needed if the parameter `unless` has a value.
+
     `texts` are the fields of an object, at any depth, whose numbers are the texts that their author wrote.
     """
 
@@ -52,6 +54,7 @@ class ServiceParameter:
     required: bool = False
     secret: bool = False
     texts: frozenset[str] = frozenset()
+    unless: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +369,8 @@ async def changed_parameters(
         else:
             _take(values, problems, name, parameter.type, with_fields_as_texts(value, parameter.texts))
     for name, parameter in kind.parameters.items():
-        if parameter.required and name not in values and name not in problems and name not in set_later:
+        is_needed = parameter.required and not values.get(parameter.unless)
+        if is_needed and name not in values and name not in problems and name not in set_later:
             problems[name] = ["This parameter is required."]
     if not problems and not set_later:
         found = await kind.check(scope, values)

@@ -95,15 +95,20 @@ class ParameterUpdate:
             if name not in kept and (name not in new or name in values)
         }
         holes = {name for name in {**kept, **new} if name not in values}
+        required = self._required_secrets({**now.open, **given})
         if self.allows_holes:
-            holes |= {name for name in self._required_secrets() if name not in now.secret and given.get(name) is None}
+            holes |= {name for name in required if name not in now.secret and given.get(name) is None}
         elif stored is not None:
-            holes |= {name for name in self._required_secrets() if name not in old.secret and name not in given}
+            holes |= {name for name in required if name not in old.secret and name not in given}
         checked = await changed_parameters(self.kind, scope, now, wanted, set_later=holes)
         return ServiceParameters(checked.open, {**checked.secret, **kept, **new})
 
-    def _required_secrets(self) -> set[str]:
-        return {name for name, parameter in self.kind.parameters.items() if parameter.secret and parameter.required}
+    def _required_secrets(self, values: Mapping[str, Any]) -> set[str]:
+        return {
+            name
+            for name, parameter in self.kind.parameters.items()
+            if parameter.secret and parameter.required and not values.get(parameter.unless)
+        }
 
     async def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         """Return what is to be stored for the parameters that are to stand for secrets of vaults."""

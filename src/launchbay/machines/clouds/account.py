@@ -13,7 +13,11 @@ GIVEN = "of the manifest"  # the name of an account whose credentials are in a m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudAccount:
-    """A cloud account, decrypted. `id` is that of the service, or of credentials in a manifest."""
+    """A cloud account, decrypted.
+
+    `id` is that of the service, or of credentials in a manifest. One with a `role` has no identity and credential until a job takes the role: then they are those of a session, with
+    its `token`.
+    """
 
     id: str
     name: str
@@ -23,6 +27,10 @@ class CloudAccount:
     endpoint_url: str = ""
     regions: tuple[str, ...] = ()
     security_group: str = ""
+    role: str = ""
+    audience: str = ""
+    sts_url: str = ""
+    token: str = field(default="", repr=False)
 
 
 class CloudRegion(NamedTuple):

@@ -9,9 +9,10 @@ machines.start-timeout: 900      # seconds until a machine must run and accept t
 import asyncio
 import importlib
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
@@ -153,6 +154,7 @@ class CloudCalls:
 
     def __init__(self, egress: EgressClient) -> None:
         self._egress = egress
+        self._sessions = RoleSessions()
         self._turn = asyncio.Semaphore(limits.CLOUD_CALLS)
         self._threads: ThreadPoolExecutor | None = None
 
@@ -163,7 +165,11 @@ class CloudCalls:
 
         The cloud may still carry out a call that is cancelled or takes too long.
         """
-        context.register_secret(account.credential)
+        egress = self._egress.for_environment(context.organization_id, context.environment_id, context.policies)
+        if account.role:
+            account = await self._sessions.signed_in(context, egress, account, region)
+        else:
+            context.register_secret(account.credential)
         driver = DRIVERS.get(account.provider)
         if driver is None:
             raise CloudFailed(
@@ -171,7 +177,7 @@ class CloudCalls:
                 f"Supported: {', '.join(DRIVERS)}. For another cloud that supports EC2, use ec2 with its endpoint-url.",
                 retryable=False,
             )
-        endpoint = await self._endpoint(context, account, region)
+        endpoint = await _endpoint(egress, account, region)
 
         def work() -> T:
             # A driver's object is for one thread, and cheap to create.
@@ -191,21 +197,71 @@ class CloudCalls:
             self._threads = ThreadPoolExecutor(limits.CLOUD_CALLS, thread_name_prefix="cloud")
         return self._threads
 
-    async def _endpoint(self, context: ProviderContext, account: CloudAccount, region: str) -> Endpoint:
-        url = urlsplit(endpoint_url(account, region))
-        host, port = url.hostname or "", url.port or _PORTS[url.scheme]
-        try:
-            egress = self._egress.for_environment(context.organization_id, context.environment_id, context.policies)
-            route = await egress.route(host, port)
-        except AddressRefused as error:
+
+class RoleSessions:
+    """Sessions of steps that took the role of an account, in memory only."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, ...], tuple[float, aws.AwsKeys]] = {}
+
+    async def signed_in(
+        self, context: ProviderContext, egress: EgressClient, account: CloudAccount, region: str
+    ) -> CloudAccount:
+        """Return the account with the credentials of a session. Raises CloudFailed."""
+        if not context.job_id:
             raise CloudFailed(
-                f"Can't connect to the endpoint of the cloud account {account.name!r}:",
-                *error.messages,
+                f"Only a job can take the role of the cloud account {account.name!r}, with its identity.",
                 retryable=False,
-            ) from None
-        except EgressFailed as error:
-            raise CloudFailed(*error.messages) from None
-        return Endpoint(url.scheme, host, port, url.path, route.addresses, route.proxy)
+            )
+        # The claims of a token name the step, and the role may ask for one.
+        wanted = (account.id, account.role, account.audience, account.sts_url, region, context.job_id, context.path)
+        now = time.monotonic()
+        self._found = {key: found for key, found in self._found.items() if found[0] > now}
+        if wanted not in self._found:
+            token = await context.token(account.audience or aws.AUDIENCE)
+            keys = await _role_taken(context, egress, account, region, token)
+            self._found[wanted] = now + limits.CLOUD_SESSION_S, keys
+        keys = self._found[wanted][1]
+        context.register_secret([keys.secret_access_key, keys.token])
+        return replace(account, identity=keys.access_key_id, credential=keys.secret_access_key, token=keys.token)
+
+
+async def _role_taken(
+    context: ProviderContext, egress: EgressClient, account: CloudAccount, region: str, token: str
+) -> aws.AwsKeys:
+    try:
+        return await aws.by_web_identity(
+            egress,
+            account.sts_url or aws.endpoint("sts", region),
+            account.role,
+            token,
+            f"launchbay-{context.job_id}",
+        )
+    except EgressFailed as error:
+        fix = "Compare the trust policy of the role with the claims of the job."
+        raise CloudFailed(
+            f"The job can't take the role {account.role} of the cloud account {account.name!r}:",
+            *error.messages,
+            *([fix] if isinstance(error, aws.AwsRefused) and not error.retryable else ()),
+            reason=error.reason if isinstance(error, aws.AwsRefused) else "",
+            retryable=error.retryable,
+        ) from None
+
+
+async def _endpoint(egress: EgressClient, account: CloudAccount, region: str) -> Endpoint:
+    url = urlsplit(endpoint_url(account, region))
+    host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+    try:
+        route = await egress.route(host, port)
+    except AddressRefused as error:
+        raise CloudFailed(
+            f"Can't connect to the endpoint of the cloud account {account.name!r}:",
+            *error.messages,
+            retryable=False,
+        ) from None
+    except EgressFailed as error:
+        raise CloudFailed(*error.messages) from None
+    return Endpoint(url.scheme, host, port, url.path, route.addresses, route.proxy)
 
 
 def endpoint_url(account: CloudAccount, region: str) -> str:

@@ -227,6 +227,7 @@ class _Driver(EC2NodeDriver):
         super().__init__(
             key=account.identity,
             secret=account.credential,
+            token=account.token or None,
             secure=endpoint.scheme == "https",
             host=endpoint.host,
             port=endpoint.port,
