@@ -16,8 +16,9 @@ import pytest
 
 from launchbay.actions.ansible import Ansible, AnsibleEvents
 from launchbay.actions.contract import ActionCall
+from launchbay.actions.plan import plan_action
 from launchbay.egress.http import EgressClient
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, CommandResult, JumpHost, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.processes.run import Programs
@@ -444,6 +445,44 @@ class TestOnMachines:
         outputs = await run(ANSIBLE, context, roles="web", playbook=play({"ansible.builtin.ping": {}}))
 
         assert list(outputs["stats"]) == [hosts[0].address]
+
+    async def test_a_plan_says_of_each_host_what_would_change_and_holds_the_run_to_it(
+        self, hosts: Hosts, tmp_path: Path, places: Path
+    ) -> None:
+        context = self.context(hosts, tmp_path)
+        files = [host.work / "settings" for host in hosts.hosts]
+        files[0].write_text("size=1\n")
+        place = {host.address: str(file) for host, file in zip(hosts.hosts, files, strict=True)}
+        copy = {"dest": "{{ place[inventory_hostname] }}", "content": "size=2\n"}
+        given = {
+            "playbook": play({"name": "Write settings", "ansible.builtin.copy": copy}),
+            "variables": {"place": place},
+        }
+
+        made = await plan_action(ANSIBLE, ActionCall(given, context), "web#launch/configure")
+
+        assert {(each.kind, each.address, each.before) for each in made.effects} == {
+            ("change", f"{hosts[0].address}: Write settings", "size=1\n"),
+            ("change", f"{hosts[1].address}: Write settings", None),
+        }
+        assert [file.exists() for file in files] == [True, False]
+        files[1].write_text("by hand\n")
+        with pytest.raises(NotApproved) as refused:
+            await ANSIBLE.run(ActionCall(given, context, approved=made.artifact))
+        assert f"on {hosts[1].address}, the task 'Write settings' would do something else" in str(refused.value)
+        assert [file.read_text() for file in files] == ["size=1\n", "by hand\n"]
+        files[1].unlink()
+
+        await ANSIBLE.run(ActionCall(given, context, approved=made.artifact))
+
+        assert [file.read_text() for file in files] == ["size=2\n", "size=2\n"]
+        assert list(places.iterdir()) == []
+
+    async def test_a_host_that_is_not_reached_fails_the_plan(self, hosts: Hosts, tmp_path: Path) -> None:
+        context = self.context(hosts, tmp_path)
+        broken = play({"ansible.builtin.ping": {}, "vars": {"ansible_port": 1}})
+        with pytest.raises(ActionFailed, match=f"{hosts[0].address}: the task .* failed"):
+            await plan_action(ANSIBLE, ActionCall({"playbook": broken}, context), "web#launch/configure")
 
     async def test_keys_are_readable_for_the_server_alone(self, hosts: Hosts, tmp_path: Path, places: Path) -> None:
         context = self.context(hosts, tmp_path)

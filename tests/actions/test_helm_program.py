@@ -390,6 +390,46 @@ async def test_hooks_the_namespace_and_definitions_are_named(cluster: HelmCluste
     assert effects(removal) == [("run", "ConfigMap bye"), ("delete", "ConfigMap prod/plain")]
 
 
+async def test_definitions_of_the_chart_are_made_with_the_first_revision_alone(
+    cluster: HelmCluster, charts: LoopbackServer
+) -> None:
+    definition = (
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: {}}}\nspec: {{}}\n"
+    )
+    chart = objects_chart(named("plain"), new=definition.format("new.example"), old=definition.format("old.example"))
+    charts.routes["/crds.tgz"] = answer(body=chart)
+    there = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/old.example"
+    cluster.objects[there] = {"kind": "CustomResourceDefinition", "metadata": {"name": "old.example"}}
+
+    made = await plan(here(), **step(cluster, charts, chart=charts.url("/crds.tgz")))
+
+    assert effects(made) == [
+        ("create", "CustomResourceDefinition new.example"),
+        ("create", "ConfigMap default/plain"),
+    ]
+    await run(HELM, here(), **step(cluster, charts))
+    again = await plan(here(), **step(cluster, charts, chart=charts.url("/crds.tgz")))
+    assert "CustomResourceDefinition" not in str(effects(again))
+
+
+async def test_of_two_approved_plans_of_a_first_revision_one_is_applied(
+    cluster: HelmCluster, charts: LoopbackServer
+) -> None:
+    context, given = here(), step(cluster, charts)
+    first, second = await plan(context, **given), await plan(context, **given)
+
+    await apply(context, first, **given)
+
+    assert "instead of none" in await refusal(context, second, **given)
+    assert list(cluster.releases().values()) == ["deployed"]
+
+
+async def test_a_missing_program_fails_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launchbay.processes.run.search_path", lambda: "/nonexistent")
+    with pytest.raises(ActionFailed, match=r"There is no helm on this server\. An administrator can install Helm 3"):
+        await plan(here(), release="shop", cluster={"server": "https://localhost", "token": "token-1"})
+
+
 async def test_a_release_that_is_pending_or_cannot_be_rendered_fails_the_plan(
     program: Path, cluster: HelmCluster, charts: LoopbackServer, tmp_path: Path
 ) -> None:

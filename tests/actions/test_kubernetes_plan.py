@@ -188,6 +188,16 @@ async def test_objects_of_a_namespace_or_kind_that_the_step_makes_are_estimates(
     assert "Namespace shop is made by the same step" in made.effects[3].note
 
 
+async def test_of_two_approved_plans_of_new_objects_one_is_applied(cluster: KubeServer) -> None:
+    context, given = RecordingContext(), step(cluster, config_map("a", x="1"))
+    first, second = await plan(context, **given), await plan(context, **given)
+    await apply(context, first, **given)
+    uid = cluster.named("a")["metadata"]["uid"]
+
+    assert "ConfigMap default/a exists now" in await refusal(context, second, **given)
+    assert cluster.named("a")["metadata"]["uid"] == uid
+
+
 async def test_another_cluster_is_refused(cluster: KubeServer) -> None:
     context = RecordingContext()
     made = await plan(context, **step(cluster, config_map("a")))

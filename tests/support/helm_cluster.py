@@ -7,7 +7,7 @@ import base64
 import copy
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "a-token-of-tests"
 _KINDS = {"namespaces": "Namespace", "secrets": "Secret", "configmaps": "ConfigMap"}
+_IN_NAMESPACES = frozenset(("secrets", "configmaps"))
+_DEFINITIONS = "apiextensions.k8s.io"
 _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
@@ -56,9 +58,18 @@ class HelmCluster:
             case ["api"]:
                 return 200, {"kind": "APIVersions", "versions": ["v1"]}
             case ["apis"]:
-                return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": []}
+                version = {"groupVersion": f"{_DEFINITIONS}/v1", "version": "v1"}
+                group = {"name": _DEFINITIONS, "versions": [version], "preferredVersion": version}
+                return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]}
+            case ["apis", group, "v1"] if group == _DEFINITIONS:
+                kinds = {"customresourcedefinitions": "CustomResourceDefinition"}
+                return 200, _resources(kinds, f"{_DEFINITIONS}/v1")
+            case ["apis", group, "v1", "customresourcedefinitions", _] if (
+                group == _DEFINITIONS and path in self.objects
+            ):
+                return 200, self.objects[path]
             case ["api", "v1"]:
-                return 200, _resources()
+                return 200, _resources(_KINDS, "v1")
             case ["api", "v1", *rest] if rest[-1] in _KINDS and rest != ["namespaces", rest[-1]]:
                 return self._collection(method, path, query, rest[-1], body)
             case ["api", "v1", *_]:
@@ -156,12 +167,12 @@ def _pairs(messages: list[bytes]) -> dict[str, str]:
     return {name: value.decode() for name, value in _entries(messages)}
 
 
-def _resources() -> dict[str, Any]:
+def _resources(kinds: Mapping[str, str], version: str) -> dict[str, Any]:
     resources = [
-        {"name": plural, "singularName": "", "kind": kind, "namespaced": plural != "namespaces", "verbs": _VERBS}
-        for plural, kind in _KINDS.items()
+        {"name": plural, "singularName": "", "kind": kind, "namespaced": plural in _IN_NAMESPACES, "verbs": _VERBS}
+        for plural, kind in kinds.items()
     ]
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": resources}
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
 
 
 def _merge(known: Any, given: Any) -> Any:

@@ -20,6 +20,7 @@ from launchbay.actions.helm_plan import (
     Rendered,
     Revision,
     by_name,
+    chart_definitions,
     deletion_hook_effects,
     digest,
     held_objects,
@@ -110,7 +111,7 @@ _RELEASE_CHARS = 53
 _NAMESPACE_CHARS = 63
 _HISTORY = 10
 _NOT_FOUND = "not found"
-_READING = frozenset(("history", "get", "show"))
+_READING = frozenset(("history", "get"))
 _ON_PENDING = ("fail", "rollback", "uninstall")
 _IS_DONE = frozenset(("deployed", "superseded"))
 _STATUS_BYTES = limits.MIB  # of a history, which has no manifests and no values
@@ -395,10 +396,8 @@ class _Work:
             ref = ObjectRef("v1", "Namespace", "", self._namespace)
             if await api.read(ref) is None:
                 effects.append(Effect(kind="create", address=str(ref), note="createNamespace"))
-        result = await self._start("show", "crds", str(given.chart), keep_bytes=limits.HELM_RELEASE_BYTES)
-        if result.exit_code != 0:
-            raise self._failed("show crds", result)
-        for each in await self._find(api, read_objects(self._whole("show crds", result))):
+        definitions = await asyncio.to_thread(lambda: chart_definitions(given.chart.read_bytes()))
+        for each in await self._find(api, definitions):
             if each.live is None:
                 note = "a definition of the chart: Helm never changes or deletes it"
                 effects.append(Effect(kind="create", address=str(each.ref), note=note))

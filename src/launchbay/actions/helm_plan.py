@@ -1,20 +1,27 @@
 """What Helm would do, and what an approval holds of it. Pure."""
 
 import hashlib
+import re
+import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from launchbay import limits
 from launchbay.actions.kubernetes_client import read_documents
 from launchbay.actions.kubernetes_plan import HeldObject, held_object
 from launchbay.actions.plan import refuse_difference
+from launchbay.egress.archives import read_members
 from launchbay.errors import ActionFailed
 from launchbay.model.effect import Effect
 from launchbay.model.scalars import settled
 
 KEPT = "kept by its resource policy, but no longer of the release"
 _NAMED_AT_RANDOM = 5
+_DEFINITION = re.compile(r"(?:\./)?[^/]+/(?:charts/[^/]+/)*crds/.+\.(?:ya?ml|json)")
+_SUBCHART = re.compile(r"(?:\./)?[^/]+/(?:charts/[^/]+/)*charts/[^/]+\.tgz")
 _POLICY = "helm.sh/resource-policy"
 _EVENTS: Mapping[str, frozenset[str]] = {
     "install": frozenset(("pre-install", "post-install")),
@@ -59,10 +66,30 @@ def read_objects(manifest: str) -> list[dict[str, Any]]:
         is_list = isinstance(document, Mapping) and isinstance(document.get("items"), list)
         found += document["items"] if is_list and str(document.get("kind")).endswith("List") else [document]
     for each in found:
-        metadata = each.get("metadata") if isinstance(each, Mapping) else None
+        head = each if isinstance(each, Mapping) else {}
+        metadata = head.get("metadata")
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        if not all(isinstance(text, str) and text for text in (each.get("apiVersion"), each.get("kind"), name)):
+        if not all(isinstance(text, str) and text for text in (head.get("apiVersion"), head.get("kind"), name)):
             raise ActionFailed("Helm rendered something without apiVersion, kind and metadata.name.", retryable=False)
+    return found
+
+
+def chart_definitions(archive: bytes) -> list[dict[str, Any]]:
+    """Return the definitions in a chart and its subcharts, also of disabled ones.
+
+    `helm show crds` would write files one after the other, which Helm 3 doesn't separate. Raises ActionFailed.
+    """
+    found: list[dict[str, Any]] = []
+    try:
+        for source, member in read_members(archive, limits.ARCHIVE_UNPACKED_BYTES, limits.ARCHIVE_FILES):
+            is_definition, is_chart = _DEFINITION.fullmatch(member.name), _SUBCHART.fullmatch(member.name)
+            if (is_definition or is_chart) and (file := source.extractfile(member)) is not None:
+                content = file.read()
+                found += (
+                    read_objects(content.decode("utf-8", "replace")) if is_definition else chart_definitions(content)
+                )
+    except (ValueError, tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise ActionFailed(f"Can't read the definitions of the chart: {error}.", retryable=False) from error
     return found
 
 

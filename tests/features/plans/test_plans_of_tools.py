@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from tests.support.databases import Databases
+from tests.support.external_services import TOKEN, kube_server
 from tests.support.network import answer, loopback_server
 from tests.support.service import Api, accepted, running_api
 
@@ -180,6 +182,50 @@ async def test_a_request_that_only_reads_says_what_the_step_would_do(api: Api) -
 
         assert "what 'plan' says of" in stopped["plan"][0]["message"]
         assert "/apply" not in [each.target for each in server.received]
+
+
+@pytest.mark.slow
+async def test_an_object_that_somebody_changed_after_the_approval_stays(api: Api) -> None:
+    async with kube_server() as cluster:
+        apply = f"""
+- objects:
+    action: kubernetes.apply
+    parameters:
+      cluster: {{server: "{cluster.url}", token: {TOKEN}}}
+      documents: [{{apiVersion: v1, kind: ConfigMap, metadata: {{name: settings}}, data: {{size: "n${{size}}"}}}}]
+"""
+        launch = apply.replace("\n", "\n" + " " * 14)
+        instance = await api.running(manifest(apply, f"\n          launch:\n            steps:{launch}"))
+        found = await change_set(api, instance)
+        [step] = found["plan"][0]["effects"]["steps"]
+        assert [(each["address"], each["before"], each["after"]) for each in step["effects"]] == [
+            ("ConfigMap default/settings", {"data.size": "n1"}, {"data.size": "n2"})
+        ]
+        cluster.named("settings")["data"]["size"] = "by hand"
+
+        stopped = await applied(api, found["id"])
+
+        assert stopped["status"] == "Failed"
+        assert "ConfigMap default/settings or what would happen to it changed" in stopped["plan"][0]["message"]
+        assert cluster.named("settings")["data"] == {"size": "by hand"}
+        removal = await change_set(api, instance, act="destroy", ids=[instance])
+        assert [each["kind"] for step in removal["plan"][0]["effects"]["steps"] for each in step["effects"]] == [
+            "delete"
+        ]
+
+
+@pytest.mark.slow
+async def test_a_plan_that_takes_too_long_names_the_step(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = await api.running(
+        manifest('- wait: {action: execrun, parameters: {roles: [web], command: ["true"], plan: ["sleep 60"]}}')
+    )
+    monkeypatch.setattr(limits, "PLAN_S", 1.0)
+
+    found = await change_set(api, instance)
+
+    problem = found["plan"][0]["effects"]["problem"]
+    assert "The plan takes more than 1 s. It was at step web#grow/wait." in problem
+    assert "shorter timeout" in problem
 
 
 @pytest.mark.slow
