@@ -302,6 +302,25 @@ async def test_a_policy_of_the_environment_stays_in_force(bay: Served) -> None:
     refused(await bay.api.post(f"change-sets/{proposed['changeSet']}/approve"), 403, "ApprovalByRequester")
 
 
+@pytest.mark.features("change_rules")
+async def test_agents_may_propose_and_not_apply_where_a_rule_says_so(bay: Served) -> None:
+    environment, application = await bay.api.offer(), await bay.api.application(SIMPLE)
+    instance = await bay.api.launch(application, environmentId=environment)
+    await bay.api.settled(instance)
+    rules = "- name: propose\n  when: $.credential.kind == 'agent'\n  deny: Agents propose, and people apply.\n"
+    accepted(await bay.api.put(f"environments/{environment}/change-rules", {"rules": rules}))
+    async with bay.agent() as agent:
+        direct = await agent.bad("launch", application=application, environment=environment, name="direct")
+        assert (direct["code"], "Agents propose" in direct["error"]) == ("RuleRefused", True)
+        proposed = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-5")
+        change_set = f"change-sets/{proposed['changeSet']}"
+        accepted(await bay.api.post(f"{change_set}/approve"))
+        applied = await agent.bad("apply_change_set", change_set=proposed["changeSet"])
+        assert applied["code"] == "RuleRefused"
+    # The same person, without an agent.
+    accepted(await bay.api.post(f"{change_set}/apply"))
+
+
 async def test_a_token_gets_no_further_than_its_scope(bay: Served) -> None:
     application = await bay.api.application(SIMPLE)
     async with bay.agent(await bay.token("Read: [/*]")) as agent:

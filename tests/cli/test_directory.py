@@ -263,6 +263,27 @@ def test_rules_are_changed_removed_and_kept_if_the_directory_has_none(organizati
     assert "unknown field 'idle'" in organization.run("apply", str(written(tmp_path / "wrong", other)), "--yes").stderr
 
 
+@pytest.mark.slow
+def test_rules_about_changes_stay_unless_a_file_says_them(organization: Shell, tmp_path: Path) -> None:
+    rules = "- name: keep  # always\n  when: $.kind == 'destroy'\n  deny: It stays.\n"
+    indented = "".join(f"    {line}\n" for line in rules.splitlines())
+    wanted = {**FILES, "environments/lab.yaml": f"rules:\n  changes: |\n{indented}"}
+    organization.good("apply", str(written(tmp_path / "wanted", wanted)), "--yes")
+    assert organization.document("environment", "rules", "lab")["rules"] == rules
+    directory = tmp_path / "exported"
+    organization.good("export", str(directory))
+    assert "# always" in read_back(directory)["environments/lab.yaml"]
+    assert signs(organization.good("apply", str(directory), "--yes")) == []
+    silent = {**FILES, "environments/lab.yaml": "rules: { lifetime: { graceMs: 60000 } }\n"}
+    organization.good("apply", str(written(tmp_path / "silent", silent)), "--yes")
+    assert organization.document("environment", "rules", "lab")["rules"] == rules
+    gone = {**FILES, "environments/lab.yaml": "rules: { changes: '' }\n"}
+    told = organization.good("apply", str(written(tmp_path / "gone", gone)), "--yes")
+    assert "~ rules of environment lab" in signs(told)
+    assert organization.document("environment", "rules", "lab")["rules"] == ""
+    assert signs(organization.good("apply", str(tmp_path / "gone"), "--yes")) == []
+
+
 def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -> None:
     organization.good("apply", str(written(tmp_path / "all", FILES)), "--yes")
     less = written(

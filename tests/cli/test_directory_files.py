@@ -113,6 +113,11 @@ FINE = {
         ),
         (
             "environments/x.yaml",
+            "rules:\n  changes: |\n    - name: a\n      when: $.kin == 1\n      deny: No.\n",
+            "environments/x.yaml:2:12: changes: Line 2 and column 9: a: There is no fact 'kin'.",
+        ),
+        (
+            "environments/x.yaml",
             "rules:\n  concurrency:\n  - 2\n  - { key: environment, limit: 0 }\n",
             "environments/x.yaml:4:5: concurrency: 'limit' must be a whole number from 1",
         ),

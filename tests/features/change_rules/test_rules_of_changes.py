@@ -352,3 +352,50 @@ async def test_rules_cost_an_organization_without_them_no_statement(api: Api, mo
     texts = await asked(f"instances/{instance}/greet", {})
     assert len([text for text in texts if b"launchbay_change_set_facts" in text]) == 1, "facts are read once"
     assert not [text for text in texts if b"change_rules AS current" in text], "rules are kept in memory"
+
+
+async def test_a_dry_run_names_the_recent_changes_that_rules_would_have_refused(api: Api) -> None:
+    environment, application, instance = await held(api)
+    accepted(await api.post(f"instances/{instance}/greet", {}))
+    await api.settled(instance)
+    await api.settled(await api.launch(application))  # elsewhere
+    accepted(await api.put(f"environments/{environment}/markers", {"markers": []}))
+    owner = f"environments/{environment}"
+    text = rule("$.kind == 'launch' && $.who.roles != []", name="launches") + rule(
+        "$.workflow == 'greet'", "require: { changeSet: true }\n  because: Propose it.", "runs"
+    )
+    text += rule("$.kind == 'edit'", "warn: Careful.", "edits") + rule("$.parameters.size > 3", name="sizes")
+    found = accepted(await api.put(f"{owner}/change-rules", {"rules": text, "dryRun": True}))
+    recent = found["recent"]
+    assert (found["version"], found["saved"], recent["missing"]) == (0, False, None)
+    assert (recent["changes"], recent["warned"], recent["unchecked"]) == (3, 1, ["sizes"])
+    assert [(each["operation"], each["outcome"], each["sentence"]) for each in recent["refused"]] == [
+        ("run_workflow", "needs", "Propose it."),
+        ("launch_application", "deny", "Not here."),
+    ]
+    assert recent["refused"][1]["object"] == f"/applications/{application}/instances/{instance}"
+    assert accepted(await api.get(f"{owner}/change-rules"))["version"] == 0
+    assert accepted(await api.put(f"{owner}/change-rules", {"rules": text}))["recent"] == recent
+
+
+async def test_recent_changes_are_for_those_who_may_view_the_audit_log(api: Api) -> None:
+    environment, _, _ = await held(api)
+    writer = await api.member("EditRules: [/*]", "Read: [/*]")
+    body = {"rules": "- name: never\n  deny: Never.\n", "dryRun": True}
+    recent = accepted(await writer.put(f"environments/{environment}/change-rules", body))["recent"]
+    assert (recent["changes"], recent["refused"]) == (0, [])
+    assert "ViewAudit" in recent["missing"]
+
+
+async def test_explain_names_the_rules_of_a_place(api: Api) -> None:
+    environment, application, instance = await held(api)
+    await put_rules(api, f"environments/{environment}", rule("$.kind == 'destroy'", name="stays"))
+    query = {"permission": "EditInstance", "path": f"/applications/{application}/instances/{instance}"}
+    said = (
+        f"deny by the rule 'stays', version 1 of the rules of the environment {environment}, when $.kind == 'destroy'"
+    )
+    found = accepted(await api.get("permissions/explain", **query))
+    assert (found["allowed"], found["rules"]) == (True, [said])
+    assert accepted(await api.get("permissions/explain", **{**query, "permission": "Read"}))["rules"] == []
+    narrow = await api.member(f"EditInstance: [/applications/{application}/*]")
+    assert accepted(await narrow.get("permissions/explain", **query))["rules"] == [], "it may not read them"

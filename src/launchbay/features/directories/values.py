@@ -112,7 +112,10 @@ def _check_changes(text: str) -> None:
     try:
         parse(text)
     except InvalidManifest as error:
-        raise BadRequest(*(f"changes: {each}" for each in problems_of(error)), code="InvalidRules") from None
+        # Not in the words of a reader's place: this one is in the text, not in the file.
+        found = (each.replace(", column", " and column", 1) for each in problems_of(error))
+        found = (f"changes: {each}" for each in found)
+        raise BadRequest(*found, code="InvalidRules") from None
 
 
 def _read(what: str, document: Any, kind: type[T], *keys: Key) -> T:
