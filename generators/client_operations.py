@@ -112,6 +112,8 @@ class Operation:
         if found is None or self.body_fields() is not None:
             return None
         media_type, schema = found
+        if media_type == "application/x-ndjson":
+            return Argument("file", "", "Path")
         if media_type != JSON:
             return Argument("text", "", "str")
         kind = _annotation(schema, sent=True)
@@ -167,6 +169,7 @@ def operations_module(document: Schema) -> str:
         "from __future__ import annotations",
         "",
         "from collections.abc import Mapping, Sequence",
+        "from pathlib import Path",
         "from typing import Any, Literal",
         "",
         "from msgspec import UNSET, UnsetType",

@@ -44,7 +44,10 @@ JOB_STEPS = 20_000  # of one job, including those inside macros and commands; ca
 
 # Request bodies and JSON.
 JSON_BODY_BYTES = 1 * MIB
-ORGANIZATION_ARCHIVE_BYTES = 16 * MIB  # of an exported or imported organization
+ORGANIZATION_ARCHIVE_BYTES = 16 * MIB  # of an archive in one document, or of the first line of one in lines
+ARCHIVE_MANIFEST_BYTES = 1024 * MIB  # of all versions of all manifests in an archive in lines
+ARCHIVE_LINES_BYTES = 2048 * MIB  # of an archive in lines: texts take more bytes in JSON
+ARCHIVE_CHUNK_BYTES = 1 * MIB  # of manifests that are read or written together
 JSON_DEPTH = 64
 JSON_CONTAINERS = 400_000  # arrays and objects of one body
 NAME_CHARS = 255
@@ -59,6 +62,7 @@ COOKIES_CHARS = 24 * KIB  # of all cookies of a request; other applications on t
 COOKIE_CHARS = 4 * KIB  # of one of ours; browsers keep no longer ones
 HEADER_READ_S = 10.0
 BODY_READ_S = 30.0
+UPLOAD_STALL_BYTES = 32 * KIB  # an upload of a file may take longer while it sends this much in BODY_READ_S
 RESPONSE_STALL_S = 30.0  # a client that reads less than RESPONSE_STALL_BYTES in this time is disconnected
 RESPONSE_STALL_BYTES = 32 * KIB
 LINGER_S = 2.0  # between a rejection and the end of the connection, so that the client reads it

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from launchbay import limits
-from launchbay.web.requests import FormBody, JsonBody
+from launchbay.web.requests import FormBody, JsonBody, LinesBody
 from launchbay.web.routing import Endpoint
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.served import ENDPOINTS
@@ -370,7 +370,11 @@ async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api, 
 
     media_type = row.body.media_type
     await refuses(b"{}", "text/plain", 400, "WrongContentType")
-    await refuses(b" " * (row.body.bytes_max + 1), media_type, 413, "TooLarge")
+    if isinstance(row.body, LinesBody):  # refused by what it announces: it need not fit into memory
+        size = {"content-length": str(row.body.bytes_max + 1)}
+        refused(await api.send(row.method, address(row), b"{}", content_type=media_type, **size), 413, "TooLarge")
+    else:
+        await refuses(b" " * (row.body.bytes_max + 1), media_type, 413, "TooLarge")
     # What a signature covers is read after the signature was checked.
     if isinstance(row.body, JsonBody) and row.body.type is not msgspec.Raw:
         for broken in (b'{"name": "x"', b'{"name": "\xff"}', b'{"a": 1, "a": 2}', b"[" * 100):

@@ -38,6 +38,29 @@ def test_an_organization_goes_into_a_file_and_comes_out_under_another_name(cli: 
     assert {each["name"] for each in cli.document("environment", "list")} == {"default", "lab"}
 
 
+@pytest.mark.slow  # 17 MB of manifests
+def test_a_large_organization_goes_into_a_file_of_lines(cli: Shell, tmp_path: Path) -> None:
+    cli.environ["LAUNCHBAY_ORGANIZATION"] = cli.good("organization", "create", "Large").strip()
+    manifest = tmp_path / "manifest.yaml"
+    cli.good("application", "create", "large")
+    for number in range(35):
+        manifest.write_text(f"launch: {{steps: []}}\n# {number} {'x' * 500_000}\n")
+        cli.good("manifest", "upload", "large", str(manifest))
+    file = tmp_path / "large.archive"
+    cli.good("organization", "export", str(file))
+    first, *lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    assert (first["version"], first["applications"]["large"]["versions"]) == (3, len(lines))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    planned = cli.document("organization", "import", str(file), "--plan", "--name", "Copy")
+    assert (planned["id"], planned["created"]["manifests"]) == (None, 36)
+    made = cli.document("organization", "import", str(file), "--name", "Copy")
+    assert made["created"] == planned["created"]
+    with file.open("rb+") as opened:
+        opened.truncate(file.stat().st_size - 1)
+    assert "line 37: the archive is cut off" in cli.run("organization", "import", str(file)).stderr
+
+
 def test_what_is_no_archive_is_refused(cli: Shell, tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text("launch: {}")

@@ -1,6 +1,7 @@
 """Lists come out item by item, however the answer is cut into pieces; pages are followed by their links."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -8,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchbay.client import AsyncClient, Client, ConnectionFailed, Event, NotFound, Retries
-from launchbay.client.streams import ArrayItems, EventParser
-from tests.support.scripted_server import CUT, Answer, scripted
+from launchbay.client import AsyncClient, Client, ConnectionFailed, Event, NotFound, Operations, Retries
+from launchbay.client.streams import ArrayItems, EventParser, text_steps
+from tests.support.scripted_server import CUT, TOO_MANY, Answer, scripted
 
 ID = "5f" * 12
 QUICK = Retries(first_pause_s=0.001, longest_pause_s=0.01)
@@ -121,6 +122,30 @@ def test_a_long_answer_that_is_cut_off_gives_its_items_and_then_an_error() -> No
         assert next(items).name == "A"
         with pytest.raises(ConnectionFailed, match="cut off"):
             next(items)
+
+
+def test_a_text_comes_in_pieces_and_one_that_is_cut_off_is_an_error() -> None:
+    call = Operations.export_organization_lines.call(ID)
+    with scripted(Answer(text='{"a": 1}\n')) as script, Client(script.url) as client:
+        assert list(client.iterate(text_steps(client.core, call))) == [b'{"a": 1}\n']
+    with scripted(Answer(text='{"a": 1}\n', cut=True)) as script, Client(script.url) as client:
+        pieces = client.iterate(text_steps(client.core, call))
+        assert next(pieces) == b'{"a": 1}\n'
+        with pytest.raises(ConnectionFailed, match="cut off"):
+            next(pieces)
+
+
+async def test_a_file_is_sent_in_pieces_and_again_where_the_server_asks_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "archive"
+    file.write_bytes(b"x" * 200_000)
+    made = {"id": ID, "created": {}, "holes": [], "invitations": []}
+    with scripted(TOO_MANY, Answer(body=made)) as script, Client(script.url, retries=QUICK) as client:
+        assert client.import_organization_lines(file, plan=True).id == ID
+    assert [asked.content for asked in script.asked] == [file.read_bytes()] * 2
+    with scripted(Answer(body=made)) as script:
+        async with AsyncClient(script.url) as waiting:
+            assert (await waiting.import_organization_lines(file)).id == ID
+    assert [asked.content for asked in script.asked] == [file.read_bytes()]
 
 
 async def test_iterating_can_be_left_at_any_item() -> None:

@@ -11,6 +11,7 @@ from tests.support.servers import Process, administrator_of
 from tests.support.service import YAML
 
 COUNT = 15
+LINES = {"Content-Type": "application/x-ndjson"}
 MANIFEST = "launch:\n  steps: []\n"
 OLD, NEW = "- Read: [/*]\n", "- Read: [/*]\n- CreateInstance: [/*]\n"
 
@@ -60,6 +61,7 @@ async def test_an_import_and_edits_of_roles_are_whole_or_nothing_though_their_se
         async with administrator_of(server) as client:
             organization, user, role = await _set_up(client)
             archive = (await client.get(f"organizations/{organization}/archive")).json()
+            lines = (await client.get(f"organizations/{organization}/archive/lines")).content
             whole = await _names(client, organization)
         *roles, former = [f"role {number}" for number in range(COUNT)]
         of_user = f"organizations/{organization}/users/{user}/roles"
@@ -69,7 +71,9 @@ async def test_an_import_and_edits_of_roles_are_whole_or_nothing_though_their_se
                 importing, assigning, editing = (
                     asyncio.create_task(each)
                     for each in (
-                        client.post("archives", json={"archive": {**archive, "name": name}}),
+                        client.post("archives", json={"archive": {**archive, "name": name}})
+                        if number % 2
+                        else client.post("archives/lines", content=lines, headers=LINES, params={"name": name}),
                         client.put(of_user, json=roles),
                         client.put(f"roles/{role}", json={"name": "renamed", "permissions": NEW}),
                     )

@@ -284,6 +284,12 @@ async def import_organization(stage: Stage) -> Call:
     return partial(stage.api.post, "archives", {"archive": archive, "name": fresh_name("organization")})
 
 
+async def import_organization_lines(stage: Stage) -> Call:
+    lines = (await stage.api.get(f"{stage.organization}/archive/lines")).content
+    path = f"archives/lines?name={fresh_name('organization').replace(' ', '+')}"
+    return partial(stage.api.send, "POST", path, lines, content_type="application/x-ndjson")
+
+
 async def rename_organization(stage: Stage) -> Call:
     return partial(stage.api.put, stage.organization, {"name": fresh_name("organization")})
 
@@ -883,7 +889,8 @@ SCENARIOS: dict[str, Scenario] = {
         create_user, update_user, remove_user, lift_sign_in_block, assign_roles, revoke_roles,
         put_directory_object, create_service_account, update_service_account, delete_service_account,
         create_access_token, revoke_access_token,
-        create_organization, import_organization, rename_organization, create_role, update_role, delete_role,
+        create_organization, import_organization, import_organization_lines, rename_organization,
+        create_role, update_role, delete_role,
         change_password, generate_token, sign_in_with_form, exchange_token, revoke_token, sign_out_everywhere,
         accept_invitation,
         accept_membership, decline_membership, leave_organization,

@@ -359,6 +359,11 @@ async def _import(stage: Stage, _: Actor) -> Sent:
     return Sent("POST", f"{PREFIX}archives", json.dumps({"archive": archive, "plan": True}).encode(), JSON)
 
 
+async def _import_lines(stage: Stage, _: Actor) -> Sent:
+    lines = (await stage.api.get(f"{stage.organization}/archive/lines")).content
+    return Sent("POST", f"{PREFIX}archives/lines?plan=1", lines, {"Content-Type": "application/x-ndjson"})
+
+
 async def _git_event(stage: Stage, _: Actor) -> Sent:
     """Sign an event as GitLab does, for a source whose account may use the vault."""
     vault, robot = await made_vault(stage.api), {"name": fresh_name("robot"), "roles": ["Administrator"]}
@@ -377,6 +382,7 @@ OWN_WAY: dict[str, BuildRequest] = {
     "list_failures": _failures,
     "read_delivery": _read_delivery,
     "import_organization": _import,
+    "import_organization_lines": _import_lines,
     "change_password": _change_password,
     "sign_out_everywhere": _sign_out_everywhere,
     "receive_git_event": _git_event,

@@ -10,10 +10,10 @@ from starlette.types import ASGIApp
 
 from launchbay import errors
 from launchbay.auth.permissions import Actor, Method
-from launchbay.limits import MANIFEST_BYTES
+from launchbay.limits import MANIFEST_BYTES, MIB
 from launchbay.web import responses
 from launchbay.web.app import create_app
-from launchbay.web.requests import YAML, ApiDeps, JsonBody, Request, YamlBody
+from launchbay.web.requests import YAML, ApiDeps, JsonBody, LinesBody, Request, Upload, YamlBody
 from launchbay.web.responses import EmptyResponse, JSONResponse, JSONStream, RawJSONResponse, Response, YAMLResponse
 from launchbay.web.routing import Endpoint, Returns
 from tests.support.served import ENDPOINTS
@@ -72,6 +72,11 @@ async def show_force(call: Request[None, Force]) -> Response:
 
 async def echo_text(call: Request[str, None]) -> Response:
     return YAMLResponse(call.body)
+
+
+async def count_bytes(call: Request[Upload, None]) -> Response:
+    async with call.body.kept() as file:
+        return JSONResponse({"bytes": len(file.read())})
 
 
 async def nothing(_: Request[Any, Any]) -> Response:
@@ -167,6 +172,7 @@ SAMPLES = (
     _row("POST", "/api/1/things/{id}/clone", echo, body=JsonBody(Copy, media_optional=True), idempotency_key=True),
     _row("PUT", "/api/1/things/{id}/data", echo, body=JsonBody(dict[str, Any])),
     _row("PUT", "/api/1/things/{id}/text", echo_text, body=YamlBody(), returns=Returns(media_type=YAML, type=str)),
+    _row("POST", "/api/1/uploads/lines", count_bytes, body=LinesBody(10 * MIB)),
     _row("DELETE", "/api/1/things/{id}/roles", echo, body=JsonBody(list[str])),
     _row("GET", "/api/1/pages", pages, query=responses.Paging, returns=Returns(type=list[Thing])),
     _row("GET", "/api/1/failures/{kind}", fail, public=True, permission=""),

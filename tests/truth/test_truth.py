@@ -85,6 +85,7 @@ _ABOUT_OTHERS = {
     *("begin_sign_in", "browse_api", "finish_sign_in", "health_live", "health_ready", "invitation_page", "openapi"),
     *("read_issuer", "read_issuer_keys"),
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
+    "export_organization_lines",
     *("read_git_drift", "read_service_impact", "read_plan"),
 }
 # Tools that change something, check a text, or say why: what they answer is not stored.

@@ -277,6 +277,32 @@ async def test_a_body_that_drips_in_ends_in_time(port: int, path: str) -> None:
         assert (await wire.answer()).status == 408
 
 
+UPLOAD = b"POST /api/1/uploads/lines HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n"
+
+
+@pytest.mark.parametrize(("piece", "status"), [(16 * KIB, 200), (100, 408)])
+async def test_a_file_may_take_longer_than_other_bodies_while_enough_of_it_comes(
+    port: int, monkeypatch: pytest.MonkeyPatch, piece: int, status: int
+) -> None:
+    monkeypatch.setattr(protocol, "BODY_READ_S", 0.5)
+    wire = await Wire.open(port)
+    await wire.send(UPLOAD + b"Content-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n" % (50 * piece))
+
+    async def send() -> None:
+        with contextlib.suppress(ConnectionError):
+            for _ in range(50):
+                await wire.send(b"x" * piece)
+                await asyncio.sleep(0.02)
+
+    sending = asyncio.create_task(send())
+    async with asyncio.timeout(20):
+        answer = await wire.answer()
+    sending.cancel()
+    assert answer.status == status
+    if status == 200:
+        assert answer.json() == {"bytes": 50 * piece}
+
+
 @pytest.mark.usefixtures("quick_clocks")
 @pytest.mark.parametrize("data", [b"", b"\r\n"])
 async def test_a_connection_that_says_nothing_is_closed(port: int, data: bytes) -> None:

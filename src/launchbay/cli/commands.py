@@ -35,9 +35,10 @@ from launchbay.cli.output import (
     with_local_times,
 )
 from launchbay.cli.verbs import AnyOperation, all_operations, nouns
-from launchbay.client import ClientError, ConnectionFailed, NotAllowed, NotFound, Operations
+from launchbay.client import ApiError, ClientError, ConnectionFailed, NotAllowed, NotFound, Operations
 from launchbay.client.core import Call
 from launchbay.client.operation import Operation
+from launchbay.client.streams import text_steps
 from launchbay.clock import from_ms, iso_time
 from launchbay.ids import is_id
 from launchbay.model.code_change import CodeChange
@@ -810,18 +811,53 @@ def _create_recurring(connection: Connection, call: Call[Any], _: Mapping[str, A
 
 
 def _export_organization(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
-    archive = answer(connection, call)
+    """Write the archive as one document, or in lines if it is large."""
+    path: Path = options["file"]
+    pieces: Iterator[bytes]
+    try:
+        archive = answer(connection, call)
+        pieces = iter([f"{json.dumps(archive, indent=1, ensure_ascii=False)}\n".encode()])
+    except ApiError as error:
+        if error.code != "ArchiveTooLarge":
+            raise
+        archive = None
+        pieces = _lines(connection, Operations.export_organization_lines.call(*call.path))
     try:
         # Readable only by its owner: it contains everything about an organization except secrets.
-        opener = partial(os.open, mode=0o600)
-        with open(options["file"], "x", encoding="utf-8", opener=opener) as file:
-            file.write(json.dumps(archive, indent=1, ensure_ascii=False) + "\n")
+        with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
+            try:
+                file.writelines(pieces)
+            except BaseException:
+                path.unlink()  # half an archive
+                raise
+        if archive is None:
+            with path.open("rb") as file:
+                archive = msgspec.json.decode(file.readline())
     except OSError as error:
-        raise click.UsageError(f"Can't write {options['file']}: {error.strerror}.") from error
+        raise click.UsageError(f"Can't write {path}: {error.strerror}.") from error
     for hole in archive["holes"]:
         click.echo(printable(f"Not in the archive: {hole}"), err=True)
     if connection.output != "table":
-        show({"file": str(options["file"]), "holes": archive["holes"]}, connection.output)
+        show({"file": str(path), "holes": archive["holes"]}, connection.output)
+
+
+def _lines(connection: Connection, call: Call[str]) -> Iterator[bytes]:
+    return connection.client.iterate(text_steps(connection.client.core, call))
+
+
+def _print_lines(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    for piece in _lines(connection, call):
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def _import_organization(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Import the archive of a file, in one document or in lines."""
+    archive = call.body["archive"]
+    if isinstance(archive, Path):
+        plan, name = call.body.get("plan"), call.body.get("name")
+        call = Operations.import_organization_lines.call(archive, name=name, plan=plan)
+    show(with_names(connection, answer(connection, call)), connection.output)
 
 
 _PROPERTIES = (
@@ -835,6 +871,8 @@ EXTENSIONS: Mapping[str, Extension] = {
         _export_organization,
         [click.Argument(["file"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")],
     ),
+    "export_organization_lines": Extension(_print_lines),
+    "import_organization": Extension(_import_organization),
     "create_bulk": Extension(
         _create_bulk,
         [

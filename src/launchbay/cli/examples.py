@@ -126,6 +126,7 @@ _NAMED = {
     "application": "shop",
     "approval": "6a1f0c9d2b7e4a5083d6c1f2",
     "archive": "archive.json",
+    "file": "archive.json",
     "environment": "lab",
     "instance": "shop-3",
     "job": "last",

@@ -207,6 +207,29 @@ def json_file(name: str) -> Any:
         raise click.UsageError(f"{name} is {error}.") from error
 
 
+def archive_file(name: str) -> Any:
+    """Return an archive in one document, or the path of one in lines.
+
+    The first line of that is an object.
+    """
+    path = Path(name.removeprefix("@"))
+    try:
+        with path.open("rb") as file:
+            has_lines = msgspec.json.decode(file.readline(), type=_FirstLine).version >= _LINES_VERSION
+    except (OSError, ValueError):
+        return json_file(name)
+    return path if has_lines else json_file(name)
+
+
+class _FirstLine(msgspec.Struct):
+    """The first line of an archive, which may be all of it."""
+
+    version: int
+
+
+_LINES_VERSION = 3
+
+
 def _strict_json(text: str) -> Any:
     """Return the value of a JSON text, whose numbers keep their text.
 
@@ -301,7 +324,7 @@ _SEVERAL: Mapping[tuple[str, str], Sequence[str]] = {
 }
 _SECRET = {"password", "current_password", "new_password", "repeated"}
 _ORGANIZATION = {"organization_id", "organization"}
-_FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": json_file}
+_FILES: Mapping[str, Callable[[str], Any]] = {"text": file_text, "archive": archive_file}
 _HEADERS = {
     "idempotency_key": "Make retries safe: a repeated call with the same key returns the first result.",
     "if_match": "Only if the object still has this tag, which --etag of the command that shows it prints.",
@@ -428,6 +451,8 @@ def hint_of(argument: click.Parameter) -> str:
 
 
 def _argument(name: str, argument: inspect.Parameter, operation: str) -> click.Parameter:
+    if argument.annotation is Path:
+        return click.Argument([name], type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PATH")
     shown = name.removesuffix("_id").upper().replace("_", "-")
     if get_origin(_unwrapped(argument.annotation)) in {Sequence, Mapping} or name in _LISTS:
         is_needed = argument.default is inspect.Parameter.empty and name not in _LISTS and name not in _MAPPINGS

@@ -12,6 +12,8 @@ COMMANDS: Mapping[str, str] = {
     "rename_organization": "organization rename",
     "export_organization": "organization export",
     "import_organization": "organization import",
+    "export_organization_lines": "organization archive-lines",
+    "import_organization_lines": "organization import-lines",
     "read_directory": "organization objects",
     "put_directory_object": "organization put-object",
     "list_concurrency_groups": "organization concurrency",

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import NoneType
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -31,6 +32,7 @@ T = TypeVar("T")
 JSON = "application/json"
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol, httpx.ProxyError)
 _CONNECT_S = 10.0
+_UPLOAD_S = 900.0  # until the answer to a file, which the server has to work on all of
 _RENEW_BEFORE_S = 5.0  # an almost expired session would expire on its way
 _SHOWN_CHARS = 200
 _KNOWN_ANSWERS = 32
@@ -108,7 +110,10 @@ class Call(Generic[T]):
             headers["If-Match"] = self.if_match
         return headers
 
-    def content(self) -> bytes:
+    def content(self) -> bytes | Path:
+        """Return the body, or the path of a file that is sent piece by piece."""
+        if isinstance(self.body, Path):
+            return self.body
         if self.known.media_type == JSON:
             return msgspec.json.encode(self.body)
         if self.known.media_type == "application/x-www-form-urlencoded":
@@ -175,7 +180,7 @@ class Send:
     method: str
     url: str
     headers: Mapping[str, str]
-    content: bytes
+    content: bytes | Path
     timeout: httpx.Timeout
     auth: httpx.Auth | None = None
     is_streamed: bool = False
@@ -352,9 +357,9 @@ class SessionAuth(httpx.Auth):
     def _exchange(self) -> httpx.Request:
         timeout = {"timeout": self._timeout.as_dict()}
         call = self._call
-        return httpx.Request(
-            call.known.method, self._url, headers=call.headers(), content=call.content(), extensions=timeout
-        )
+        content = call.content()
+        assert isinstance(content, bytes), "what is exchanged is a short text"
+        return httpx.Request(call.known.method, self._url, headers=call.headers(), content=content, extensions=timeout)
 
     def _renew(self, response: httpx.Response) -> Session:
         found = self._call.value_of(response)
@@ -516,11 +521,15 @@ class Core:
             known = self._known.get(key)
             if known is not None:
                 sent_headers["If-None-Match"] = known.headers["etag"]
+        content = call.content()
+        if isinstance(content, Path):
+            sent_headers["Content-Length"] = str(content.stat().st_size)
+            timeout_s = max(timeout_s or self.timeout_s, _UPLOAD_S)
         send = Send(
             call.known.method,
             url,
             sent_headers,
-            call.content(),
+            content,
             _timeout(timeout_s or self.timeout_s),
             None if call.known.public else self._auth,
             is_streamed,

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -42,7 +43,10 @@ class SyncDriver:
                             time.sleep(seconds)
                         case Send():
                             opened.close()
-                            outcome = self._http.send(_request(self._http, effect), auth=effect.auth, stream=True)
+                            content = effect.content
+                            sent = _FilePieces(content) if isinstance(content, Path) else content
+                            request = _request(self._http, effect, sent)
+                            outcome = self._http.send(request, auth=effect.auth, stream=True)
                             opened.callback(outcome.close)
                             pieces = outcome.iter_bytes()
                             if not effect.is_streamed or outcome.status_code != 200:
@@ -83,7 +87,10 @@ class AsyncDriver:
                             await anyio.sleep(seconds)
                         case Send():
                             await opened.aclose()
-                            outcome = await self._http.send(_request(self._http, effect), auth=effect.auth, stream=True)
+                            content = effect.content
+                            sent = _AsyncFilePieces(content) if isinstance(content, Path) else content
+                            request = _request(self._http, effect, sent)
+                            outcome = await self._http.send(request, auth=effect.auth, stream=True)
                             opened.push_async_callback(outcome.aclose)
                             pieces = outcome.aiter_bytes()
                             if not effect.is_streamed or outcome.status_code != 200:
@@ -101,7 +108,34 @@ def _emitted(steps: Steps[T]) -> Stream[T]:
     yield Emit((yield from steps))
 
 
-def _request(http: httpx.Client | httpx.AsyncClient, send: Send) -> httpx.Request:
-    return http.build_request(
-        send.method, send.url, headers=dict(send.headers), content=send.content, timeout=send.timeout
-    )
+def _request(
+    http: httpx.Client | httpx.AsyncClient, send: Send, content: "bytes | _FilePieces | _AsyncFilePieces"
+) -> httpx.Request:
+    return http.build_request(send.method, send.url, headers=dict(send.headers), content=content, timeout=send.timeout)
+
+
+_PIECE_BYTES = 64 * 1024
+
+
+class _FilePieces:
+    """The content of a file. It begins again with each request."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                yield piece
+
+
+class _AsyncFilePieces:
+    """The same in an event loop."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with await anyio.open_file(self._path, "rb") as file:
+            while piece := await file.read(_PIECE_BYTES):
+                yield piece

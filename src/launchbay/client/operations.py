@@ -6,6 +6,7 @@ Made from the endpoint table by `python -m generators`; a test holds that it is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
@@ -60,6 +61,33 @@ class Operations:
     ) -> Call[types.ImportedOrganization]:
         """Create an organization from an archive, all of it or nothing. The caller becomes its administrator.
         Permission: Administrator of the server (setting `organization_creators`).
+
+        `name`: Name to use instead of the one in the archive.
+        `plan`: Only return the plan; create nothing.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive/lines", answer="application/x-ndjson"))
+    def export_organization_lines(self, organization_id: str) -> Call[str]:
+        """Export an organization of any size, as lines of JSON, without secrets and instances. Permission:
+        ManageUsers for all users and ManageRoles for all roles.
+        """
+
+    @operation(
+        OperationSpec(
+            "POST",
+            "/api/1/archives/lines",
+            media_type="application/x-ndjson",
+            query=(
+                "name",
+                "plan",
+            ),
+        )
+    )
+    def import_organization_lines(
+        self, file: Path, *, name: str | None = None, plan: bool | None = None
+    ) -> Call[types.ImportedOrganization]:
+        """Create an organization from an archive in lines, all of it or nothing. Permission: Administrator of the
+        server (setting `organization_creators`).
 
         `name`: Name to use instead of the one in the archive.
         `plan`: Only return the plan; create nothing.

@@ -108,6 +108,24 @@ def _skip(text: str, place: int) -> int:
     return found.end()
 
 
+# Texts
+
+
+def text_steps(core: Core, call: Call[str]) -> Stream[bytes]:
+    """Emit the pieces of a text while it arrives, whatever its length.
+
+    Raises ConnectionFailed where it is cut off.
+    """
+    yield from core.response(call, is_streamed=True)
+    while True:
+        piece = yield from read()
+        if isinstance(piece, httpx.TransportError):
+            raise ConnectionFailed(f"The answer was cut off: {reason(piece)}.", may_have_arrived=True)
+        if not piece:
+            return
+        yield Emit(piece)
+
+
 # Events
 
 

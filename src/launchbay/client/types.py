@@ -44,9 +44,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An application with all versions of its manifest, oldest first."""
+    """An application with all versions of its manifest, oldest first. In an archive in lines there are `versions` of
+    them, in lines of their own.
+    """
 
-    manifests: list[str]
+    manifests: list[str] = []
+    versions: int = 0
     source: str | None = None
     labels: dict[str, Any] = {}
     rules: Rules | None = None

@@ -72,6 +72,14 @@ class VersionRow(NamedTuple):
     message: str | None
 
 
+class VersionText(NamedTuple):
+    """The text of a version."""
+
+    application_id: str
+    version: int
+    content: str
+
+
 class DigestsRow(NamedTuple):
     """The digests of a manifest version, as JSON (`manifest/digests.py`), and how long its text is."""
 
@@ -81,8 +89,10 @@ class DigestsRow(NamedTuple):
 
 
 get_manifest = _sql.value("get_manifest", str)
+list_manifest_texts = _sql.rows("list_manifest_texts", VersionText)
 list_manifests_by_application = _sql.rows("list_manifests_by_application", VersionRow)
 insert_manifest = _sql.change("insert_manifest")
+insert_manifests = _sql.change("insert_manifests")
 list_digests = _sql.rows("list_digests", DigestsRow)
 set_digests = _sql.change("set_digests")
 manifest_exists = _sql.value("manifest_exists", bool)

@@ -102,13 +102,17 @@ class StoredRevision(msgspec.Struct, rename="camel"):
 
 
 class StoredApplication(msgspec.Struct, rename="camel"):
-    """An application with the manifests of all versions, oldest first."""
+    """An application without its manifests.
+
+    `manifest_bytes` is the size of all versions. Their numbers begin with 1 and have no gaps.
+    """
 
     id: str
     name: str
     source_url: str | None
     sealed_source: str | None  # base64
-    manifests: list[str]
+    versions: int
+    manifest_bytes: int
     labels: dict[str, str]
     rules: StoredRules
     revisions: list[StoredRevision]

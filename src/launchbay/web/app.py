@@ -47,6 +47,7 @@ from launchbay.web.requests import (
     ApiDeps,
     BodyReader,
     ClientDisconnect,
+    LinesBody,
     Request,
     header_map,
     read_body,
@@ -316,6 +317,7 @@ class Dispatcher:
         query, warnings = read_query(query_string, endpoint.query, refuses_unknown=endpoint.refuses_unknown_parameters)
         body: Any = None
         if endpoint.body is not None:
+            scope["state"]["is_upload"] = isinstance(endpoint.body, LinesBody)
             body, ignored = await read_body(
                 endpoint.body,
                 headers,

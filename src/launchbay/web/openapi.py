@@ -13,8 +13,8 @@ from launchbay.model.changes import GOVERNED
 from launchbay.web.conditions import ITEM_TAGS, Conditions, has_tag
 from launchbay.web.path_prefix import path_prefix
 from launchbay.web.problems import ErrorBody
-from launchbay.web.requests import JSON, YAML, JsonBody, Request, YamlBody
-from launchbay.web.responses import EVENTS, HTML, NDJSON, IncludeQuery, RawJSONResponse, Response
+from launchbay.web.requests import JSON, NDJSON, YAML, JsonBody, LinesBody, Request, YamlBody
+from launchbay.web.responses import EVENTS, HTML, IncludeQuery, RawJSONResponse, Response
 from launchbay.web.routing import Endpoint, Returns, Routes, is_id_parameter
 
 
@@ -328,6 +328,9 @@ def _request_body(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     if isinstance(body, YamlBody):
         content: Schema = {"schema": dict(_YAML_DOCUMENT)}
         required = True
+    elif isinstance(body, LinesBody):
+        content = dict(_OTHER_FORMS[NDJSON])
+        required = True
     else:
         content = {"schema": schemas.of(body.type)}
         required = not (isinstance(body, JsonBody) and body.may_be_empty())
@@ -361,6 +364,8 @@ def _success(endpoint: Endpoint, schemas: _Schemas) -> Schema:
     returns = endpoint.returns
     if returns.media_type == YAML:
         content: Schema = {"schema": dict(_YAML_DOCUMENT)}
+    elif returns.media_type == NDJSON:
+        content = dict(_OTHER_FORMS[NDJSON])
     elif returns.media_type == EVENTS:
         # Without a type too: tools compare it with each event, not with the text of the stream.
         content = {"schema": {"description": "Server-sent events; each one's data is JSON."}}

@@ -30,6 +30,7 @@ from launchbay.limits import (
     PIPELINED_REQUESTS,
     RESPONSE_STALL_BYTES,
     RESPONSE_STALL_S,
+    UPLOAD_STALL_BYTES,
 )
 from launchbay.telemetry import metrics
 from launchbay.web.problems import plain_problem
@@ -92,6 +93,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._header_lines = 0
         self._unparsed_bytes = 0  # received since the last callback of the parser
         self._leftover_bytes = 0  # of a body that is no longer read
+        self._body_bytes = 0  # received since the timer started
         self._refusal: _Refusal | None = None
         self._replaying = False  # a new parser is being brought to the position of the last one
         self._active: RequestResponseCycle | None = None
@@ -263,6 +265,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self._leftover_bytes > LEFTOVER_BYTES:
                 self.transport.close()
             return
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -362,6 +365,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._stop_timer()
         seconds = BODY_READ_S if self._reading is _Reading.BODY else HEADER_READ_S
         self._timer_of = wanted
+        self._body_bytes = 0
         self._timer = self.loop.call_later(seconds, self._reading_late)
 
     def _reading_late(self) -> None:
@@ -371,8 +375,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._watch_reading()
         elif self._reading is _Reading.NOTHING:
             self.transport.close()
+        elif self._is_uploading():
+            self._watch_reading()
         else:
             self._refuse(_BODY_LATE if self._reading is _Reading.BODY else _HEADERS_LATE)
+
+    def _is_uploading(self) -> bool:
+        """Return whether a file arrives, which may take longer than other bodies."""
+        is_upload = self._reading is _Reading.BODY and self.cycle.scope["state"].get("is_upload", False)
+        return is_upload and self._body_bytes >= UPLOAD_STALL_BYTES
 
     def _watch_writing(self) -> None:
         if self._stall_timer is None:

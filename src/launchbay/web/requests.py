@@ -3,19 +3,21 @@
 import asyncio
 import re
 from codecs import BOM_UTF8
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from tempfile import TemporaryFile
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 from starlette.types import Receive
 
 from launchbay.auth.permissions import Actor
-from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedBody, TooLarge
+from launchbay.errors import BadRequest, FieldErrors, LaunchbayError, MalformedBody, TooLarge, Unavailable
 from launchbay.ids import canonical_id
-from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, QUERY_FIELDS
+from launchbay.limits import FORM_BYTES, JSON_BODY_BYTES, KIB, LEFTOVER_BYTES, MANIFEST_BYTES, MIB, QUERY_FIELDS
 from launchbay.model.freezes import override_reason
 from launchbay.model.scalars import settled
 from launchbay.model.wrong_values import alternatives, strange_parameters, types_inside, wrong_value
@@ -29,6 +31,7 @@ from launchbay.web.json_reader import read_json
 
 JSON = "application/json"
 YAML = "application/x-yaml"
+NDJSON = "application/x-ndjson"
 OVERRIDE = "launchbay-override-freeze"
 
 
@@ -82,6 +85,15 @@ class FormBody:
     media_type: str = FORM
 
 
+@dataclass(frozen=True, slots=True)
+class LinesBody:
+    """Lines of JSON, which the handler gets as an `Upload`."""
+
+    bytes_max: int
+    example: str = ""
+    media_type: str = NDJSON
+
+
 class ClientDisconnect(LaunchbayError):
     """The client closed the connection before the response was complete."""
 
@@ -98,17 +110,21 @@ class BodyReader:
 
     async def read(self, bytes_max: int) -> bytes:
         """Return the body. Raises TooLarge, before reading if Content-Length is too large, and ClientDisconnect."""
+        parts = [each async for each in self.pieces(bytes_max)]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def pieces(self, bytes_max: int) -> AsyncIterator[bytes]:
+        """Yield the body as it comes. Raises as `read` does."""
         announced = self._headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:20]) > bytes_max:
             raise _too_large(bytes_max)
-        parts: list[bytes] = []
         size = 0
         while not self._complete:
-            parts.append(await self._next())
-            size += len(parts[-1])
+            piece = await self._next()
+            size += len(piece)
             if size > bytes_max:
                 raise _too_large(bytes_max)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            yield piece
 
     async def discard(self) -> None:
         """Read and drop the rest before a response is sent, up to a limit. Raises ClientDisconnect.
@@ -129,6 +145,46 @@ class BodyReader:
         self._complete = not message.get("more_body", False)
         data: bytes = message.get("body", b"")
         return data
+
+
+class Upload:
+    """A body that stays unread until the handler has checked who sends it."""
+
+    def __init__(self, reader: BodyReader, bytes_max: int) -> None:
+        self._reader = reader
+        self._bytes_max = bytes_max
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[IO[bytes]]:
+        """Keep all of it in a file without a name, and yield that.
+
+        A process that is killed leaves nothing. Raises TooLarge, ClientDisconnect, and Unavailable if the disk is full.
+        """
+        with TemporaryFile() as file:
+            waiting: list[bytes] = []
+            size = 0
+            async for piece in self._reader.pieces(self._bytes_max):
+                waiting.append(piece)
+                size += len(piece)
+                if size >= _WRITTEN_BYTES:
+                    await _write(file, waiting)
+                    waiting, size = [], 0
+            await _write(file, waiting)
+            file.seek(0)
+            yield file
+
+
+_WRITTEN_BYTES = 1 * MIB  # of an upload, written together
+
+
+async def _write(file: IO[bytes], pieces: list[bytes]) -> None:
+    try:
+        await asyncio.to_thread(file.writelines, pieces)
+    except OSError as error:
+        raise Unavailable(
+            f"The server can't keep the body in its directory for temporary files: {error.strerror}.",
+            "The operator can set another one with the variable TMPDIR.",
+        ) from error
 
 
 def _too_large(bytes_max: int) -> TooLarge:
@@ -157,21 +213,22 @@ class ReadBody(NamedTuple):
 
 
 async def read_body(
-    wanted: JsonBody | YamlBody | FormBody,
+    wanted: JsonBody | YamlBody | FormBody | LinesBody,
     headers: Mapping[str, str],
     body_reader: BodyReader,
     *,
     field_errors: bool,
     manifest_bytes: int = MANIFEST_BYTES,
 ) -> ReadBody:
-    """Return the decoded body of a request; a YAML one is a manifest.
+    """Return the decoded body of a request: of YAML a text, of lines an Upload.
 
     Raises MalformedBody, BadRequest, FieldErrors (with `field_errors`), TooLarge, ClientDisconnect.
     """
-    if isinstance(wanted, YamlBody):
-        data = await body_reader.read(manifest_bytes)
+    if isinstance(wanted, YamlBody | LinesBody):
+        is_file = isinstance(wanted, LinesBody)
+        data = b"" if is_file else await body_reader.read(manifest_bytes)
         _check_media_type(headers, wanted.media_type)
-        return ReadBody(_yaml_text(data))
+        return ReadBody(Upload(body_reader, wanted.bytes_max) if is_file else _yaml_text(data))
     data = await body_reader.read(wanted.bytes_max)
     if isinstance(wanted, FormBody):
         _check_media_type(headers, wanted.media_type)

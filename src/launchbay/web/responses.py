@@ -26,7 +26,6 @@ from launchbay.web.requests import JSON, YAML, ClientDisconnect, Request
 
 HTML = "text/html; charset=utf-8"
 EVENTS = "text/event-stream"
-NDJSON = "application/x-ndjson"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 Headers = tuple[tuple[str, str], ...]
 

@@ -14,7 +14,7 @@ from launchbay.errors import NotFound
 from launchbay.limits import PATH_SEGMENT_CHARS
 from launchbay.usecases.waits import Awaited
 from launchbay.web.problems import MethodNotAllowed
-from launchbay.web.requests import JSON, FormBody, JsonBody, Request, YamlBody
+from launchbay.web.requests import JSON, FormBody, JsonBody, LinesBody, Request, YamlBody
 from launchbay.web.responses import Response
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -61,7 +61,7 @@ class Endpoint:
     permission: str = ""  # for the documentation; the use case decides. "None…" is no permission, else 403 is possible
     public: bool = False  # no authentication
     query: type[msgspec.Struct] | None = None
-    body: JsonBody | YamlBody | FormBody | None = None
+    body: JsonBody | YamlBody | FormBody | LinesBody | None = None
     returns: Returns = Returns()
     statuses: tuple[int, ...] = ()  # in addition to those that `all_statuses` derives
     extension: bool = False  # not in the established API reference
@@ -87,6 +87,7 @@ class Endpoint:
         assert self._derived_statuses().isdisjoint(self.statuses), (
             f"{self.operation_id}: leave out of {self.statuses} what follows from the rest"
         )
+        assert not (self.idempotency_key and isinstance(self.body, LinesBody)), "a file has no value to compare"
         assert not self.command or _COMMAND.fullmatch(self.command), f"{self.command}: not a noun and a verb"
         assert self.command != self.rule_command, f"{self.operation_id}: its command follows from its id"
         # Fails here, and not with the first request, for a type that msgspec can't read.
@@ -157,7 +158,7 @@ class Options(TypedDict, total=False):
     command: str
     permission: str
     public: bool
-    body: JsonBody | YamlBody | FormBody
+    body: JsonBody | YamlBody | FormBody | LinesBody
     returns: Returns
     statuses: tuple[int, ...]
     extension: bool

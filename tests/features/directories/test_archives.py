@@ -1,15 +1,23 @@
 """Organizations as archives: out of one installation, into another (docs/howto/move-an-organization.md)."""
 
 import asyncio
+import gc
 import json
+import tracemalloc
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from starlette.types import Message
 
+from launchbay import limits
 from launchbay.features.directories.values import Archive
 from launchbay.service_types.registry import ServiceTypes
 from tests.support.databases import Databases
@@ -165,7 +173,8 @@ async def test_a_copy_in_the_same_installation_stands_for_itself(database_url: s
             {"applications": {"a": {"manifests": [PLAIN], "labels": {"a": "-"}}}},
             "application 'a': The label a can't have",
         ),
-        ({"version": 3}, "has format 3"),
+        ({"version": 4}, "has format 4"),
+        ({"applications": {"a": {"versions": 2}}}, "application 'a': Its manifests are missing"),
         ({"more": 1}, "The document isn't an archive"),
         ({"environments": {}}, "environments: exactly one must be the default, not 0"),
         (
@@ -193,6 +202,166 @@ async def test_an_archive_with_anything_wrong_changes_nothing(api: Api, change: 
     async with api.database.connection() as connection:
         left = await connection.execute("SELECT count(*) FROM users WHERE email IN ('bob@example.org', 'no address')")
         assert await left.fetchone() == (0,)
+
+
+VERSIONS, VERSION_BYTES = 4_200, 7_600
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+async def many_versions(api: Api) -> str:
+    """Return an application with as many versions as a large one has after some years."""
+    application = await api.application(PLAIN, "large")
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            """INSERT INTO manifests (application_id, version, content, author_id)
+               SELECT %s, n + 2, rpad(%s || '# version ' || n || ' of ' || %s || ' ', %s, md5(n::text)) || chr(10), 'x'
+               FROM generate_series(1, %s) AS n""",
+            (application, PLAIN, application, VERSION_BYTES, VERSIONS),
+        )
+        await connection.execute(
+            "UPDATE applications SET latest_version = %s WHERE id = %s", (VERSIONS + 2, application)
+        )
+    return application
+
+
+async def into(file: Path, api: Api, organization: str) -> None:
+    """Write the archive of an organization in lines, as it comes: httpx's own transport would hold all of it."""
+    path = f"/api/1/organizations/{organization}/archive/lines"
+    sign_in = api.client.headers["authorization"].encode()
+    scope = {
+        "type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": path, "query_string": b"",
+        "headers": [(b"host", b"launchbay"), (b"authorization", sign_in)], "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+    statuses: list[int] = []
+    with file.open("wb") as opened:
+
+        async def send(message: Message) -> None:
+            statuses.extend([message["status"]] if message["type"] == "http.response.start" else [])
+            opened.write(message.get("body", b""))
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()  # the client stays
+            raise AssertionError("nothing ends the wait")
+
+        await api.parts.app(scope, receive, send)
+    assert statuses == [200]
+
+
+async def out_of(file: Path, api: Api, **query: Any) -> httpx.Response:
+    """Import the archive of a file piece by piece."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        with file.open("rb") as opened:
+            while piece := opened.read(65_536):
+                yield piece
+
+    return await api.client.post("archives/lines", content=pieces(), headers=LINES, params=query or None)
+
+
+async def digests_of(api: Api, application: str) -> Any:
+    """Return what tells all versions of an application, with its own ID left out."""
+    async with api.database.connection() as connection:
+        found = await connection.execute(
+            "SELECT version, md5(replace(content, application_id, '')) FROM manifests"
+            " WHERE application_id = %s ORDER BY version",
+            (application,),
+        )
+        return await found.fetchall()
+
+
+@pytest.fixture
+async def own(database_url: str) -> AsyncIterator[Api]:
+    """A service whose first organization is empty."""
+    async with running_api(database_url, engine=False) as running:
+        yield running
+
+
+@pytest.mark.slow  # 32 MB of manifests go out and in, with every allocation counted
+@pytest.mark.timeout(240)
+async def test_thousands_of_versions_go_out_and_in_through_little_memory(own: Api, tmp_path: Path) -> None:
+    application = await many_versions(own)
+    assert "in lines" in refused(await own.get(f"organizations/{own.organization}/archive"), 400, "ArchiveTooLarge")
+    file = tmp_path / "archive"
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        await into(file, own, own.organization)
+        made = accepted(await out_of(file, own, name="Copy"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert file.stat().st_size > VERSIONS * VERSION_BYTES
+    # Both directions, with client and server in this process: a few chunks of manifests, not all of them.
+    assert peak - before < 12 * limits.ARCHIVE_CHUNK_BYTES
+    assert made["created"]["manifests"] == VERSIONS + 2
+    copies = accepted(await own.get(f"organizations/{made['id']}/applications"))
+    assert await digests_of(own, copies[0]["id"]) == await digests_of(own, application)
+    await own.launch(copies[0]["id"])
+
+
+async def test_lines_hold_what_a_document_holds(own: Api, tmp_path: Path) -> None:
+    await rich_organization(own)
+    document = await exported(own, own.organization)
+    await into(tmp_path / "archive", own, own.organization)
+    first, *lines = [json.loads(line) for line in (tmp_path / "archive").read_bytes().splitlines()]
+    manifests: dict[str, list[str]] = {}
+    for line in lines:
+        manifests.setdefault(line["application"], []).append(line["manifest"])
+        assert len(manifests[line["application"]]) == line["version"]
+    for name, each in first["applications"].items():
+        assert each.pop("versions") == len(manifests[name])
+        each["manifests"] = manifests[name]
+    assert {**first, "version": 2} == document
+
+    made = accepted(await out_of(tmp_path / "archive", own, name="Copy"))
+    copy = await exported(own, made["id"])
+    assert by_name({**copy, "name": document["name"]}) == by_name(document)
+    planned = accepted(await out_of(tmp_path / "archive", own, plan=1))
+    assert (planned["id"], planned["created"]) == (None, made["created"])
+
+
+async def test_lines_that_are_cut_off_or_out_of_order_change_nothing(own: Api, tmp_path: Path) -> None:
+    await rich_organization(own)
+    file = tmp_path / "archive"
+    await into(file, own, own.organization)
+    whole = file.read_bytes()
+    before = accepted(await own.get("organizations"))
+
+    async def refuses(content: bytes, sentence: str) -> None:
+        file.write_bytes(content)
+        assert sentence in refused(await out_of(file, own, name="Half"), 400, "InvalidArchive")
+
+    ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
+    assert len(ends) == 6
+    for begin, end in pairwise([0, *ends]):
+        sentence = "the archive is cut off" if begin else "line 1: the archive is cut off"
+        for place in (begin, (begin + end) // 2, end - 1):
+            await refuses(whole[:place], sentence)
+    first, *lines = whole.splitlines(keepends=True)
+    await refuses(whole + lines[-1], "line 7: more lines follow")
+    await refuses(first + b"".join(reversed(lines)), "comes instead of version 1")
+    await refuses(first + b"[]\n" + b"".join(lines[1:]), "line 2: it isn't a version of a manifest")
+    await refuses(b"[]\n", "this isn't the first line")
+    assert accepted(await own.get("organizations")) == before
+    file.write_bytes(whole)
+    accepted(await out_of(file, own, name="Whole"))
+
+
+async def test_an_upload_is_not_taken_from_those_who_may_not_import(api: Api) -> None:
+    who = await api.member()
+    asked = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal asked
+        while True:
+            asked += 1
+            yield b"x" * 65_536
+
+    refused(await who.client.post("archives/lines", content=endless(), headers=LINES), 403)
+    assert asked * 65_536 <= limits.LEFTOVER_BYTES + 65_536  # read away, so that the refusal arrives
+    too_long = {**LINES, "Content-Length": str(limits.ARCHIVE_LINES_BYTES + 1)}
+    refused(await api.client.post("archives/lines", content=b"{}", headers=too_long), 413, "TooLarge")
 
 
 async def test_a_plan_tells_what_would_be_made_and_makes_nothing(api: Api) -> None:

@@ -1,13 +1,20 @@
-"""Export an organization as an archive, and import one, all of it or nothing (promise 8)."""
+"""Export an organization as an archive, and import one, all of it or nothing (promise 8).
+
+An archive is one document, or lines: all but the manifests, then a line for each version. Nobody holds all lines in
+memory.
+"""
 
 import asyncio
 import base64
+import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal
+from itertools import islice
+from typing import IO, Any, Literal, Protocol
 
 import msgspec
 
@@ -23,7 +30,7 @@ from launchbay.features.directories.files import read_object_text
 from launchbay.features.directories.objects import Listing
 from launchbay.features.directories.organization import replace_all_rules
 from launchbay.features.directories.values import (
-    ARCHIVE_VERSION,
+    LINES_VERSION,
     Archive,
     ArchivedApplication,
     ArchivedRevision,
@@ -31,6 +38,7 @@ from launchbay.features.directories.values import (
     ArchivedService,
     ArchivedUser,
     Environment,
+    ManifestLine,
     PropertyEntry,
     RuleOwner,
     Rules,
@@ -50,13 +58,14 @@ from launchbay.model.places import ConcurrencyLimit
 from launchbay.model.redaction import Redactor
 from launchbay.model.wrong_values import converted
 from launchbay.model.yaml_text import yaml_text
-from launchbay.planning.compiled import off_loop_if_large
 from launchbay.quotas.bounds import Quota
 from launchbay.service_types.contract import ParameterScope, ServiceParameters, ServiceType, changed_parameters
 from launchbay.service_types.secrets import is_reference
 from launchbay.store import applications, fleet, services
 from launchbay.store import organizations as store
 from launchbay.store import users as role_store
+from launchbay.store.applications import VersionText
+from launchbay.store.database import Connection
 from launchbay.store.organizations import (
     StoredApplication,
     StoredEnvironment,
@@ -80,8 +89,67 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
     """Return an organization as of one point in time, without secrets.
 
     Requires what an import would: ManageUsers for all users and ManageRoles for all roles. Raises BadRequest if it is
-    too large for an archive.
+    too large for one document.
     """
+    exported = await _export(ctx, organization_id, limits.ORGANIZATION_ARCHIVE_BYTES, _TOO_LARGE, with_manifests=True)
+    if exported.size > limits.ORGANIZATION_ARCHIVE_BYTES:
+        raise _too_large(limits.ORGANIZATION_ARCHIVE_BYTES, _TOO_LARGE)
+    return exported.archive
+
+
+async def export_lines(ctx: Context, organization_id: str) -> AsyncIterator[bytes]:
+    """Yield an organization as the lines of an archive, a few at a time.
+
+    Requires and raises what `export_organization` does.
+    """
+    exported = await _export(ctx, organization_id, limits.ARCHIVE_MANIFEST_BYTES, _FAR_TOO_LARGE, with_manifests=False)
+    if exported.size > limits.ORGANIZATION_ARCHIVE_BYTES:
+        raise _too_large(limits.ORGANIZATION_ARCHIVE_BYTES, f"Even without its manifests. {_FAR_TOO_LARGE}")
+    archive = exported.archive
+    archive.version = LINES_VERSION
+    yield msgspec.json.encode(archive) + b"\n"
+    names = {each.id: each.name for each in exported.applications}
+    left = _Left(organization_id, exported.applications)
+    # Versions never change: no transaction is open while the client takes its time.
+    while left:
+        async with ctx.read() as work:
+            rows = await left.take(work.connection)
+        yield await asyncio.to_thread(_lines_of, names, rows)
+
+
+def _lines_of(names: Mapping[str, str], rows: Iterable[VersionText]) -> bytes:
+    lines = (ManifestLine(names[each.application_id], each.version, each.content) for each in rows)
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+_TOO_LARGE = "Export it in lines: `launchbay organization export`, or GET …/archive/lines."
+_FAR_TOO_LARGE = "Delete applications that nobody needs any more, or back up the whole database."
+
+
+def _too_large(most_bytes: int, remedy: str) -> LaunchbayError:
+    return BadRequest(
+        f"The organization is larger than this archive may be, {most_bytes} bytes.", remedy, code="ArchiveTooLarge"
+    )
+
+
+@dataclass(frozen=True)
+class _Exported:
+    """An archive, its size as JSON in bytes, and its stored applications."""
+
+    archive: Archive
+    size: int
+    applications: list[StoredApplication]
+
+
+async def _export(
+    ctx: Context, organization_id: str, most_bytes: int, remedy: str, *, with_manifests: bool
+) -> _Exported:
+    """Return an organization as of one point in time.
+
+    Raises BadRequest if its manifests are larger than `most_bytes`.
+    """
+    mentioned: set[str] = set()
+    manifests: dict[str, list[str]] = {}
     async with ctx.app.database.snapshot():
         async with ctx.read() as work:
             organization = await work.lookup.organization(
@@ -89,30 +157,74 @@ async def export_organization(ctx: Context, organization_id: str) -> Archive:
             )
             work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
             text = await store.get_contents(work.connection, organization_id=organization.id)
+            if text is None:
+                raise NotFound("The organization was deleted by another request.")
+            stored = await asyncio.to_thread(store.read_contents, text)
+            if sum(each.manifest_bytes for each in stored.applications) > most_bytes:
+                raise _too_large(most_bytes, remedy)
+            left = _Left(organization.id, stored.applications)
+            while left:
+                rows = await left.take(work.connection)
+                mentioned |= await asyncio.to_thread(_mentioned, [each.content for each in rows])
+                for each in rows if with_manifests else ():
+                    manifests.setdefault(each.application_id, []).append(each.content)
         listing = await directory_objects.list_directory_objects(ctx, organization_id)
     sees_all = all(
         work.lookup.allows(organization.id, Permission.READ, each(new_id()))
         for each in (permissions.user, permissions.service, permissions.application)
     )
-    if text is None:
-        raise NotFound("The organization was deleted by another request.")
-    archive, size = await asyncio.to_thread(_exported, text, ctx.app.secret_key, listing)
-    if not sees_all:
-        archive.holes.append("service accounts, Git sources and schedules that you can't read: all of them")
-    if size > limits.ORGANIZATION_ARCHIVE_BYTES:
-        raise BadRequest(
-            f"The organization is larger than an archive may be, {limits.ORGANIZATION_ARCHIVE_BYTES} bytes.",
-            "Delete applications that nobody needs any more, or back up the whole database.",
-            code="ArchiveTooLarge",
+
+    def made() -> _Exported:
+        archive = _Exporter(stored, ctx.app.secret_key, manifests).archive(mentioned)
+        _add_objects(archive, listing)
+        if not sees_all:
+            archive.holes.append("service accounts, Git sources and schedules that you can't read: all of them")
+        return _Exported(archive, len(msgspec.json.encode(archive)), stored.applications)
+
+    return await asyncio.to_thread(made)
+
+
+def _mentioned(texts: Iterable[str]) -> set[str]:
+    return {found for text in texts for found in IN_TEXT.findall(text)}
+
+
+class _Left:
+    """The versions of applications that are still to be read, some at a time."""
+
+    def __init__(self, organization_id: str, stored: Iterable[StoredApplication]) -> None:
+        self._organization_id = organization_id
+        self._applications = deque(each for each in stored if each.versions)
+        self._version = 1  # of the first application, the next one
+
+    def __bool__(self) -> bool:
+        return bool(self._applications)
+
+    async def take(self, connection: Connection) -> list[VersionText]:
+        """Return the next ones. Raises NotFound if an application was deleted meanwhile."""
+        next_ones = [*islice(self._applications, _APPLICATIONS_AT_ONCE)]
+        found = await applications.list_manifest_texts(
+            connection,
+            organization_id=self._organization_id,
+            application_ids=[each.id for each in next_ones],
+            firsts=[self._version, *[1] * (len(next_ones) - 1)],
+            lasts=[each.versions for each in next_ones],
+            bytes=limits.ARCHIVE_CHUNK_BYTES,
         )
-    return archive
+        for row in found:
+            first = self._applications[0] if self._applications else None
+            if first is None or (row.application_id, row.version) != (first.id, self._version):
+                break
+            self._version += 1
+            if row.version == first.versions:
+                self._applications.popleft()
+                self._version = 1
+        else:
+            if found:
+                return found
+        raise NotFound(f"The application '{self._applications[0].name}' was deleted by another request.")
 
 
-def _exported(text: str, key: SecretKey, listing: Listing) -> tuple[Archive, int]:
-    """Return the archive of what is stored, and its size in bytes."""
-    archive = _Exporter(store.read_contents(text), key).archive()
-    _add_objects(archive, listing)
-    return archive, len(msgspec.json.encode(archive))
+_APPLICATIONS_AT_ONCE = 500  # that a statement reads versions of, as many as it returns
 
 
 _ELSEWHERE = ("service ", "webhook ")  # the archive names holes of these itself
@@ -143,8 +255,9 @@ def _add_objects(archive: Archive, listing: Listing) -> None:
 class _Exporter:
     """One export. `holes` are noted wherever something is left out."""
 
-    def __init__(self, stored: StoredOrganization, key: SecretKey) -> None:
+    def __init__(self, stored: StoredOrganization, key: SecretKey, manifests: Mapping[str, list[str]]) -> None:
         self._stored = stored
+        self._manifests = manifests  # by the ID of the application; none of an archive in lines
         self._key = key
         self._redactor = Redactor()
         self._holes: list[str] = []
@@ -154,7 +267,8 @@ class _Exporter:
             revision.id: f"{each.name}/{revision.name}" for each in stored.applications for revision in each.revisions
         }
 
-    def archive(self) -> Archive:
+    def archive(self, mentioned: set[str]) -> Archive:
+        """Return all of it; the manifests mention these IDs."""
         stored = self._stored
         services: dict[str, ArchivedService] = {}
         for service in stored.services:
@@ -173,7 +287,6 @@ class _Exporter:
             for each in stored.roles
             if each.kind != RoleKind.ADMINISTRATOR
         }
-        texts = [text for each in applications.values() for text in each.manifests]
         return Archive(
             name=stored.name,
             services=services,
@@ -181,7 +294,7 @@ class _Exporter:
             applications=applications,
             roles=roles,
             users={each.email: ArchivedUser(each.name, each.roles) for each in stored.users},
-            mentions=dict(self._mentions([*texts, *(each.permissions for each in roles.values())])),
+            mentions=dict(self._mentions(mentioned | _mentioned(each.permissions for each in roles.values()))),
             holes=sorted(self._holes),
         )
 
@@ -213,8 +326,10 @@ class _Exporter:
                 source = address
             else:
                 self._holes.append(f"application '{stored.name}': the source {stored.source_url}, which holds a secret")
+        manifests = self._manifests.get(stored.id, [])
         return ArchivedApplication(
-            manifests=stored.manifests,
+            manifests=manifests,
+            versions=0 if manifests else stored.versions,
             source=source,
             labels=dict(sorted(stored.labels.items())),
             rules=_rules(stored.rules),
@@ -246,7 +361,7 @@ class _Exporter:
             self._holes.append(what)
         return covered
 
-    def _mentions(self, texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    def _mentions(self, numbers: set[str]) -> Iterator[tuple[str, tuple[str, str]]]:
         stored = self._stored
         known = {
             **{each.id: ("application", each.name) for each in stored.applications},
@@ -254,9 +369,8 @@ class _Exporter:
             **{number: ("service", name) for number, name in self._services.items()},
             **{each.id: ("user", each.email) for each in stored.users},
         }
-        for number in sorted({found for text in texts for found in IN_TEXT.findall(text)}):
-            if number in known:
-                yield number, known[number]
+        for number in sorted(numbers & set(known)):
+            yield number, known[number]
 
 
 def _rules(stored: StoredRules) -> Rules | None:
@@ -301,9 +415,9 @@ class _Planned(Exception):
 def read_archive(document: Mapping[str, Any]) -> Archive:
     """Return an archive of its document. Raises BadRequest."""
     version = document.get("version")
-    if isinstance(version, int) and version > ARCHIVE_VERSION:
+    if isinstance(version, int) and version > LINES_VERSION:
         raise BadRequest(
-            f"The archive has format {version}; this version of Launchbay reads formats up to {ARCHIVE_VERSION}.",
+            f"The archive has format {version}; this version of Launchbay reads formats up to {LINES_VERSION}.",
             "Import it with the version that exported it, or a later one.",
             code="InvalidArchive",
         )
@@ -313,19 +427,133 @@ def read_archive(document: Mapping[str, Any]) -> Archive:
         raise BadRequest(f"The document isn't an archive of an organization: {error}", code="InvalidArchive") from None
 
 
+class _Manifests(Protocol):
+    """Where the versions of an archive come from."""
+
+    digest: str  # of what the archive itself doesn't contain
+
+    def take(self, application: str, after: int, last: int) -> list[str]:
+        """Return some of the versions after one, up to the last one.
+
+        Raises BadRequest if they aren't there.
+        """
+        ...
+
+    def end(self) -> None:
+        """Raise BadRequest if something is left."""
+        ...
+
+
+class _InDocument:
+    """The versions of an archive in one document."""
+
+    digest = ""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    def take(self, application: str, after: int, last: int) -> list[str]:
+        found = self._archive.applications[application].manifests[after:last]
+        if not found:
+            raise BadRequest("Its manifests are missing: it is of an archive in lines.")
+        return found
+
+    def end(self) -> None:
+        """Nothing can be left: all of the document was read."""
+
+
+class _InLines:
+    """The versions of an archive in lines, in the order of its applications."""
+
+    def __init__(self, file: IO[bytes], digest: str) -> None:
+        self._file = file
+        self.digest = digest
+        self._number = 1  # of the line that was read last
+
+    def take(self, application: str, after: int, last: int) -> list[str]:
+        found: list[str] = []
+        size = 0
+        while size < limits.ARCHIVE_CHUNK_BYTES and after + len(found) < last:
+            version = after + len(found) + 1
+            data = self._file.readline(_LINE_BYTES)
+            if not data.endswith(b"\n"):
+                raise _refused(
+                    f"line {self._number + 1}",
+                    f"the archive is cut off before the end of version {version} of the manifest of '{application}'.",
+                    "Export it again.",
+                )
+            self._number += 1
+            try:
+                line = msgspec.json.decode(data, type=ManifestLine)
+            except ValueError as error:
+                raise _refused(f"line {self._number}", f"it isn't a version of a manifest: {error}.") from None
+            if (line.application, line.version) != (application, version):
+                raise _refused(
+                    f"line {self._number}",
+                    f"version {line.version} of the manifest of '{line.application[:80]}' comes instead of version"
+                    f" {version} of '{application}'.",
+                )
+            found.append(line.manifest)
+            size += len(data)
+        return found
+
+    def end(self) -> None:
+        if self._file.read(1):
+            raise _refused(f"line {self._number + 1}", "more lines follow than the first line has versions.")
+
+
+_LINE_BYTES = 64 * limits.MIB
+
+
+async def check_creation(ctx: Context) -> None:
+    """Raise what an import would if the caller may not create organizations."""
+    async with ctx.begin() as work:
+        await require_creation(work)
+
+
+async def import_lines(
+    ctx: Context, document: Mapping[str, Any], file: IO[bytes], name: str | None, *, plan: bool
+) -> Imported:
+    """Make an organization of an archive in lines, as `import_organization` does of one document.
+
+    `document` is the first line, and `file` has the others.
+    """
+
+    def read() -> tuple[Archive, _Manifests]:
+        place = file.tell()
+        digest = hashlib.sha256()
+        while data := file.read(limits.ARCHIVE_CHUNK_BYTES):
+            digest.update(data)
+        file.seek(place)
+        return read_archive(document), _InLines(file, digest.hexdigest())
+
+    return await _import(ctx, read, name, plan=plan)
+
+
 async def import_organization(ctx: Context, document: Mapping[str, Any], name: str | None, *, plan: bool) -> Imported:
     """Make an organization of an archive, with the caller as an administrator; as a plan only try it.
 
     Who may create an organization may import one. Raises BadRequest with the part that cannot be made.
     """
+
+    def read() -> tuple[Archive, _Manifests]:
+        archive = read_archive(document)
+        return archive, _InDocument(archive)
+
+    return await _import(ctx, read, name, plan=plan)
+
+
+async def _import(
+    ctx: Context, read: Callable[[], tuple[Archive, _Manifests]], name: str | None, *, plan: bool
+) -> Imported:
     imported: Imported | None = None
     try:
         async with ctx.begin() as work:
             creator = await require_creation(work)
             # An archive may be large; other requests must not wait for it.
-            archive = await asyncio.to_thread(read_archive, document)
+            archive, manifests = await asyncio.to_thread(read)
             with ctx.app.database.joined(work.connection):
-                imported = await _Importer(work, archive).carry_out(name)
+                imported = await _Importer(work, archive, manifests).carry_out(name)
             _roll_back(plan)
     except _Planned:
         assert imported is not None, "a plan is taken back after it was carried out"
@@ -344,8 +572,9 @@ def _roll_back(plan: bool) -> None:  # noqa: FBT001 - the one thing that it goes
 class _Importer:
     """One import, in one transaction. The maps lead from names to the new ids."""
 
-    def __init__(self, work: Work, archive: Archive) -> None:
+    def __init__(self, work: Work, archive: Archive, manifests: _Manifests) -> None:
         self._work = work
+        self._manifests = manifests
         # The import is one change with one entry: the use cases that make its parts write none.
         self._ctx = Context(work.app, work.actor, audited=False)
         self._connection = work.connection
@@ -363,7 +592,8 @@ class _Importer:
         with _part("name"):
             name = validate_name(archive.name if name is None else name)
         self._organization_id = await organizations.create_empty_organization(connection, name, self._ctx.actor.user_id)
-        fingerprint = await asyncio.to_thread(lambda: self._work.fingerprint(msgspec.to_builtins(archive)))
+        whole = {"archive": archive, "manifests": self._manifests.digest} if self._manifests.digest else archive
+        fingerprint = await asyncio.to_thread(lambda: self._work.fingerprint(msgspec.to_builtins(whole)))
         await self._work.audit(
             "import_organization",
             self._organization_id,
@@ -388,8 +618,9 @@ class _Importer:
         await self._members()
         for each, application in archive.applications.items():
             with _part(f"application '{each}'"):
-                await self._manifests(self._ids["application"][each], application)
+                await self._versions(each, application)
                 await self._rules("application", self._ids["application"][each], application.rules)
+        await asyncio.to_thread(self._manifests.end)
         await self._revisions()
         await self._objects()
         for kind, owner_id, text in self._change_rules:
@@ -402,7 +633,7 @@ class _Importer:
             "services": len(archive.services),
             "environments": len(archive.environments),
             "applications": len(archive.applications),
-            "manifests": sum(len(each.manifests) for each in archive.applications.values()),
+            "manifests": sum(len(each.manifests) or each.versions for each in archive.applications.values()),
             "revisions": sum(len(each.revisions) for each in archive.applications.values()),
             "roles": len(archive.roles),
             "users": len(archive.users),
@@ -510,29 +741,32 @@ class _Importer:
                 if user.roles:
                     await roles.assign_roles(ctx, organization_id, self._ids["user"][email], user.roles)
 
-    async def _manifests(self, application_id: str, application: ArchivedApplication) -> None:
-        if not application.manifests:
+    async def _versions(self, name: str, application: ArchivedApplication) -> None:
+        """Make all versions of a manifest, some at a time."""
+        application_id = self._ids["application"][name]
+        count = len(application.manifests) or application.versions
+        if count < 1:
             raise BadRequest("It has no manifest.")
-        size = sum(len(content.encode()) for content in application.manifests)
-        await self._work.admit(self._organization_id, {Quota.MANIFEST_BYTES: size})
-        for version, content in enumerate(application.manifests, 1):
-            if len(content.encode()) > self._work.app.manifest_bytes:
-                raise BadRequest(
-                    f"Version {version} of the manifest is longer than {self._work.app.manifest_bytes} bytes."
-                )
-            await applications.insert_manifest(
+        version, last = 0, ""
+        while version < count:
+            taken = await asyncio.to_thread(self._manifests.take, name, version, count)
+            sizes = [len(content.encode()) for content in taken]
+            for number, size in enumerate(sizes, version + 1):
+                if size > self._work.app.manifest_bytes:
+                    raise BadRequest(
+                        f"Version {number} of the manifest is longer than {self._work.app.manifest_bytes} bytes."
+                    )
+            await self._work.admit(self._organization_id, {Quota.MANIFEST_BYTES: sum(sizes)})
+            await applications.insert_manifests(
                 self._connection,
                 application_id=application_id,
-                version=version,
-                content=await off_loop_if_large(lambda data: self._with_new_ids(data.decode()), content),
+                version=version + 1,
+                contents=await asyncio.to_thread(lambda texts: [*map(self._with_new_ids, texts)], taken),
                 author_id=self._ctx.actor.user_id,
-                message=None,
-                digests=None,  # computed when somebody asks: an old version may not compile any more
             )
-        await applications.set_version(
-            self._connection, application_id=application_id, version=len(application.manifests)
-        )
-        await check_manifest(self._ctx.app, application.manifests[-1])
+            version, last = version + len(taken), taken[-1]
+        await applications.set_version(self._connection, application_id=application_id, version=count)
+        await check_manifest(self._ctx.app, last)
         if application.source is not None:
             await applications.set_source(
                 self._connection,

@@ -17,7 +17,8 @@ from launchbay.model.freezes import FreezeWindow, check_windows
 from launchbay.model.places import ConcurrencyLimit, read_limits
 from launchbay.model.wrong_values import Key, wrong_value
 
-ARCHIVE_VERSION = 2  # 1 had no `objects`
+ARCHIVE_VERSION = 2  # of an archive in one document; 1 had no `objects`
+LINES_VERSION = 3  # of one in lines
 T = TypeVar("T", bound=msgspec.Struct)
 RuleOwner = Literal["application", "environment"]
 
@@ -212,9 +213,13 @@ class ArchivedRevision(Revision, forbid_unknown_fields=True, kw_only=True):
 
 
 class ArchivedApplication(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """An application with all versions of its manifest, oldest first."""
+    """An application with all versions of its manifest, oldest first.
 
-    manifests: list[str]
+    In an archive in lines there are `versions` of them, in lines of their own.
+    """
+
+    manifests: list[str] = []
+    versions: int = 0
     source: str | None = None
     labels: dict[str, str] = {}
     rules: Rules | None = None
@@ -261,6 +266,14 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     mentions: dict[str, tuple[str, str]]
     holes: list[str]
     objects: dict[Noun, dict[str, str]] = {}
+
+
+class ManifestLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A line of an archive after its first one: a version of a manifest."""
+
+    application: str
+    version: int
+    manifest: str
 
 
 def with_revision_names(submodules: Mapping[str, Any], name_of: Callable[[str], str]) -> dict[str, Any]:

@@ -57,6 +57,21 @@ ORDER BY id = %(locator)s DESC LIMIT 1;
 -- The text of one version.
 SELECT content FROM manifests WHERE application_id = %(application_id)s AND version = %(version)s;
 
+-- name: list_manifest_texts
+-- The versions of applications, each from one on to another, in the order of the applications: up to so many bytes, at least one.
+SELECT application_id, version, content FROM (
+    SELECT *, sum(octet_length(content)) OVER (ORDER BY place, version) - octet_length(content) AS bytes_before
+    FROM (
+        SELECT place, application_id, version, content
+        FROM unnest(%(application_ids)s::text[], %(firsts)s::integer[], %(lasts)s::integer[])
+            WITH ORDINALITY AS wanted (id, first, last, place)
+        JOIN manifests ON application_id = wanted.id AND version BETWEEN first AND last
+        JOIN applications ON applications.id = wanted.id AND organization_id = %(organization_id)s
+        ORDER BY place, version LIMIT 500
+    ) AS following
+) AS counted
+WHERE bytes_before < %(bytes)s ORDER BY place, version;
+
 -- name: list_manifests_by_application
 -- The versions of an application, the newest first.
 SELECT version, created_at, author_id, message FROM manifests WHERE application_id = %(application_id)s ORDER BY version DESC;
@@ -64,6 +79,13 @@ SELECT version, created_at, author_id, message FROM manifests WHERE application_
 -- name: insert_manifest
 INSERT INTO manifests (application_id, version, content, author_id, message, digests)
 VALUES (%(application_id)s, %(version)s, %(content)s, %(author_id)s, %(message)s, %(digests)s);
+
+-- name: insert_manifests
+-- Versions that follow each other, from `version` on. Their digests are computed when somebody asks: an old version may
+-- not compile any more.
+INSERT INTO manifests (application_id, version, content, author_id)
+SELECT %(application_id)s, %(version)s + number - 1, content, %(author_id)s
+FROM unnest(%(contents)s::text[]) WITH ORDINALITY AS given (content, number);
 
 -- name: list_digests
 -- Of these versions, the newest first; null where they weren't computed yet.

@@ -49,7 +49,7 @@ WHERE organizations.id = %(organization_id)s AND creator_id IS NOT NULL;
 UPDATE organizations SET name = %(name)s WHERE id = %(organization_id)s;
 
 -- name: get_contents
--- Everything of an organization that an archive holds, as of one moment, without anything that is sealed.
+-- Everything of an organization that an archive holds but its manifests, as of one moment, without anything that is sealed.
 SELECT json_build_object(
     'name', organizations.name,
     'services', (
@@ -83,8 +83,9 @@ SELECT json_build_object(
                 'freeze', freeze_windows,
                 'changes', (SELECT rules FROM change_rules WHERE owner_id = applications.id AND is_current AND rules <> '')),
             'sealedSource', encode(sealed_source, 'base64'),
-            'manifests', (SELECT json_agg(text.content ORDER BY text.version)
-                          FROM manifests AS text WHERE text.application_id = applications.id),
+            'versions', (SELECT count(*) FROM manifests AS text WHERE text.application_id = applications.id),
+            'manifestBytes', (SELECT coalesce(sum(octet_length(text.content)), 0)
+                              FROM manifests AS text WHERE text.application_id = applications.id),
             'revisions', (SELECT coalesce(json_agg(json_build_object(
                               'id', revision.id, 'name', revision.name, 'version', revision.version,
                               'parameters', revision.parameters, 'environmentId', revision.environment_id,

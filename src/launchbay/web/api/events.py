@@ -11,11 +11,10 @@ from launchbay.limits import LIST_LIMIT_MAX
 from launchbay.store.events import LogRow
 from launchbay.usecases import events
 from launchbay.usecases.events import LiveEvent, LogFilter, log_line
-from launchbay.web.requests import JSON, Request
+from launchbay.web.requests import JSON, NDJSON, Request
 from launchbay.web.responses import (
     EVENTS,
     HEARTBEAT,
-    NDJSON,
     EventStreamResponse,
     JSONStream,
     MomentMs,

@@ -1,0 +1,41 @@
+"""What instances that wait leave in the memory of the process that ran them."""
+
+import asyncio
+import gc
+from collections import Counter
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.service import Api, accepted, running_api
+
+WAITING = "launch:\n  steps:\n    - hold: {action: wait, parameters: {delay: 3600}}\n"
+FIRST, MORE = 100, 200
+
+
+async def _parked(api: Api, application: str, count: int) -> None:
+    """Launch so many instances, and wait until their jobs wait in the database alone."""
+    async with api.database.connection() as connection:
+        [(before,)] = await (await connection.execute("SELECT count(*) FROM parked")).fetchall()
+        for _ in range(count):
+            accepted(await api.post(f"applications/{application}/launch", {}))
+        async with asyncio.timeout(60):
+            while (await (await connection.execute("SELECT count(*) FROM parked")).fetchall()) != [(before + count,)]:
+                await asyncio.sleep(0.05)
+
+
+async def _objects() -> Counter[str]:
+    await asyncio.sleep(0)
+    gc.collect()
+    return Counter(type(each).__qualname__ for each in gc.get_objects())
+
+
+@pytest.mark.slow  # three hundred launches: what each leaves must be more than what comes and goes by itself
+async def test_an_instance_that_waits_leaves_no_object_in_memory(databases: Databases) -> None:
+    async with running_api(databases.create(), park_after_s=0.2) as api:
+        application = await api.application(WAITING)
+        await _parked(api, application, FIRST)  # fills the caches
+        before = await _objects()
+        await _parked(api, application, MORE)
+        grown = await _objects() - before
+        assert all(count < MORE // 4 for count in grown.values()), grown.most_common(10)
