@@ -17,7 +17,7 @@ from launchbay.auth.gate import Grants, RoleGrants, decide, read_role_text, visi
 from launchbay.auth.permissions import Permission
 from launchbay.store import fleet as store
 from tests.support.databases import Databases
-from tests.support.growth import LARGE, SMALL, Grown, buffers, grow
+from tests.support.growth import LARGE, SMALL, Grown, buffers, grow, palette_buffers
 from tests.support.service import accepted, running_api
 from tests.support.statements import note_statements
 
@@ -177,3 +177,17 @@ def test_statements_find_the_instances_that_the_gate_allows(
         counted_jobs = connection.execute(store.count_running.text, {**about, "most": 100_000}).fetchone()
     assert summarized == len(allowed)
     assert counted_jobs == (0,)
+
+
+# All names begin with "shop-"; "shop-f" is one in sixteen, "zz" none.
+TYPED = ("s", "sh", "Shop-f", "zz", "zzz", "f0")
+BEGINNINGS = {"s", "sh", "shop-f"}
+
+
+@pytest.mark.parametrize("text", TYPED)
+@pytest.mark.parametrize("who", population.READERS)
+async def test_the_palette_reads_what_begins_with_the_text(sizes: tuple[Grown, Grown], who: str, text: str) -> None:
+    small, large = [await palette_buffers(each, who, text) for each in sizes]
+    if who == "a pattern" and text.lower() in BEGINNINGS:
+        pytest.skip("all rows that begin so are compared with it")
+    assert large <= 3 * max(small, FEW_BUFFERS) + THEIRS.get(who, 0)

@@ -6,16 +6,18 @@ LAUNCHBAY_GOLDEN=write .venv/bin/pytest tests/console/test_page_reads.py writes 
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 import pytest
+from psycopg.pq.abc import PGresult
 
-from launchbay.store.connection import BoundedConnection
+from launchbay.store.connection import BoundedConnection, Statement
 from tests.support.page_world import MANIFEST, address, one_of_everything
 from tests.support.served import PAGES
-from tests.support.service import Api
+from tests.support.service import EMAIL, Api
 from tests.support.statements import counted, note_statements
 
 FIGURES = Path(__file__).with_name("page_reads.txt")
@@ -108,3 +110,63 @@ async def _plans(connection: BoundedConnection) -> list[_Plan]:
     found = [_Plan(*row) for row in await rows.fetchall()]
     await connection.rollback()
     return found
+
+
+PEOPLE = 300
+_PEOPLE = """
+WITH made AS (
+    INSERT INTO users (id, email, name, home_organization_id)
+    SELECT launchbay_new_id(), 'member' || n || '@many.example', 'Member ' || n, %(organization)s
+    FROM generate_series(1, %(people)s) AS n RETURNING id
+)
+INSERT INTO memberships (organization_id, user_id) SELECT %(organization)s, id FROM made
+"""
+_ORGANIZATIONS = """
+WITH made AS (
+    INSERT INTO organizations (id, name) SELECT launchbay_new_id(), 'Many ' || n FROM generate_series(1, 60) AS n
+    RETURNING id
+)
+INSERT INTO memberships (organization_id, user_id) SELECT made.id, users.id FROM made, users WHERE users.email = %s
+"""
+# What these pages are about. The first two show them in pages, which are cut from the list of all.
+OF_ALL_PEOPLE = {
+    "/console/organizations/{id}/archive",
+    "/console/organizations/{id}/users",
+    "/console/organizations/{id}/roles",
+    "/console/roles/{id}",
+}
+
+
+@pytest.mark.slow
+async def test_pages_read_the_names_of_those_whom_they_show_alone(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await one_of_everything(api)
+    account = next(page for page in COUNTED if page.path == "/console/account")
+    note_statements(monkeypatch)
+    await visitor.get(address(account, world))
+    with counted() as before:
+        await visitor.get(address(account, world))
+    async with api.database.transaction() as connection:
+        await connection.execute(_PEOPLE, {"organization": api.organization, "people": PEOPLE})
+        await connection.execute(_ORGANIZATIONS, [EMAIL])
+    rows = 0
+    exchange = BoundedConnection._exchange
+
+    async def counting(self: BoundedConnection, given: Sequence[Statement]) -> list[PGresult]:
+        nonlocal rows
+        found = await exchange(self, given)
+        rows += sum(each.ntuples for each, of in zip(found, given, strict=True) if b"memberships" in of.text)
+        return found
+
+    monkeypatch.setattr(BoundedConnection, "_exchange", counting)
+    read: dict[str, int] = {}
+    for page in COUNTED:
+        rows = 0
+        assert (await visitor.get(address(page, world))).status_code in {200, 303}, page.path
+        read[page.path] = rows
+    # Sixty organizations are in the menu of each page.
+    assert {path for path, count in read.items() if count >= PEOPLE} == OF_ALL_PEOPLE, read
+    with counted() as after:
+        await visitor.get(address(account, world))
+    assert after.counts == before.counts

@@ -1,5 +1,6 @@
 """What a request reads of the database, in buffers, at two sizes of one organization."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import psycopg
 from benchmarks import population
 from launchbay.store.connection import Statement
 from launchbay.store.database import conninfo
+from tests.support.pages import browser
 from tests.support.service import Api, Caller
 from tests.support.statements import counted
 
@@ -69,3 +71,18 @@ async def _buffers_of(api: Api, statement: Statement) -> int:
         result = await connection.run(explained)
         plan = msgspec.json.decode(result.get_value(0, 0) or b"")[0]["Plan"]
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+async def palette_buffers(grown: Grown, who: str, text: str) -> int:
+    """Return how many buffers the console's palette reads for a text that somebody types."""
+    signed = grown.readers[who].client.headers["authorization"].removeprefix("Basic ")
+    email, _, password = base64.b64decode(signed).decode().partition(":")
+    path = f"/console/organizations/{grown.api.organization}/jump"
+    async with browser(grown.api) as client:
+        await client.post("/console/signIn", data={"email": email, "password": password})
+        await client.get(path, params={"q": text})
+        with counted() as reads:
+            answer = await client.get(path, params={"q": text})
+    assert answer.status_code == 200, answer.text
+    listing = [each for each in _reads(reads.statements) if b"fleet" in each.text]
+    return sum([await _buffers_of(grown.api, each) for each in listing])

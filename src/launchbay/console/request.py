@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -624,9 +625,25 @@ class Routes:
         return declare
 
 
-async def user_names(request: PageRequest, organization_id: str) -> Mapping[str, str]:
-    """Return the names of an organization's users by ID; empty if the caller isn't allowed to read them."""
+async def user_names(
+    request: PageRequest, organization_id: str, ids: Iterable[str | None] | None = None, *, most: int | None = None
+) -> Mapping[str, str]:
+    """Return the names of these users, of all or of the first, by ID.
+
+    Empty if the caller isn't allowed to read them.
+    """
+    wanted = None if ids is None else {each for each in ids if each is not None}
     try:
-        return await list_user_names(request.ctx, organization_id)
+        return await list_user_names(request.ctx, organization_id, ids=wanted, most=most)
     except NotAllowed:
         return {}
+
+
+async def people_in(request: PageRequest, organization_id: str, query: str, *, most: int = 0) -> Mapping[str, str]:
+    """Return the names by ID that a query may have.
+
+    If it names nobody, they are the first ones, or none.
+    """
+    if re.search(r"\b(owner|by):", query, re.IGNORECASE):
+        return await user_names(request, organization_id)
+    return await user_names(request, organization_id, most=most) if most else {}

@@ -61,7 +61,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
         asking=len(await list_asking(request.ctx, organization_id)),
         rows=[approval_item(row) for row in shown],
         people=request.ask(
-            list_member_names(request.ctx, organization_id, also={each for row in shown for each in row.requesters})
+            list_member_names(request.ctx, organization_id, (), also={each for row in shown for each in row.requesters})
         ),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )

@@ -189,7 +189,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
     shown_generations = await asked
     owners = {record.owner_id, *(each.row.owner_id for each in shown_generations)}
     if not owners <= values["people"].keys():
-        values["people"] = await list_member_names(request.ctx, record.organization_id, also=owners)
+        values["people"] = await list_member_names(request.ctx, record.organization_id, values["people"], also=owners)
     return await request.page(
         "configuration.html",
         **values,

@@ -78,7 +78,7 @@ from launchbay.usecases.events import LogFilter, read_log, watch_instance
 from launchbay.usecases.jobs import read_job
 from launchbay.usecases.organizations import AuditFilter
 from launchbay.usecases.sign_in import authenticate_session
-from launchbay.usecases.users import list_member_names
+from launchbay.usecases.users import list_member_names, list_people_of_instance
 from launchbay.usecases.workflows import list_schedules, read_required_arguments
 
 _DAY_MS = 86_400_000
@@ -181,7 +181,7 @@ async def tab_values(
     asked_view = view or ask(view_instance(request, record.id))
     own, recurring = ask(list_schedules(ctx, record.id)), recurring or ask(_own_recurring(request, record))
     surroundings, asked_life = ask(read_surroundings(ctx, record.id)), ask(read_lifetime(ctx, record.id))
-    people = ask(list_member_names(ctx, record.organization_id, also=[record.owner_id]))
+    people = ask(list_people_of_instance(ctx, record.organization_id, record.id))
     sleep = ask(sleep_windows.read_sleep(ctx, record.id))
     overridden = ask(read_last_override(ctx, record.id))
     permissions = await request.permissions(record.organization_id)
@@ -190,15 +190,12 @@ async def tab_values(
     shown, life = await asked_view, await asked_life
     found = await (components or read_components(request, shown))
     schedules = [*await own, *await recurring]
-    names = await people
-    if life.waiting_destroy is not None and (destroyer := life.waiting_destroy.owner_id) not in names:
-        names |= await list_member_names(ctx, record.organization_id, also=[destroyer])
     return {
         "section": "instances",
         "organization_id": record.organization_id,
         "problem": problem,
         "surroundings": await surroundings,
-        "people": names,
+        "people": await people,
         "labels": shown.labels,
         "tab": tab,
         "tabs": [
@@ -312,13 +309,18 @@ async def _own_recurring(request: PageRequest, record: InstanceRecord) -> list[R
 @routes.get("/console/instances/{id}/schedules")
 async def show_schedules(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what runs by itself, and when."""
-    values = await tab_values(request, "schedules", problem)
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    recurring = request.ask(_own_recurring(request, record))
+    values = await tab_values(request, "schedules", problem, recurring=recurring)
     view: InstanceView = values["view"]
     rows = await list_schedules(request.ctx, view.record.id)
-    own = await _own_recurring(request, view.record)
+    own = await recurring
+    owners = request.ask(
+        list_member_names(request.ctx, view.record.organization_id, [each.schedule.owner_id for each in own])
+    )
     return await request.page(
         "instance_schedules.html",
-        **values,
+        **{**values, "people": values["people"] | await owners},
         own_recurring=request.ask(shown_rows(request, view.record.organization_id, own)),
         schedules=[row for row in rows if not row.is_of_manifest],
         recurring=recurring_runs(view.manifest, request.now(), rows) if not view.is_over else [],
@@ -740,7 +742,6 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
     line = forms.parse_number(request.query("line"), 18) or 0
     parts = (request.query("parts") or _ALL_PARTS).split(",")
     query = read_graph_query(request)
-    people: Mapping[str, str] | None = None
     sent: dict[str, str] = {}
     sent_states: dict[str, list[Any]] = {}
     yield f"retry: {_RETRY_MS}\n\n"
@@ -751,12 +752,12 @@ async def _events(request: PageRequest) -> AsyncGenerator[str, None]:
                 await authenticate_session(request.app, request.session, request.actor.address)
                 async with request.reading() as now:
                     view = await view_instance(now, instance_id)
-                    if people is None:
-                        people = await list_member_names(now.ctx, view.record.organization_id)
+                    people = now.ask(list_people_of_instance(now.ctx, view.record.organization_id, instance_id))
                     components = await read_components(now, view, query.opened)
                     permissions = await now.permissions(view.record.organization_id)
+                    names = await people
                 shown = {
-                    "people": people,
+                    "people": names,
                     "permissions": permissions,
                     "actor": request.actor,
                     "base": f"{HOME}/instances/{instance_id}",

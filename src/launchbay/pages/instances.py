@@ -21,7 +21,7 @@ from launchbay.console.list_query import (
     term,
 )
 from launchbay.console.rendering import exported_time
-from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, people_in, safe_path, user_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.features.bulk.pages import ACTS
 from launchbay.features.generations.pages import rollback_target
@@ -128,21 +128,25 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
 
 
 async def _read_query(
-    request: PageRequest,
+    request: PageRequest, owners: int = FACET_ROWS + 2
 ) -> tuple[InstanceQuery, Mapping[str, str], Mapping[str, str], Mapping[str, str]]:
-    """Return the query, and the names of applications, environments and people by ID."""
+    """Return the query, and the names of applications, environments and people by ID.
+
+    People are those that the query may name, or so many of the first: one more than are offered, which may be the user.
+    """
     organization_id = request.path("id")
     asked = request.ask(list_applications(request.ctx, organization_id))
     listed = request.ask(list_environments(request.ctx, organization_id))
-    people = await user_names(request, organization_id)
+    given = request.query("q") or request.form.text("q")
+    asked_people = request.ask(people_in(request, organization_id, given, most=owners))
     applications = {row.id: row.name for row in await asked}
     environments = {row.id: row.name for row in await listed}
     text = (
-        request.query("q")
-        or request.form.text("q")
+        given
         or _earlier_query(request, applications, environments)
         or ("" if "q" in request.http.query_params else STANDARD)
     )
+    people = await asked_people
     query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
     return query, applications, environments, people
 
@@ -168,13 +172,13 @@ def _label_terms(labels: Sequence[Mapping[str, str]]) -> list[str]:
 )
 async def export(request: PageRequest) -> Response:
     """Send the instances that fit a query, as CSV or JSON."""
-    query, _, _, people = await _read_query(request)
+    query, _, _, _ = await _read_query(request, owners=0)
     if query.problem is not None:
         raise query.problem
     sort = SORTS.get(request.query("sort") or "", "-created")
     # Errors are a page, not a broken file.
     first = await _exported_page(request, query.wanted, sort, None)
-    return request.download("instances", _COLUMNS, _exported(request, query.wanted, sort, first, people))
+    return request.download("instances", _COLUMNS, _exported(request, query.wanted, sort, first))
 
 
 async def _exported_page(request: PageRequest, wanted: InstanceFilter, sort: Sort, after: str | None) -> InstancePage:
@@ -185,9 +189,10 @@ async def _exported_page(request: PageRequest, wanted: InstanceFilter, sort: Sor
 
 
 async def _exported(
-    request: PageRequest, wanted: InstanceFilter, sort: Sort, page: InstancePage, people: Mapping[str, str]
+    request: PageRequest, wanted: InstanceFilter, sort: Sort, page: InstancePage
 ) -> AsyncIterator[Sequence[Any]]:
     while True:
+        people = await user_names(request, request.path("id"), [row.owner_id for row in page.rows])
         for row in page.rows:
             yield _exported_row(row, people)
         if page.next_after is None:

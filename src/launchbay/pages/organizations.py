@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -18,14 +19,16 @@ from launchbay.features.directories import archives
 from launchbay.features.directories.archives import Imported
 from launchbay.model.instance import ALIVE
 from launchbay.model.job import JobStatus
+from launchbay.store.fleet import FleetRow
 from launchbay.usecases import organizations, second_factors
 from launchbay.usecases.applications import list_applications
 from launchbay.usecases.environments import list_environments
-from launchbay.usecases.fleet import InstanceFilter, list_instances
+from launchbay.usecases.fleet import InstanceFilter, Sort, list_instances
 
 _FOUND = 6  # of each kind, in the palette
 _LAUNCHED = 2  # applications of this name that the palette offers to launch
 _LOOKED_AT = 30  # instances with the text in their names
+_LONG = 3  # letters, from which on an index finds them inside of names
 
 
 class Verb(NamedTuple):
@@ -102,10 +105,7 @@ async def jump(request: PageRequest) -> Response:
         return await request.fragment(
             "jump.html", acts=acts, verbs=(), instances=(), applications=(), environments=(), entries=()
         )
-    named = InstanceFilter(name_part=text, statuses=ALIVE)
-    found = None
-    if text:
-        found = await list_instances(ctx, organization_id, named, sort="name", after=None, count=_LOOKED_AT)
+    found = await _instances_named(request, InstanceFilter(statuses=ALIVE), text) if text else []
     hidden = permissions.hidden_sections()
     sections = [entry for group in NAVIGATION for entry in group.entries if entry.key not in hidden]
     applications = _best(await list_applications(ctx, organization_id), text) if text else []
@@ -122,7 +122,7 @@ async def jump(request: PageRequest) -> Response:
             if permissions.launch(row.id)
         ],
         home=f"{HOME}/organizations/{organization_id}",
-        instances=_best(found.rows, text) if found else (),
+        instances=found,
         applications=applications,
         environments=_best(await list_environments(ctx, organization_id), text) if text else (),
         entries=[entry for entry in sections if text.lower() in entry.label.lower()],
@@ -146,15 +146,8 @@ async def _acts(
         ]
     if verb.of_applications:
         return found
-    wanted = InstanceFilter(
-        name_part=name or None,
-        statuses=ALIVE,
-        job_statuses=[JobStatus.FAILED] if key == "resume" else None,
-    )
-    page = await list_instances(
-        request.ctx, organization_id, wanted, sort="name" if name else "-lastJob", after=None, count=_LOOKED_AT
-    )
-    for row in _best(page.rows, name):
+    wanted = InstanceFilter(statuses=ALIVE, job_statuses=[JobStatus.FAILED] if key == "resume" else None)
+    for row in await _instances_named(request, wanted, name):
         may_run = row.job_name is not None and permissions.run(row, row.job_name)
         edits = key in {"change", "rollback", "expire", "destroy"}
         if (edits and (row.parent_id or not permissions.edit_instance(row))) or (key == "resume" and not may_run):
@@ -182,6 +175,27 @@ class _Named(Protocol):
 
 
 NamedT = TypeVar("NamedT", bound=_Named)
+
+
+async def _instances_named(request: PageRequest, wanted: InstanceFilter, text: str) -> list[FleetRow]:
+    """Return instances by a text in their names, or those that ended last.
+
+    An index of names has those that begin with the text. One of groups of three letters has the others, so these are
+    looked for only where too few begin so, and with a longer text.
+    """
+
+    async def listed(wanted: InstanceFilter, sort: Sort) -> list[FleetRow]:
+        page = await list_instances(request.ctx, request.path("id"), wanted, sort=sort, after=None, count=_LOOKED_AT)
+        return page.rows
+
+    if not text:
+        return _best(await listed(wanted, "-lastJob"), "")
+    spellings = dict.fromkeys((text, text.lower(), text.capitalize(), text.upper()))
+    asked = [request.ask(listed(replace(wanted, name_prefix=each), "name")) for each in spellings]
+    found = {row.id: row for each in asked for row in await each}
+    if len(found) < _FOUND and len(text) >= _LONG:
+        found |= {row.id: row for row in await listed(replace(wanted, name_part=text), "name")}
+    return _best(found.values(), text)
 
 
 def _best(rows: Iterable[NamedT], text: str) -> list[NamedT]:

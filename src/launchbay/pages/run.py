@@ -203,7 +203,6 @@ class _Found(NamedTuple):
         error = job.redactor.text(job.view.error_message or "")
         failed = view.failed if job.view.status == JobStatus.FAILED else None
         asked_line = request.ask(self.failure_line())
-        people = request.ask(list_member_names(request.ctx, self.record.organization_id))
         permissions = await request.permissions(self.record.organization_id)
         rollback_to = None
         if self.can_resume and job.plan.kind == "reconfigure":
@@ -212,6 +211,8 @@ class _Found(NamedTuple):
         if not view.is_over:
             rows = await list_instance_approvals(request.ctx, self.record.id, after=None, count=LIST_LIMIT_MAX)
             pending = [row for row in rows if row.status == ApprovalStatus.PENDING and row.job_id == job.view.id]
+        owners = [job.view.owner_id, *(each for row in pending for each in row.requesters)]
+        people = request.ask(list_member_names(request.ctx, self.record.organization_id, owners))
         line = await asked_line
         may_control = permissions.run(self.record, job.view.name) and self.record.parent_id is None
         return {

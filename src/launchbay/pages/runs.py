@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.list_query import RUN_STATUSES, Facet, RunQuery, facet_of_names, read_run_query
 from launchbay.console.rendering import HEADERS, exported_time, live_event
-from launchbay.console.request import PageRequest, Routes, user_names
+from launchbay.console.request import PageRequest, Routes, people_in
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS
@@ -91,10 +91,10 @@ async def _read_query(request: PageRequest, organization_id: str) -> tuple[dict[
     """Return the names of applications and environments, and the query."""
     asked = request.ask(list_applications(request.ctx, organization_id))
     listed = request.ask(list_environments(request.ctx, organization_id))
-    people = await user_names(request, organization_id)
+    text = request.query("q") or ""
+    people = await people_in(request, organization_id, text)
     applications = {row.id: row.name for row in await asked}
     environments = {row.id: row.name for row in await listed}
-    text = request.query("q") or ""
     query = read_run_query(text, applications, environments, people, request.actor.user_id, request.now())
     return applications, environments, query
 

@@ -159,7 +159,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         kind=wanted,
         text=request.query("q") or "",
         is_whole=max(len(entries), len(due.schedules)) < PAGE_ROWS_MAX,
-        people=request.ask(user_names(request, organization_id)),
+        people=request.ask(user_names(request, organization_id, [each.owner_id for each in of_kind[begin:end]])),
         home=home,
     )
 

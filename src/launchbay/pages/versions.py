@@ -56,15 +56,14 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
     ctx = request.ctx
     application = await read_application(ctx, request.path("id"))
     version = application.latest_version if wanted is None else wanted
-    values, people = (
-        request.ask(tab_values(request, application, "versions")),
-        request.ask(user_names(request, application.organization_id)),
-    )
+    values = request.ask(tab_values(request, application, "versions"))
     is_small, asked_users = (
         request.ask(_is_small(request, application)),
         request.ask(_users(request, application, version)),
     )
     versions = await manifests.list_manifests(ctx, application.id)
+    listed = [row for row in versions if row.version][:_SHOWN_VERSIONS]
+    people = request.ask(user_names(request, application.organization_id, [row.author_id for row in listed]))
     against = parse_number(request.query("against"))
     if against is None:
         against = version - 1
@@ -93,7 +92,7 @@ async def _show(request: PageRequest, wanted: int | None, problem: LaunchbayErro
         impact_rollout=f"{HOME}/applications/{application.id}/rollouts/new?version={version}",
         **await values,
         problem=problem,
-        versions=[row for row in versions if row.version][:_SHOWN_VERSIONS],
+        versions=listed,
         version=version,
         against=against,
         older=[row.version for row in versions if row.version not in (version, 0)][:_SHOWN_VERSIONS],

@@ -110,7 +110,9 @@ class SignInState(NamedTuple):
 
 list_page = _sql.rows("list_page", OrganizationUserRow)
 list_user_names = _sql.rows("list_user_names", NamedRow)
+list_users_by_id = _sql.rows("list_users_by_id", NamedRow)
 list_member_names = _sql.rows("list_member_names", NamedRow)
+list_people_of_instance = _sql.rows("list_people_of_instance", NamedRow)
 list_sign_in_states = _sql.rows("list_sign_in_states", SignInState)
 get_credentials = _sql.row("get_credentials", CredentialsRow)
 get = _sql.row("get", User)

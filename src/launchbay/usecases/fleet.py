@@ -47,9 +47,9 @@ Sort = Literal["name", "-name", "created", "-created", "lastJob", "-lastJob", "e
 class InstanceFilter:
     """Which instances of an organization; each field that is not None narrows the choice.
 
-    `name` is the whole name and `name_part` a part of it. Each word of `search` must be in the name or in the value of
-    a label, or begin the ID if it has at least `id_chars` characters. Lists are alternatives. `job_outcomes` tell jobs
-    that failed from cancelled ones, whose status is Failed too.
+    `name` is the whole name, `name_part` a part of it, and `name_prefix` its beginning as it is written. Each word of
+    `search` must be in the name or in the value of a label, or begin the ID if it has at least `id_chars` characters.
+    Lists are alternatives. `job_outcomes` tell jobs that failed from cancelled ones, whose status is Failed too.
     """
 
     ids: Sequence[str] | None = None
@@ -65,6 +65,7 @@ class InstanceFilter:
     expires_before: datetime | None = None
     name: str | None = None
     name_part: str | None = None
+    name_prefix: str | None = None
     search: str | None = None
     id_chars: int = 1
     labels: str | None = None
@@ -94,6 +95,7 @@ class InstanceFilter:
             "expires_before": self.expires_before,
             "name": self.name,
             "name_part": self.name_part or None,
+            "name_prefix": self.name_prefix or None,
             "words": words or None,
             "id_chars": self.id_chars,
             "label_sets": _json(selector.allowed) if selector.allowed else None,

@@ -11,7 +11,7 @@ of its address: a membership waits until the person accepts it, with the link th
 import re
 import secrets
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
@@ -105,26 +105,56 @@ async def _readable(
     ]
 
 
-async def list_user_names(ctx: Context, organization_id: str) -> dict[str, str]:
-    """Return the names of the users of an organization by ID, of those whom the caller may read."""
+async def list_user_names(
+    ctx: Context, organization_id: str, *, ids: Collection[str] | None = None, most: int | None = None
+) -> dict[str, str]:
+    """Return the names of users whom the caller may read, by ID.
+
+    With `ids` they are of these users, in any order. `most` is how many of all are enough.
+    """
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        rows = await users.list_user_names(work.connection, organization_id=organization_id)
+        if ids is not None:
+            rows = await users.list_users_by_id(work.connection, organization_id=organization_id, ids=list(ids))
+        else:
+            reads_all = work.lookup.allows(organization_id, Permission.READ, permissions.user(new_id()))
+            rows = await users.list_user_names(
+                work.connection, organization_id=organization_id, most=most if reads_all else None
+            )
     return {
         row.id: row.name
         for row in await work.lookup.permitted(organization_id, Permission.READ, rows, permissions.user)
     }
 
 
-async def list_member_names(ctx: Context, organization_id: str, *, also: Collection[str] = ()) -> dict[str, str]:
-    """Return the names of all members of an organization by ID, service accounts too.
+async def list_member_names(
+    ctx: Context, organization_id: str, ids: Iterable[str | None], *, also: Iterable[str] = ()
+) -> dict[str, str]:
+    """Return the names of these members of an organization by ID, service accounts too.
 
     They are for what somebody did: lists of runs name them for whoever may read the run. `also` are IDs of people who
     may have left: their names say so.
     """
+    left = set(also)
+    wanted = {each for each in ids if each is not None} | left
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        rows = await users.list_member_names(work.connection, organization_id=organization_id, also=list(also))
+        rows = await users.list_member_names(
+            work.connection, organization_id=organization_id, ids=sorted(wanted), also=sorted(left)
+        )
+    return {row.id: row.name for row in rows}
+
+
+async def list_people_of_instance(ctx: Context, organization_id: str, instance_id: str) -> dict[str, str]:
+    """Return the names of people whom the pages of an instance name, by ID.
+
+    The instance must have been looked up.
+    """
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await users.list_people_of_instance(
+            work.connection, organization_id=organization_id, instance_id=instance_id
+        )
     return {row.id: row.name for row in rows}
 
 

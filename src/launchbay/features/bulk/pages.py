@@ -14,7 +14,7 @@ from launchbay.console import forms
 from launchbay.console.assets import Glyph
 from launchbay.console.fields import ARGUMENT, Field, field_text, fill_fields, shared_resume_fields, values
 from launchbay.console.list_query import read_instance_query
-from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, people_in, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, TooManyRequests
 from launchbay.features.bulk import usecases as bulk
 from launchbay.features.bulk.rows import BulkRun
@@ -84,7 +84,7 @@ async def list_all(request: PageRequest) -> Response:
         section="instances",
         organization_id=organization_id,
         runs=[(row, _title(row), bulk.counts_of(row)) for row in shown],
-        people=request.ask(user_names(request, organization_id)),
+        people=request.ask(user_names(request, organization_id, [row.owner_id for row in shown])),
         next_after=shown[-1].id if len(rows) > CONSOLE_PAGE_ROWS else None,
     )
 
@@ -180,6 +180,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     ]
     permissions = await request.permissions(organization_id)
     counts = bulk.counts_of(run)
+    owner = await list_member_names(ctx, organization_id, (), also=[run.owner_id])
     return await request.page(
         "bulk/templates/bulk.html",
         section="instances",
@@ -203,7 +204,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
             lambda row: Affected(row.instance_name),
         )[:_SHOWN_REASONS],
         can_control=run.finished_at is None and permissions.control(run, request.actor),
-        owner=(await list_member_names(ctx, organization_id, also=[run.owner_id])).get(run.owner_id, "a deleted user"),
+        owner=owner.get(run.owner_id, "a deleted user"),
     )
 
 
@@ -263,8 +264,8 @@ async def _selection(
         return list(dict.fromkeys(ids)), InstanceFilter()
     applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
     environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
-    people = await user_names(request, organization_id)
     text = given.text("q")
+    people = await people_in(request, organization_id, text)
     query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
     if query.problem is not None:
         raise query.problem

@@ -119,9 +119,9 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
     asked_policies = request.ask(change_sets.list_change_policies(request.ctx, organization_id))
     asked_roles = request.ask(_roles(request, organization_id))
     asked_asking = request.ask(change_sets.list_asking(request.ctx, organization_id))
-    people = request.ask(user_names(request, organization_id))
     rows = await asked_rows
     shown = rows[:CONSOLE_PAGE_ROWS]
+    people = request.ask(user_names(request, organization_id, [row.owner_id for row in shown]))
     policies = (await asked_policies)[:_POLICIES]
     roles = await asked_roles
     return await request.page(
@@ -194,7 +194,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         is_small = len(view.directory.objects) <= _OBJECTS_COMPARED_AT_ONCE
     stale = await _staleness(request, found.id) if is_open and (is_small or request.query("compare")) else None
     # Not before: the comparison is a transaction of its own.
-    asked_people = request.ask(user_names(request, organization_id))
+    asked_people = request.ask(user_names(request, organization_id, [found.owner_id, found.applied_by]))
     newest = request.ask(change_sets.list_change_sets(ctx, organization_id, after=None, count=_OTHERS + 1))
     applications = request.ask(list_applications(ctx, organization_id))
     environments = request.ask(list_environments(ctx, organization_id))

@@ -134,7 +134,7 @@ async def _show(request: PageRequest, problem: LaunchbayError | None) -> Respons
             preview = Preview(errors=list(error.messages))
     now = _present(record) if other is None else _settings(other)
     owners = [record.owner_id, found.owner_id]
-    values["people"] = await list_member_names(request.ctx, record.organization_id, also=owners)
+    values["people"] = await list_member_names(request.ctx, record.organization_id, values["people"], also=owners)
     return await request.page(
         "generations/templates/generation.html",
         **values,

@@ -14,7 +14,7 @@ from launchbay.console import forms
 from launchbay.console.assets import Glyph, shown_status
 from launchbay.console.list_query import STANDARD, read_instance_query
 from launchbay.console.permissions import UiPermissions
-from launchbay.console.request import HOME, PageRequest, Routes, safe_path, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, people_in, safe_path, user_names
 from launchbay.console.times import zone_names
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.features.bulk.usecases import Act
@@ -87,7 +87,7 @@ async def list_all(request: PageRequest) -> Response:
         organization_id=organization_id,
         rows=request.ask(shown_rows(request, organization_id, shown)),
         applications={row.id: row.name for row in await list_applications(request.ctx, organization_id)},
-        people=request.ask(user_names(request, organization_id)),
+        people=request.ask(user_names(request, organization_id, [each.schedule.owner_id for each in shown])),
         narrowed=instance or application,
         next_after=shown[-1].schedule.id if len(views) > CONSOLE_PAGE_ROWS else None,
     )
@@ -160,7 +160,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     if form.has("cron"):
         following = await _next_times(request, found.instance_id)
     [row] = await shown_rows(request, organization_id, [view])
-    people = await user_names(request, organization_id)
+    people = await user_names(request, organization_id, [found.owner_id])
     return await request.page(
         "recurring/templates/recurring.html",
         section="schedules",
@@ -336,8 +336,8 @@ async def _doing(request: PageRequest, organization_id: str) -> Doing:
         raise BadRequest("Choose what to do with the instances.", code="InvalidAct")
     applications = {row.id: row.name for row in await list_applications(request.ctx, organization_id)}
     environments = {row.id: row.name for row in await list_environments(request.ctx, organization_id)}
-    people = await user_names(request, organization_id)
     text = form.text("q", STANDARD)
+    people = await people_in(request, organization_id, text)
     query = read_instance_query(text, applications, environments, people, request.actor.user_id, request.now())
     wrong = [term for term in query.terms if term.problem]
     if wrong:

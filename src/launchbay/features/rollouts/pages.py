@@ -11,7 +11,7 @@ from launchbay.console import forms
 from launchbay.console.assets import Glyph
 from launchbay.console.list_query import STANDARD, read_instance_query
 from launchbay.console.rendering import failure
-from launchbay.console.request import HOME, PageRequest, Routes, user_names
+from launchbay.console.request import HOME, PageRequest, Routes, people_in, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError, NotAllowed
 from launchbay.features.rollouts import usecases as rollouts
 from launchbay.features.rollouts.rows import Rollout
@@ -80,7 +80,6 @@ async def list_all(request: PageRequest) -> Response:
     """Show the rollouts of an application, the newest first."""
     application = await read_application(request.ctx, request.path("id"))
     values = request.ask(request.deps.tabs.application(request, application, "rollouts"))
-    people = request.ask(user_names(request, application.organization_id))
     rows = await rollouts.list_rollouts(
         request.ctx,
         application.organization_id,
@@ -89,6 +88,7 @@ async def list_all(request: PageRequest) -> Response:
         count=CONSOLE_PAGE_ROWS + 1,
     )
     shown = rows[:CONSOLE_PAGE_ROWS]
+    people = request.ask(user_names(request, application.organization_id, [row.owner_id for row in shown]))
     return await request.page(
         "rollouts/templates/rollouts.html",
         **await values,
@@ -172,7 +172,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     asked_failed = ask(rollouts.list_rollout_instances(ctx, found.id, status="Failed", after=0, count=1))
     failures = ask(rollouts.read_failures(ctx, found.organization_id, [found.id]))
     asked_waves = ask(rollouts.read_waves(ctx, found.id, _NAMED))
-    people = ask(user_names(request, found.organization_id))
+    people = ask(user_names(request, found.organization_id, [found.owner_id]))
     application = await read_application(ctx, found.application_id)
     rows, failed, waves = await asked_rows, await asked_failed, await asked_waves
     shown = rows[:CONSOLE_PAGE_ROWS]
@@ -240,8 +240,8 @@ async def _request(request: PageRequest, form: forms.Form, version: int) -> Roll
     application = await read_application(request.ctx, request.path("id"))
     environments = {row.id: row.name for row in await list_environments(request.ctx, application.organization_id)}
     names = {application.id: application.name}
-    people = await user_names(request, application.organization_id)
     text = form.text("q", STANDARD)
+    people = await people_in(request, application.organization_id, text)
     query = read_instance_query(text, names, environments, people, request.actor.user_id, request.now())
     wrong = [term for term in query.terms if term.problem]
     if wrong:

@@ -30,6 +30,7 @@ WITH found AS NOT MATERIALIZED (
       AND (%(version)s::integer IS NULL OR version = %(version)s)
       AND (%(expires_before)s::timestamptz IS NULL OR destroy_at < %(expires_before)s)
       AND (%(name)s::text IS NULL OR name = %(name)s)
+      AND (%(name_prefix)s::text IS NULL OR starts_with(name, %(name_prefix)s))
       AND (%(name_part)s::text IS NULL OR position(lower(%(name_part)s) IN lower(name)) > 0)
       -- Words: each is in the name or in the value of a label, or begins the ID, unless it is too short for that.
       AND (%(words)s::text[] IS NULL OR NOT EXISTS (

@@ -77,17 +77,34 @@ WHERE m.organization_id = %(organization_id)s AND m.user_id > %(after)s AND u.se
 ORDER BY m.user_id LIMIT %(count)s;
 
 -- name: list_user_names
--- The members who are people, by ID.
+-- The members who are people, by name; all, or the first of them.
 SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id
-WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL ORDER BY u.id;
+WHERE m.organization_id = %(organization_id)s AND u.service_of IS NULL ORDER BY lower(u.name), u.id LIMIT %(most)s;
+
+-- name: list_users_by_id
+-- Those of these people who are members.
+SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = %(organization_id)s AND m.user_id = ANY (%(ids)s::text[]) AND u.service_of IS NULL;
 
 -- name: list_member_names
--- What the members of an organization are called, service accounts too, and others with these IDs.
-SELECT u.id, u.name FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = %(organization_id)s
-UNION ALL
-SELECT u.id, u.name || ' (left)' FROM users u
-WHERE u.id = ANY (%(also)s::text[])
-  AND NOT EXISTS (SELECT FROM memberships m WHERE m.user_id = u.id AND m.organization_id = %(organization_id)s);
+-- What these members of an organization are called, service accounts too, and what those were called who have left.
+SELECT u.id, CASE WHEN m.user_id IS NULL THEN u.name || ' (left)' ELSE u.name END AS name
+FROM users u LEFT JOIN memberships m ON m.user_id = u.id AND m.organization_id = %(organization_id)s
+WHERE u.id = ANY (%(ids)s::text[]) AND (m.user_id IS NOT NULL OR u.id = ANY (%(also)s::text[]));
+
+-- name: list_people_of_instance
+-- What those members are called whom the pages of an instance name, and those who launched it or planned its end, though they left.
+WITH named AS (
+    SELECT owner_id AS id, true AS may_have_left FROM instances WHERE id = %(instance_id)s
+    UNION ALL SELECT owner_id, true FROM schedules WHERE instance_id IN (%(instance_id)s, launchbay_outermost(%(instance_id)s))
+    UNION ALL SELECT cancelled_by, false FROM schedules WHERE instance_id = %(instance_id)s
+    UNION ALL SELECT unnest(requesters), false FROM approvals WHERE instance_id = %(instance_id)s AND status = 'pending'
+)
+SELECT u.id, CASE WHEN m.user_id IS NULL THEN u.name || ' (left)' ELSE u.name END AS name
+FROM (SELECT id, bool_or(may_have_left) AS may_have_left FROM named GROUP BY id) AS wanted
+JOIN users u ON u.id = wanted.id
+LEFT JOIN memberships m ON m.user_id = u.id AND m.organization_id = %(organization_id)s
+WHERE m.user_id IS NOT NULL OR wanted.may_have_left;
 
 -- name: list_sign_in_states
 -- How the members of an organization sign in, when they last did something, and how many access tokens they have here.
