@@ -70,6 +70,11 @@ class Databases:
         if self._admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", [_TEMPLATE]).fetchone() is None:
             self._make_template()
 
+    @property
+    def wal_directory(self) -> Path:
+        """The directory of PostgreSQL's WAL."""
+        return next(self._directory.rglob("pg_wal"))
+
     @classmethod
     def start(cls, *, durable: bool = False, run: str | None = None, worker: str = "main") -> Self:
         """Start a server in a temporary directory, after removing what killed runs left behind.
