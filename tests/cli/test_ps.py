@@ -1,5 +1,6 @@
 """`launchbay ps` and `launchbay bulk`: many instances at once."""
 
+import json
 import re
 from pathlib import Path
 
@@ -181,3 +182,30 @@ def test_ps_and_status_say_that_the_environment_is_frozen_by_whom_and_why(cli: S
     assert listed["isFrozen"]
     cli.good("environment", "lift-freeze", "icy")
     assert "frozen" not in cli.run("ps", "--search", "icebound").stderr
+
+
+def test_ps_says_until_when_a_window_freezes_and_a_reason_overrides_it(cli: Shell, tmp_path: Path) -> None:
+    (tmp_path / "windowed").write_text(PAUSING, "utf-8")
+    cli.good("application", "create", "ps-windowed")
+    cli.good("manifest", "upload", "ps-windowed", str(tmp_path / "windowed"))
+    cli.good("environment", "create", "polar")
+    launch = ("launch", "ps-windowed", "--environment", "polar")
+    cli.good(*launch, "--instance-name", "floe", "--wait")
+    window = {"reason": "Winter", "firstDay": "2000-01-01", "lastDay": "2199-12-30"}
+    cli.good("environment", "set-freeze-windows", "polar", "--windows", json.dumps(window))
+    until = "until 2199-12-31T00:00:00Z: Winter"
+    assert f"The environment polar is frozen {until}\n" in cli.run("ps", "--search", "floe").stderr
+    assert re.search(rf"^frozen +{until}$", cli.good("status", "floe"), re.MULTILINE)
+    assert until in cli.bad(5, *launch, "--instance-name", "berg")
+    why = "Ice must move: Ørsted agrees"
+    cli.good(*launch, "--instance-name", "berg", "--override-freeze", why)
+    [entry] = cli.document("audit", "list", "--action", "override_freeze", "--limit", "1")
+    assert entry["after"]["reason"] == why
+    cli.good("application", "set-freeze", "ps-windowed", "Release")
+    cli.good("environment", "set-freeze-windows", "polar")
+    assert (
+        "The application ps-windowed is frozen. admin@launchbay.local: Release"
+        in cli.run("ps", "--search", "floe").stderr
+    )
+    cli.good("application", "lift-freeze", "ps-windowed", "--yes")
+    assert "frozen" not in cli.run("ps", "--search", "floe").stderr

@@ -238,10 +238,10 @@ OTHER_FORMS = {
     r"|leave|start|awake|run|resume|cancel|reschedule|answer|apply|sync|test|retry|command|secrets|undo-destroy|check|impact"
     r"|refresh|freeze|lift-freeze|delete|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|failures|rollouts|schedules)/\{\w+\}$",
     "says which of two states it wants": r"/(enabled|pause|default)$",
-    "is of the user alone": r"/(views|theme|password|newPassword)$",
+    "is of the user alone": r"/(views|theme|password|newPassword|override-freeze)$",
     "compares by itself": r"/(configuration|manifest|source|restore|groupRoles|signInPolicy|policies|markers)$"
-    r"|/properties$|/(applications|environments)/\{id\}/(lifetime|concurrency|sleep)$|/generations/\{number\}$"
-    r"|/git-sources/\{source\}/settings$|^/console/(roles|revisions)/\{id\}$",
+    r"|/properties$|/(applications|environments)/\{id\}/(lifetime|concurrency|sleep|freeze-windows)$"
+    r"|/generations/\{number\}$|/git-sources/\{source\}/settings$|^/console/(roles|revisions)/\{id\}$",
 }
 
 

@@ -25,6 +25,7 @@ NAMED = (
     "/console/instances/{id}/reschedule",
     "/console/environments/{id}/changePolicy",
     "/console/environments/{id}/freeze",
+    "/console/applications/{id}/freeze",
     "/console/organizations/{id}/bulk",
     "/console/applications/{id}/rollouts",
 )

@@ -27,6 +27,14 @@ ROLES = {
 }
 # What the forms of pages send, so that nothing but a missing permission can refuse it with 403.
 _POOL = "builtin:static_resource_pool"
+WINDOW = {
+    "reason": "Jubilee",
+    "beginsAt": "",
+    "endsAt": "",
+    "firstDay": "2199-12-20",
+    "lastDay": "2199-12-21",
+    "zone": "UTC",
+}
 SENT: dict[str, dict[str, str]] = {
     "/console/organizations": {"name": "Another"},
     "/console/organizations/{id}/name": {"name": "Default"},
@@ -73,6 +81,9 @@ SENT: dict[str, dict[str, str]] = {
     "/console/organizations/{id}/changes/{change}/answer": {"do": "approve"},
     "/console/organizations/{id}/environments": {"name": "{fresh}"},
     "/console/environments/{id}/freeze": {"reason": "An incident."},
+    "/console/applications/{id}/freeze": {"reason": "An incident."},
+    "/console/environments/{id}/freeze-windows": WINDOW,
+    "/console/applications/{id}/freeze-windows": WINDOW,
     "/console/environments/{id}/name": {"name": "{fresh}"},
     "/console/environments/{id}/policies": {"policies": "policies: {}"},
     "/console/organizations/{id}/services": {"name": "{fresh}", "type": "builtin:workflow_service"},
@@ -113,6 +124,7 @@ _NO_OCCASION = {
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
     "/console/environments/{id}/lift-freeze",
+    "/console/applications/{id}/lift-freeze",
     "/console/applications/{id}/manifest/impact",  # the editor asks it
     "/console/organizations/{id}/failures/{failure}",  # of several instances, which fail for one reason
     "/console/organizations/{id}/hostKeys/forget",

@@ -307,6 +307,8 @@ def showcase(site: Site) -> dict[str, str]:
 
 def _places(site: Site, root: str) -> dict[str, str]:
     found = {name: _created(site, f"{root}/environments", name=name) for name in ("production", "staging")}
+    frozen = _created(site, f"{root}/environments", name="demo")
+    site.ask("PUT", f"environments/{frozen}/freeze", {"reason": "The fair: the demo stays as it is until Friday."})
     site.ask(
         "PUT", f"environments/{found['production']}/markers", {"markers": [{"name": "gpu"}, {"name": "fast disk"}]}
     )
@@ -358,6 +360,8 @@ def _rules(site: Site, application: str, environment: str) -> None:
     lock = {"key": "lock:database", "limit": 1, "when": "queue"}
     site.ask("PUT", f"applications/{application}/concurrency", {"limits": [lock, {"limit": 20}]})
     site.ask("PUT", f"environments/{environment}/concurrency", {"limits": [{"limit": 30}]})
+    jubilee = {"reason": "Jubilee", "firstDay": "2190-12-20", "lastDay": "2191-01-04", "zone": "Europe/Berlin"}
+    site.ask("PUT", f"environments/{environment}/freeze-windows", {"windows": [jubilee]})
 
 
 def _instances(site: Site, places: dict[str, str]) -> tuple[str, dict[str, str]]:

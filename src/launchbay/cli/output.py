@@ -262,6 +262,10 @@ _REMEDIES_OF_CODES = {
     "UnknownPath": "Check the address of the server, which has no path: launchbay profile list. It may also be older"
     " than this command.",
     "CannotLaunch": "To see the services that an environment offers, run: launchbay environment show-services NAME",
+    **dict.fromkeys(
+        ("EnvironmentFrozen", "ApplicationFrozen"),
+        "With the permission OverrideFreeze, make the change all the same: add --override-freeze REASON",
+    ),
     "InvalidManifest": "Check manifests before you upload them: launchbay validate FILE",
 }
 _PREVIEWS = {

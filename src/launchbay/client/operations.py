@@ -648,9 +648,12 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/freeze-windows", media_type=JSON))
     def replace_application_freeze_windows(
-        self, application_id: str, *, windows: Sequence[types.FreezeWindowBody]
+        self, application_id: str, *, windows: Sequence[types.FreezeWindowBody] | None = None
     ) -> Call[None]:
-        """Set when nothing of an application changes. Permission: EditApplication."""
+        """Set when nothing of an application changes. Permission: EditApplication.
+
+        `windows`: All of them. Without any, nothing freezes by itself.
+        """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/change-rules"))
     def read_application_rules(self, application_id: str, *, version: int | None = None) -> Call[types.RulesDocument]:
@@ -1074,8 +1077,13 @@ class Operations:
         """Show when nothing changes in an environment. Permission: Read."""
 
     @operation(OperationSpec("PUT", "/api/1/environments/{envId}/freeze-windows", media_type=JSON))
-    def replace_freeze_windows(self, environment_id: str, *, windows: Sequence[types.FreezeWindowBody]) -> Call[None]:
-        """Set when nothing changes in an environment. Permission: EditEnvironment."""
+    def replace_freeze_windows(
+        self, environment_id: str, *, windows: Sequence[types.FreezeWindowBody] | None = None
+    ) -> Call[None]:
+        """Set when nothing changes in an environment. Permission: EditEnvironment.
+
+        `windows`: All of them. Without any, nothing freezes by itself.
+        """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/change-rules"))
     def read_environment_rules(self, environment_id: str, *, version: int | None = None) -> Call[types.RulesDocument]:

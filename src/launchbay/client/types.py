@@ -1950,7 +1950,7 @@ class FreezeWindowBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class FreezeWindowsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When nothing changes, again and again or on certain days."""
 
-    windows: list[FreezeWindowBody]
+    windows: list[FreezeWindowBody] = []
 
 
 class RulesDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

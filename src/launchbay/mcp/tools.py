@@ -312,7 +312,7 @@ async def list_instances(caller: Caller, given: ListInstances) -> Any:
     """List instances by status, application, environment and labels, the newest first.
 
     Destroyed ones are listed only if status names them. To see what needs attention, ask for last_status Failed.
-    destroyAt is the nearest end, whatever ends it.
+    destroyAt is the nearest end, whatever ends it. What isFrozen refuses changes, for the reason in freeze.
     """
     where = given.organization
     application = None if given.application is None else await caller.application(given.application, where)
@@ -338,8 +338,7 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "status": row.status,
         "health": row.health,
         "isAsleep": row.is_asleep,
-        "isFrozen": row.is_frozen,
-        "freeze": None if row.freeze is None else msgspec.to_builtins(row.freeze),
+        **_freeze(row),
         "application": row.application_name,
         "environment": row.environment_name,
         "version": row.version,
@@ -349,6 +348,11 @@ def _instance_row(row: FleetInstance) -> dict[str, Any]:
         "waitingDestroy": None if row.waiting_destroy is None else row.waiting_destroy.text,
         "lastJob": None if row.last_job is None else msgspec.to_builtins(row.last_job),
     }
+
+
+def _freeze(row: FleetInstance) -> dict[str, Any]:
+    """Return whether changes are refused, or will be within 24 hours, and why."""
+    return {"isFrozen": row.is_frozen, "freeze": None if row.freeze is None else msgspec.to_builtins(row.freeze)}
 
 
 class ListFailures(_InOrganization, frozen=True, kw_only=True):
@@ -635,7 +639,8 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
     """
     found = await caller.client.read_instance(await caller.instance(given.instance, given.organization))
     components = await caller.client.list_components(found.id)
-    parent = await _parent(caller, found)
+    listed = await _listed(caller, found)
+    parent = None if listed is None else listed.parent_id
     why = "explain_instance says why it failed or waits." if found.error_message or found.waiting_for else None
     return {
         "name": found.name,
@@ -655,6 +660,7 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
             {"path": each.path, "status": each.status, "step": each.step, "instance": each.instance_id}
             for each in components
         ],
+        **({} if listed is None else _freeze(listed)),
         "labels": found.labels,
         "createdAt": found.created_at,
         "destroyAt": found.destroy_at,
@@ -673,14 +679,14 @@ async def read_instance(caller: Caller, given: OneInstance) -> Any:
     }
 
 
-async def _parent(caller: Caller, found: InstanceDocument) -> str | None:
-    """Return the ID of the instance that launched this one as a submodule."""
+async def _listed(caller: Caller, found: InstanceDocument) -> FleetInstance | None:
+    """Return what the list of the organization says of an instance."""
     try:
         organization = (await caller.client.read_application(found.application_id)).organization_id
     except (NotAllowed, NotFound):  # who may read an instance may not read its application
         return None
     rows = await caller.client.list_organization_instances(organization, q=found.id, limit=1)
-    return rows[0].parent_id if rows else None
+    return rows[0] if rows else None
 
 
 class RunWorkflow(OneInstance, frozen=True, kw_only=True):

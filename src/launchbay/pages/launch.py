@@ -287,7 +287,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         application=application,
         sources=request.ask(_sources(request, draft)),
         environment=environment,
-        freeze=await _freeze(request, draft),
+        freeze=request.ask(_freeze(request, draft)),
         needs=[] if environment is None else needs_of(draft.manifest, environment.markers, environment.properties),
         name=draft.name,
         save_comment=form.text("changeComment"),

@@ -1,7 +1,7 @@
 """Freeze windows of environments and applications: the same refusals as a freeze, on a clock."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +9,7 @@ import httpx
 import psycopg
 import pytest
 
+from launchbay.features.bulk.rows import list_open
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 from tests.support.worlds import MovableClock
@@ -247,6 +248,7 @@ async def test_the_end_of_a_freeze_wakes_what_waits_for_it(api: Api, clock: Mova
         later = "now() + interval '1000 years' + interval '2 days'"
         waits = f"SELECT not_before > {later} FROM bulk_instances WHERE bulk_id = %s"
         assert await (await connection.execute(waits, [bulk])).fetchone() == (True,)
+        assert bulk not in await list_open(connection)  # nobody looks at it meanwhile
     accepted(await api.put(path, {"windows": []}))
     async with asyncio.timeout(20):
         while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
@@ -277,3 +279,71 @@ async def waits_for_a_lock(api: Api) -> None:
     async with asyncio.timeout(20), api.database.connection() as connection:
         while await (await connection.execute(waiting)).fetchone() == (0,):
             await asyncio.sleep(0.01)
+
+
+async def test_a_frozen_environment_stops_changes_of_the_services_that_it_offers(api: Api) -> None:
+    environment = await api.offer()
+    pool = {"typeId": "builtin:static_resource_pool", "parameters": {"configuration.resources": ["a"]}}
+    path = f"organizations/{api.organization}/services"
+    offered, other = [accepted(await api.post(path, {"name": fresh_name("pool"), **pool}))["id"] for _ in range(2)]
+    accepted(await api.put(f"environments/{environment}/services", {"services": [offered]}))
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": REASON}))
+    changed = {"parameters": {"configuration.resources": ["a", "b"]}}
+    answer = await api.put(f"services/{offered}", changed)
+    assert (answer.status_code, REASON in answer.text) == (403, True), answer.text
+    assert (await api.delete(f"services/{offered}")).status_code == 403
+    accepted(await api.put(f"services/{other}", changed))
+    accepted(await api.delete(f"services/{other}"))
+    accepted(await api.delete(f"environments/{environment}/freeze"))
+    accepted(await api.put(f"services/{offered}", changed))
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    # No change set can contain the secrets of a service, so the policy leaves it alone.
+    accepted(await api.put(f"services/{offered}", {"parameters": {"configuration.resources": ["c"]}}))
+
+
+async def test_previews_say_what_rules_would_refuse_now(api: Api, clock: MovableClock) -> None:
+    environment, application, instance = await held(api)
+    launch = {"environmentId": environment}
+    previews: tuple[Callable[[], Awaitable[httpx.Response]], ...] = (
+        lambda: api.post(f"applications/{application}/launch/preview", launch),
+        lambda: api.post(f"instances/{instance}/configuration/preview", {"parameters": {}}),
+        lambda: api.post(f"instances/{instance}/destroy/preview", {}),
+    )
+    for preview in previews:
+        assert not any("refused now" in each for each in accepted(await preview())["warnings"])
+    accepted(await api.put(f"environments/{environment}/freeze-windows", tomorrow(clock)))
+    move_to_midnight(clock)
+    for preview in previews:
+        found = accepted(await preview())
+        assert found["errors"] == []
+        assert any("would be refused now. The environment" in each and REASON in each for each in found["warnings"])
+
+
+@pytest.mark.features("directories")
+async def test_directories_and_archives_contain_the_windows_and_not_the_switch(api: Api) -> None:
+    organization = accepted(await api.post("organizations", {"name": fresh_name("windows")}))["id"]
+    home = f"organizations/{organization}"
+    text = f"""
+rules:
+  freeze:
+  - {{ reason: Weekend, beginsAt: "18:00", endsAt: 0 7 * * MON, days: [FRI], zone: Europe/Berlin }}
+  - {{ reason: "{REASON}", firstDay: "2026-12-20", lastDay: "2027-01-04" }}
+"""
+    body = {"act": "apply", "files": {"environments/lab.yaml": text}}
+    made = accepted(await api.post(f"{home}/change-sets", body))["id"]
+    accepted(await api.post(f"change-sets/{made}/apply", {}))
+    listed = accepted(await api.get(f"{home}/environments"))
+    lab = next(each["id"] for each in listed if each["name"] == "lab")
+    windows = accepted(await api.get(f"environments/{lab}/freeze-windows"))["windows"]
+    assert [each["reason"] for each in windows] == ["Weekend", REASON]
+    accepted(await api.put(f"environments/{lab}/freeze", {"reason": "An incident."}))
+    archive = accepted(await api.get(f"{home}/archive"))
+    assert "An incident." not in str(archive)
+    assert "firstDay" in str(archive)
+    # The same again changes nothing, and leaves the switch alone.
+    refused(await api.post(f"{home}/change-sets", body), 400, "NothingChosen")
+    assert accepted(await api.get(f"environments/{lab}/freeze"))["reason"] == "An incident."
+    wrong = text.replace("2027-01-04", "2026-12-01")
+    answer = await api.post(f"{home}/change-sets", {**body, "files": {"environments/lab.yaml": wrong}})
+    assert "lastDay" in refused(answer, 400)
+    assert "environments/lab.yaml:5:77" in answer.text

@@ -121,7 +121,8 @@ class Agreement:
             "destroyAt": row["destroy_at"],
             "errorMessage": row["error_message"],
             "isAsleep": each in oracle.asleep,
-            "isFrozen": oracle.environments[environment].get("frozen") is not None,
+            "isFrozen": oracle.freeze(application, environment) is not None,
+            "freeze": oracle.freeze(application, environment),
             "components": {"total": counts.total(), **counts},
         }
 

@@ -58,7 +58,8 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "destroyAt": ms(row["destroy_at"]),
         "waitingDestroy": None,  # no instance of the population has a destroy that can be taken back
         "isAsleep": row["id"] in oracle.asleep,
-        "isFrozen": oracle.environments[row["environment_id"]]["frozen"] is not None,
+        "isFrozen": oracle.freeze(row["application_id"], row["environment_id"]) is not None,
+        "freeze": oracle.freeze(row["application_id"], row["environment_id"]),
         "lastJob": _last_job(oracle, row["id"]),
         "components": {"total": counts.total(), **counts},
     }

@@ -76,8 +76,6 @@ async def organizations_and_places(view: View) -> None:
         view.same(f"{path}/services", sorted(one["id"] for one in found["services"]), bound)
         policy = row["change_policy"] or {}
         await _read(view, f"{path}/changePolicy", {"approvals": policy.get("approvals", 0)})
-        freeze = {} if row["frozen"] is None else json.loads(row["frozen"])
-        await _read(view, f"{path}/freeze", {"reason": freeze.get("reason"), "at": freeze.get("at_ms")})
         answer = await view.caller.get(path)
         view.same(path, (yaml.safe_load(answer.text) or {}).get("policies") or {}, row["policies"])
         await _rules(view, path, "environment_id", each)
@@ -90,6 +88,17 @@ async def organizations_and_places(view: View) -> None:
 
 async def _rules(view: View, path: str, column: str, each: str) -> None:
     """Compare the rules of an application or an environment."""
+    owners = view.oracle.environments if column == "environment_id" else view.oracle.applications
+    freeze = {} if owners[each]["frozen"] is None else json.loads(owners[each]["frozen"])
+    await _read(view, f"{path}/freeze", {"reason": freeze.get("reason"), "at": freeze.get("at_ms")})
+    windows = json.loads(owners[each]["freeze_windows"] or "[]")
+    shown = accepted(await view.caller.get(f"{path}/freeze-windows"))["windows"]
+    days = [(one["firstDay"], one["lastDay"], one["zone"], one["reason"]) for one in shown]
+    view.same(
+        f"{path}/freeze-windows",
+        days,
+        [(one["first_day"], one["last_day"], one["zone"], one["reason"]) for one in windows],
+    )
     life: Row = next((row["rules"] for row in _of(view, "lifetime_rules", column, each)), {})
     await _read(
         view,

@@ -218,6 +218,14 @@ class Oracle:
         """Jobs that wait for an approval."""
         return {row["job_id"] for row in self.approvals.values() if row["status"] == "pending"}
 
+    def freeze(self, application: str, environment: str) -> dict[str, Any] | None:
+        """Return what lists say of a switch; no window of the population is near."""
+        owners = {"environment": self.environments[environment], "application": self.applications[application]}
+        for kind, row in owners.items():
+            if row["frozen"] is not None:
+                return {"kind": kind, "reason": json.loads(row["frozen"])["reason"], "until": None, "beginsAt": None}
+        return None
+
     @cached_property
     def asleep(self) -> set[str]:
         return {

@@ -194,6 +194,7 @@ class _Maker:
         await self._change_sets(living[-2:])
         await self._family()
         await self._sleepers()
+        await self._freezes()
         await self._rest()
         self.clock.stop()
         return Population(
@@ -529,6 +530,13 @@ class _Maker:
                 await self.api.round_of("sleep windows")
                 await asyncio.sleep(0.05)
         await self._settled(made)
+
+    async def _freezes(self) -> None:
+        """Freeze an application that only sleeps, and set windows that nobody lives to see."""
+        accepted(await self.api.put(f"applications/{self.applications['Owl']}/freeze", {"reason": "Release 7."}))
+        window = {"reason": "Jubilee", "firstDay": "2199-12-20", "lastDay": "2199-12-31", "zone": "Europe/Berlin"}
+        for path in (f"environments/{self.environments['staging']}", f"applications/{self.applications['Owl']}"):
+            accepted(await self.api.put(f"{path}/freeze-windows", {"windows": [window]}))
 
     async def _family(self) -> None:
         """Launch ferries, whose hulls wait for a place."""

@@ -74,7 +74,15 @@ UPDATE bulk_instances SET status = 'Cancelled', message = %(message)s, finished_
 WHERE bulk_id = %(bulk_id)s AND status = 'Waiting';
 
 -- name: list_open
-SELECT id FROM bulk_runs WHERE finished_at IS NULL ORDER BY id;
+-- Without those of which all that is left was put off, as by a freeze: nothing is to be done until the first of these is due.
+SELECT id FROM bulk_runs
+WHERE finished_at IS NULL AND NOT (
+    status = 'Running' AND sealed_act IS NOT NULL AND stop_after_failures IS NULL
+    AND EXISTS (SELECT FROM bulk_instances WHERE bulk_id = bulk_runs.id AND status = 'Waiting')
+    AND NOT EXISTS (
+        SELECT FROM bulk_instances WHERE bulk_id = bulk_runs.id
+        AND (status = 'Running' OR status = 'Waiting' AND not_before <= now() + interval '1000 years')))
+ORDER BY id;
 
 -- name: take
 -- A bulk run with work left, for one transaction. No row: another process has locked it, or it has ended.

@@ -101,10 +101,19 @@ WHERE id = %(rollout_id)s;
 UPDATE rollouts SET status = 'Returning', finished_at = NULL WHERE id = %(rollout_id)s;
 
 -- name: list_open
--- Those with work to do, or with jobs whose ends are to be noted.
+-- Those with work to do, or with jobs whose ends are to be noted. Without those that only wait for what was put off, as by a freeze.
 SELECT id FROM rollouts
 WHERE finished_at IS NULL AND (status IN ('Running', 'Returning') OR EXISTS (
     SELECT FROM rollout_instances WHERE rollout_id = rollouts.id AND status IN ('Running', 'Checking', 'Returning')))
+  AND NOT (
+    status = 'Running'
+    AND EXISTS (SELECT FROM rollout_instances AS one
+                WHERE one.rollout_id = rollouts.id AND one.wave = rollouts.wave AND one.status IN ('Waiting', 'Unchecked'))
+    AND NOT EXISTS (
+        SELECT FROM rollout_instances AS one
+        WHERE one.rollout_id = rollouts.id
+          AND (one.status IN ('Running', 'Checking', 'Returning', 'Failed', 'Refused')
+               OR one.wave = rollouts.wave AND one.status IN ('Waiting', 'Unchecked') AND one.not_before <= now())))
 ORDER BY id;
 
 -- name: take
