@@ -10,6 +10,7 @@ import pytest
 from launchbay.auth.secret_key import read_secret_key
 from launchbay.errors import ActionFailed
 from launchbay.limits import VAULT_ENTRIES
+from launchbay.model.secret_reference import SecretReference
 from launchbay.service_types import key_pairs
 from launchbay.service_types.key_pairs import POLICY, KeyPair, KeyPairs
 from tests.support.service import UNKNOWN, Api, accepted
@@ -128,8 +129,13 @@ class Behalf:
     policies: Mapping[str, Any] = field(default_factory=dict)
     learned: list[str] = field(default_factory=list)
 
+    provided: Mapping[str, Any] = field(default_factory=dict)
+
     def register_secret(self, secret: str) -> None:
         self.learned.append(secret)
+
+    async def secret(self, reference: SecretReference) -> Any:
+        return self.provided[str(reference)]
 
 
 async def given(api: Api, name: str, *, organization: str = "", policy: str = "") -> str:
@@ -204,3 +210,24 @@ async def test_machines_get_a_password_of_the_vaults_that_their_environment_offe
         await keys.password(context, "gone")
     with pytest.raises(ActionFailed, match="has a secret 'sudo'"):
         await keys.password(Behalf(UNKNOWN, api.environment), "sudo")
+
+
+async def test_a_name_that_no_vault_has_may_be_that_of_a_secret_of_a_provider(api: Api) -> None:
+    vault = await made_vault(api, offered_by=api.environment)
+    await told(api, vault, "set-secret", name="bao/secret/sudo#password", value="of the vault")
+    keys = KeyPairs(api.database, read_secret_key(api.settings.key_file()))
+    provided = {
+        "bao/secret/sudo#password": "of bao",
+        "bao/secret/other#password": "of bao",
+        "bao/secret/all": {"a": "b"},
+    }
+    context = Behalf(api.organization, api.environment, provided=provided)
+    assert await keys.password(context, "bao/secret/sudo#password") == "of the vault"
+    assert await keys.password(context, "bao/secret/other#password") == "of bao"
+    with pytest.raises(ActionFailed, match="it isn't a string"):
+        await keys.password(context, "bao/secret/all")
+    with pytest.raises(ActionFailed, match="No vault of the environment has a secret 'bao/'"):
+        await keys.password(context, "bao/")
+    answer = await api.post(f"services/{vault}/get-secret", {"arguments": {"name": "bao/secret/none#password"}})
+    assert answer.status_code == 409
+    assert "A secret of a provider isn't stored, as this one would be" in answer.text

@@ -30,6 +30,7 @@ from launchbay.errors import ActionFailed, LaunchbayError
 from launchbay.model.job import StepWait
 from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
+from launchbay.model.secret_reference import SecretReference
 
 ENTRY_POINT_GROUP = "launchbay.machines"
 
@@ -60,6 +61,10 @@ class NoLogPositions:
 
 async def _no_identity(audience: str) -> str:
     raise ActionFailed(f"Only a job gets a token for {audience!r}.", retryable=False)
+
+
+async def _no_secret(reference: SecretReference) -> Any:
+    raise ActionFailed(f"Only a step of a job reads the secret {reference}.", retryable=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +102,7 @@ class ProviderContext:
     register_secret: Callable[[Any], None] = lambda _: None
     waiting: Callable[[StepWait], AbstractContextManager[None]] = lambda _: nullcontext()
     log_positions: LogPositions = field(default_factory=NoLogPositions)
+    secret: Callable[[SecretReference], Awaitable[Any]] = _no_secret  # of a provider, for this attempt alone
     token: Callable[[str], Awaitable[str]] = _no_identity
     redaction_stream: Callable[[], RedactionStream] = lambda: RedactionStream(SecretEncodings(), REDACTED)
 
@@ -114,7 +120,7 @@ class KeySource(Protocol):
         """Return the public key of that pair, as a line for `authorized_keys`. Raises ActionFailed."""
 
     async def password(self, context: ProviderContext, name: str) -> str:
-        """Return the secret with this name or ID.
+        """Return the secret of a vault, or else of a provider: `provider/path#key`.
 
         Raises ActionFailed if the environment may use none.
         """

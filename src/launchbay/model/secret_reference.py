@@ -26,6 +26,14 @@ def parse_secret_reference(text: object) -> SecretReference:
     raise ValueError("a secret is provider/path#key, such as vault/secret/shop#password, or provider/path for all keys")
 
 
+def reference_in(text: str) -> SecretReference | None:
+    """Return the reference that a text is, or None for a name."""
+    try:
+        return parse_secret_reference(text)
+    except ValueError:
+        return None
+
+
 def secrets_problem(value: object) -> str | None:
     """Return what is wrong with the value of a step's `secrets`, or None."""
     if not isinstance(value, dict) or not value:

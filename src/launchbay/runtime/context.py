@@ -31,6 +31,7 @@ from launchbay.model.waits import TIME_IS_OVER, time_message
 from launchbay.runtime.commands import SentCommand, cancel_abandoned, collect_results, send, unbound
 from launchbay.runtime.contract import SYSTEM, DocumentKey, JobRun
 from launchbay.runtime.machines import (
+    AttemptSecrets,
     ComponentMachines,
     image_runner,
     is_dry_run,
@@ -175,6 +176,7 @@ class StepRun:
         self._is_resting = False
         self.attempt = 1
         self.identity: str | None = None
+        self._secrets: AttemptSecrets | None = None
         self.used_machines = False  # a plan is unknown if earlier steps leave others
         self.instance_id = job.instance_id
         self.organization_id = job.organization_id
@@ -259,7 +261,9 @@ class StepRun:
             self.log(level, text)
 
         component = self._workflow.component.path
-        return provider_context(self._job, component, self._action, self.step_path, log, self.attempt)
+        if self._secrets is None or self._secrets.attempt != self.attempt:
+            self._secrets = AttemptSecrets(self._job, self.step_path, self.attempt)
+        return provider_context(self._job, component, self._action, self.step_path, log, self.attempt, self._secrets)
 
     @property
     def machines(self) -> ComponentMachines:

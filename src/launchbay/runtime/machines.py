@@ -18,8 +18,10 @@ from launchbay.errors import ActionFailed, describe
 from launchbay.machines.contract import MachineProvider, ProviderContext, ProvidesSshAccess, RunsImages
 from launchbay.manifest.graph import COMPUTE, Peer
 from launchbay.manifest.v1 import in_component
+from launchbay.manifest.workflow_rules import SECRETS
 from launchbay.model.job import StepStatus, StepWait, workflow_path
 from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.secret_reference import SecretReference
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import named_peers, parent_signal_values
 
@@ -59,7 +61,13 @@ def image_runner(job: JobRun) -> RunsImages:
 
 
 def provider_context(
-    job: JobRun, component: str, action: str, path: str, log: Callable[[str, str], None], attempt: int = 1
+    job: JobRun,
+    component: str,
+    action: str,
+    path: str,
+    log: Callable[[str, str], None],
+    attempt: int = 1,
+    secrets: "AttemptSecrets | None" = None,
 ) -> ProviderContext:
     """Return a provider's context for the step at `path` of the plan, or for a component's teardown."""
     return ProviderContext(
@@ -80,6 +88,7 @@ def provider_context(
         redaction_stream=job.secrets.stream,
         waiting=partial(job.journal.waiting, path),
         log_positions=_LogPositions(job, path, attempt),
+        secret=(secrets or AttemptSecrets(job, path, attempt)).read,
         token=partial(_token, job, path),
     )
 
@@ -89,6 +98,29 @@ async def _token(job: JobRun, path: str, audience: str) -> str:
     token = await job.deps.identities.token(job, path, audience)
     job.secrets.register_passing(token, path)
     return token
+
+
+class AttemptSecrets:
+    """What machines of one attempt need of providers, each secret read once."""
+
+    def __init__(self, job: JobRun, path: str, attempt: int) -> None:
+        self._job = job
+        self._path = path
+        self.attempt = attempt
+        self._lock = asyncio.Lock()
+        self._found: dict[SecretReference, Any] = {}
+
+    async def read(self, reference: SecretReference) -> Any:
+        """Return the value, which is masked from then on. Raises ActionFailed."""
+        async with self._lock:
+            if reference not in self._found:
+                name = str(reference)
+                found = await self._job.deps.secret_source.read(self._job, self._path, self.attempt, {name: reference})
+                self._job.secrets.register_passing(found, self._path)
+                # Whoever takes the job over, and adopts commands that have it, masks it too.
+                await self._job.journal.keep_passing(self._path, self.attempt, {SECRETS: found})
+                self._found[reference] = found[name]
+            return self._found[reference]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from launchbay.clock import to_ms
 from launchbay.errors import ActionFailed, Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.limits import PRIVATE_KEY_BYTES
+from launchbay.model.secret_reference import SecretReference, reference_in
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
 from launchbay.service_types.secrets import (
@@ -57,6 +58,10 @@ class KeyRequester(Protocol):
     def register_secret(self) -> Callable[[Any], None]:
         """The function that redacts a secret from now on."""
 
+    @property
+    def secret(self) -> Callable[[SecretReference], Awaitable[Any]]:
+        """What reads a secret of a provider, already redacted."""
+
 
 class KeyPairs:
     """Key pairs and passwords by name or ID; implements `machines.contract.KeySource`.
@@ -80,40 +85,56 @@ class KeyPairs:
         return (await self._found(context, name)).public_key or ""
 
     async def password(self, context: KeyRequester, name: str) -> str:
-        """Return a secret of a vault, for a program that asks for a password.
+        """Return a password: a secret of a vault, or else of a provider.
 
-        Raises ActionFailed unless exactly one secret matches, and if it has several lines.
+        Raises ActionFailed unless exactly one secret matches, and if it isn't one line of text.
         """
-        entry = await self._entry(context, name, SECRET)
-        secret = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
-        context.register_secret(secret)
+        found = await self._listed(context, name, SECRET)
+        reference = None if found else reference_in(name)
+        if reference is None:
+            entry = _only(found, name, SECRET)
+            secret: Any = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
+            context.register_secret(secret)
+        else:
+            secret = await context.secret(reference)
+        if not isinstance(secret, str):
+            raise ActionFailed(
+                f"The secret {name[:80]!r} can't be a password: it isn't a string.",
+                "Name its key: provider/path#key.",
+                retryable=False,
+            )
         if not secret.isprintable():
             raise ActionFailed(f"The secret {name[:80]!r} can't be a password: it has several lines.", retryable=False)
         return secret
 
     async def _found(self, context: KeyRequester, name: str) -> OfferedEntry:
-        return await self._entry(context, name or str(context.policies.get(POLICY, "")), KEY_PAIR)
+        wanted = name or str(context.policies.get(POLICY, ""))
+        return _only(await self._listed(context, wanted, KEY_PAIR), wanted, KEY_PAIR)
 
-    async def _entry(self, context: KeyRequester, wanted: str, kind: str) -> OfferedEntry:
+    async def _listed(self, context: KeyRequester, wanted: str, kind: str) -> Sequence[OfferedEntry]:
         async with self._database.connection() as connection:
-            found = await store.list_entries_in_environment(
+            return await store.list_entries_in_environment(
                 connection,
                 organization_id=context.organization_id,
                 environment_id=context.environment_id,
                 kind=kind,
                 name=wanted or None,
             )
-        noun, storing = called(kind)
-        if not found:
-            raise ActionFailed(
-                f"No vault of the environment has a {noun}{f' {wanted[:80]!r}' if wanted else ''}.",
-                f"Create one with the command {storing} of the credentials service, or let the environment offer "
-                "the vault that has it.",
-                retryable=False,
-            )
-        if len(found) > 1:
-            _single_match(found, wanted, noun)
-        return found[0]
+
+
+def _only(found: Sequence[OfferedEntry], wanted: str, kind: str) -> OfferedEntry:
+    """Return the one entry that matches. Raises ActionFailed."""
+    noun, storing = called(kind)
+    if not found:
+        raise ActionFailed(
+            f"No vault of the environment has a {noun}{f' {wanted[:80]!r}' if wanted else ''}.",
+            f"Create one with the command {storing} of the credentials service, or let the environment offer "
+            "the vault that has it.",
+            retryable=False,
+        )
+    if len(found) > 1:
+        _single_match(found, wanted, noun)
+    return found[0]
 
 
 def _single_match(found: Sequence[OfferedEntry], wanted: str, noun: str) -> None:

@@ -16,6 +16,7 @@ from launchbay.errors import Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.limits import NAME_CHARS, SECRET_BYTES, SECRET_MIN_CHARS, VAULT_ENTRIES
 from launchbay.model.scalars import name_of
+from launchbay.model.secret_reference import reference_in
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand, lock_service
 from launchbay.store import services as store
@@ -28,6 +29,11 @@ _CALLED = {  # noun, command that stores one, command that lists them, code
     KEY_PAIR: ("key pair", "generate-keypair", "list-keypairs", "NoKeyPair"),
     SECRET: ("secret", "set-secret", "list-secrets", "NoSecret"),
 }
+
+
+NOT_OF_PROVIDERS = (
+    "A secret of a provider isn't stored, as this one would be: name it in `secrets` of the step that needs it."
+)
 
 
 def called(kind: str) -> tuple[str, str]:
@@ -48,6 +54,8 @@ async def get_entry(connection: Connection, call: ServiceCall, kind: str, name: 
     if entry is None:
         noun, storing, listing, code = _CALLED[kind]
         fix = f"Store it with the command {storing}, or list those there are with {listing}."
+        if kind == SECRET and reference_in(name) is not None:
+            fix += f" {NOT_OF_PROVIDERS}"
         raise Conflict(f"The vault has no {noun} {name[:80]!r}.", fix, code=code)
     return entry
 

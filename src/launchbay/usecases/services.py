@@ -16,6 +16,7 @@ from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
+from launchbay.model.secret_reference import reference_in
 from launchbay.planning.arguments import check_size
 from launchbay.service_types.builtin import CATALOG, SharedInstances
 from launchbay.service_types.contract import (
@@ -30,6 +31,7 @@ from launchbay.service_types.contract import (
 )
 from launchbay.service_types.resource_pool import ABANDONED_AFTER_S, ResourcePool, resources_of
 from launchbay.service_types.secrets import (
+    NOT_OF_PROVIDERS,
     VAULT,
     ServiceSeal,
     is_reference,
@@ -136,6 +138,8 @@ class ParameterUpdate:
                     continue
             if not vaults:
                 problems[name] = [f"No vault of the organization has a secret {secret[:80]!r}; set it there first."]
+                if reference_in(secret) is not None:
+                    problems[name].append(NOT_OF_PROVIDERS)
             elif len(vaults) > 1:
                 known = ", ".join(f"{each.id} ({each.name})" for each in vaults[:_SHOWN])
                 problems[name] = [f"Several vaults have a secret {secret[:80]!r}; name one with `{VAULT}`: {known}."]

@@ -15,8 +15,8 @@ GIVEN = "of the manifest"  # the name of an account whose credentials are in a m
 class CloudAccount:
     """A cloud account, decrypted.
 
-    `id` is that of the service, or of credentials in a manifest. One with a `role` has no identity and credential until a job takes the role: then they are those of a session, with
-    its `token`.
+    `id` is that of the service, or of credentials in a manifest. One with a `role` has no identity and credential until
+    a job takes the role: then they are those of a session, with its `token`.
     """
 
     id: str
