@@ -156,6 +156,12 @@ GALLERY = (
         "An earlier configuration, what differs from the present one, and what going back does.",
     ),
     Shown(
+        "drift",
+        "/console/instances/{id}/drift",
+        "Drift of an instance",
+        "What somebody changed without Launchbay: as it is described, and as a check found it.",
+    ),
+    Shown(
         "instance-signals",
         "/console/instances/{id}/signals",
         "Signals of an instance",

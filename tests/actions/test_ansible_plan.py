@@ -11,8 +11,9 @@ from launchbay import limits
 from launchbay.actions.ansible import Ansible
 from launchbay.actions.ansible_plan import ApprovedCheck, Checked, Difference, Outcome
 from launchbay.actions.contract import ActionCall
-from launchbay.actions.plan import NOT_SHOWN, ActionPlan, plan_action
+from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.errors import ActionFailed, NotApproved
+from launchbay.model.effect import NOT_SHOWN
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext
 

@@ -10,10 +10,10 @@ import pytest
 
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.opentofu import OpenTofu, read_module
-from launchbay.actions.opentofu_plan import AFTER_APPLY, read_saved_plan, read_shown_plan
+from launchbay.actions.opentofu_plan import read_saved_plan, read_shown_plan
 from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.errors import ActionFailed
-from launchbay.model.effect import Effect
+from launchbay.model.effect import AFTER_APPLY, Effect
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, run
 from tests.support.external_services import MODULE, needs_tofu

@@ -7,9 +7,9 @@ import pytest
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
-from launchbay.actions.plan import NOT_SHOWN, ActionPlan, plan_action
+from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.errors import ActionFailed
-from launchbay.model.effect import Effect
+from launchbay.model.effect import NOT_SHOWN, Effect
 from tests.support.contexts import RecordingContext
 
 

@@ -62,6 +62,7 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "destroyAt": None,
         "waitingDestroy": None,
         "isAsleep": False,
+        "isDrifted": False,
         "isFrozen": False,
         "freeze": None,
         "lastJob": {

@@ -616,6 +616,7 @@ async def test_tools_call_no_other_operations_than_those_that_they_name(
         "read_job": {"job": job},
         "read_log": {"instance": name},
         "explain_instance": {"instance": name},
+        "show_drift": {"instance": name},
         "resume_job": {"job": job},
         "explain_permission": {"permission": "Read", "path": f"/applications/{application}"},
         "propose_change": {"act": "destroy", "instances": [name], "reason": "a test"},

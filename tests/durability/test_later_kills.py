@@ -337,6 +337,44 @@ async def _follow_nothing(bay: Bay, repositories: GitServer) -> Begun:
     return Begun(outcome, ([("Refused", False)], 0), after_death=LEASES)
 
 
+async def _drift_schedule(bay: Bay) -> Begun:
+    """Let the instances of an application wait for a check when it is time."""
+    api = bay.api
+    application, instances = await _running(bay, 2)
+    nightly = {"cron": "0 3 * * *", "zone": "UTC"}
+    accepted(await api.put(f"applications/{application}/drift-schedule", nightly))
+    await bay.execute(
+        "UPDATE drift_schedules SET due_at = now() - interval '1 s', fires_at = now() - interval '1 s'"
+        " WHERE object_id = %s",
+        application,
+    )
+
+    async def outcome() -> Any:
+        waiting = await bay.execute(
+            "SELECT 1 FROM drift_reports WHERE instance_id = ANY (%s) AND waiting_since IS NOT NULL", instances
+        )
+        due = await bay.execute("SELECT 1 FROM drift_schedules WHERE object_id = %s AND fires_at < now()", application)
+        return len(waiting), len(due)
+
+    return Begun(outcome, (2, 0))
+
+
+async def _drift(bay: Bay, *, fails: bool = False) -> Begun:
+    """Check an instance."""
+    api = bay.api
+    _, [instance] = await _running(bay)
+    if fails:
+        await bay.execute("UPDATE instances SET status = 'Failed' WHERE id = %s", instance)
+    accepted(await api.post(f"instances/{instance}/drift/check"))
+
+    async def outcome() -> Any:
+        found = accepted(await api.get(f"instances/{instance}/drift/report"))
+        return found["status"], len(found["checks"])
+
+    lease = "UPDATE drift_reports SET lease_until = now() WHERE lease_until IS NOT NULL"
+    return Begun(outcome, ("Failed" if fails else "Checked", 1), after_death=lease)
+
+
 async def _tell(bay: Bay, receiver: LoopbackServer) -> Begun:
     """Send an event to a webhook. It may arrive twice, with the same ID."""
     api, path = bay.api, f"/{fresh_name('hook').replace(' ', '-')}"
@@ -363,6 +401,7 @@ SCENES: dict[str, tuple[Callable[[Bay], Awaitable[Begun]], ...]] = {
     "sleep windows": (_sleep, _wake),
     "idle instances": (_idle,),
     "rollbacks": (_rollback,),
+    "schedules of drift": (_drift_schedule,),
 }
 CASES = [
     pytest.param(task, scene, step, id=f"{task}: {scene.__name__.strip('_').replace('_', ' ')} - {step}")
@@ -379,6 +418,7 @@ NOT_HERE = {
     "warnings": "tests/features/lifetimes: the statement that warns notes it; mails have one ID",
     "Git previews": "tests/features/git_sources: as Git sources, with the same lease",
     "Git statuses": "tests/features/git_sources: a status that is set twice is the same status",
+    "plans": "as checks of drift, with the same lease; tests/features/plans",
     "secret sessions": "tests/api/test_secret_providers.py: whoever comes next revokes what a killed process has left",
 }
 
@@ -426,6 +466,13 @@ async def test_a_process_that_dies_amid_a_look_at_a_branch_applies_its_commit_on
 ) -> None:
     scene = _follow_nothing if "fail" in step else _follow
     found, right = await _verdict(bay, "Git sources", await scene(bay, repositories), step)
+    assert found == right
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("step", PLACES["drift"])
+async def test_a_process_that_dies_amid_a_check_leaves_one_check(bay: Bay, step: str) -> None:
+    found, right = await _verdict(bay, "drift", await _drift(bay, fails="fail" in step), step)
     assert found == right
 
 

@@ -20,7 +20,7 @@ OF_ORGANIZATION = {
         "role_id",
         "role_ids",
     ),
-    *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids"),
+    *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids", "scope_id"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
     *("bulk_id", "source_id", "change_set_id", "change_set_ids", "rollout_id", "environment_ids", "plan_id"),
 }
@@ -115,6 +115,9 @@ CELL_WIDE: dict[str, set[str]] = {
             "plans.list_expired",
             "plans.delete_expired",
             "plans.take",
+            "drift.list_due",
+            "drift.take",
+            "drift.list_due_schedules",
             "rollouts.list_open",
         ),
     },

@@ -72,6 +72,7 @@ FEATURES: dict[str, Feature] = {
         )
     ),
     "documentation": Feature(),
+    "drift": Feature(may_import=("change_sets", "plans", "recurring"), tables="drift_reports drift_schedules"),
     "freezes": Feature(),
     "generations": Feature(tables="generations rollbacks_due"),
     "git_sources": Feature(

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from launchbay.features.drift.rules import Difference, Finding
 from launchbay.ids import new_id
 from tests.support.network import LoopbackServer
 from tests.support.pages import ORIGIN, browser, send
@@ -36,6 +37,19 @@ application:
       interfaces: { input: { password: configuration(string) } }
       configuration: { input.password: hush-hush, configuration.workflows: { launch: { steps: [] } } }
 """
+FINDING = Finding(
+    difference=Difference(
+        step="web#launch/infra",
+        component="web",
+        address="terraform_data.box",
+        kind="changed",
+        described={"input": 1},
+        found={"input": 5},
+    ),
+    state="new",
+    first_seen=1_798_761_600_000,
+    last_seen=1_798_761_600_000,
+)
 # What leaves nothing but its entry in the audit log.
 ONLY_NOTED = {"reveal_service_secret", "reveal_instance_secret"}
 
@@ -120,6 +134,17 @@ class Stage:
         """Return a plan of the caller, of an instance's destruction."""
         body = {"act": "destroy", "instanceId": await self.settled()}
         return await self.made(f"{self.organization}/plans", body)
+
+    async def drifted(self) -> str:
+        """Return an instance of which a check has found something: `FINDING`."""
+        instance = await self.settled()
+        accepted(await self.api.post(f"instances/{instance}/drift/check"))
+        async with self.api.database.transaction() as connection:
+            statement = (
+                "UPDATE drift_reports SET findings = %s, new_findings = 1, checked_at = now() WHERE instance_id = %s"
+            )
+            await connection.execute(statement, [msgspec.json.encode([FINDING]).decode(), instance])
+        return instance
 
     async def change_set(self, *, approvals: int = 0) -> str:
         """Make a change set, which waits for approval by somebody who isn't its author."""
@@ -624,6 +649,45 @@ async def delete_plan(stage: Stage) -> Call:
     return partial(stage.api.delete, f"plans/{await stage.plan()}")
 
 
+async def check_drift(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.settled()}/drift/check")
+
+
+async def ignore_drift(stage: Stage) -> Call:
+    body = {"reason": "The autoscaler does that.", "until": int((time.time() + 86_400) * 1000)}
+    return partial(stage.api.put, f"instances/{await stage.drifted()}/drift/findings/{FINDING.id}/ignored", body)
+
+
+async def watch_drift(stage: Stage) -> Call:
+    ignoring = await ignore_drift(stage)
+    accepted(await ignoring())
+    assert isinstance(ignoring, partial)
+    return partial(stage.api.delete, ignoring.args[0])
+
+
+async def put_back_drift(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.drifted()}/drift/put-back")
+
+
+async def take_over_drift(stage: Stage) -> Call:
+    return partial(stage.api.post, f"instances/{await stage.drifted()}/drift/findings/{FINDING.id}/take-over")
+
+
+NIGHTLY = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "jitter": 3_600_000}
+
+
+async def set_application_drift_schedule(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application()}/drift-schedule", NIGHTLY)
+
+
+async def set_environment_drift_schedule(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/drift-schedule", NIGHTLY)
+
+
+async def set_drift_schedule(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.settled()}/drift/check-schedule", NIGHTLY)
+
+
 async def create_change_set(stage: Stage) -> Call:
     body = {"act": "destroy", "ids": [await stage.settled()]}
     return partial(stage.api.post, f"{stage.organization}/change-sets", body)
@@ -923,6 +987,8 @@ SCENARIOS: dict[str, Scenario] = {
         replace_application_freeze_windows,
         create_plan,
         delete_plan,
+        check_drift, ignore_drift, watch_drift, put_back_drift, take_over_drift,
+        set_drift_schedule, set_application_drift_schedule, set_environment_drift_schedule,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,
         create_webhook, update_webhook, test_webhook, retry_deliveries, delete_webhook, forget_host_key,

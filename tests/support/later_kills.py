@@ -44,6 +44,15 @@ PLACES = {
         "failed": "before features.git_sources.syncs:GitRunner._failed",
         "failure noted": "after features.git_sources.syncs:GitRunner._failed",
     },
+    "drift": {
+        "taken": "after features.drift.rows:take",
+        "leased": "after usecases.leases:Leases.begin",
+        "planned": "after features.drift.usecases:look",
+        "noted": "after features.drift.usecases:DriftRunner._note",
+        "committed": "after features.drift.usecases:DriftRunner._check",
+        "failed": "before features.drift.usecases:DriftRunner._failed",
+        "failure noted": "after features.drift.usecases:DriftRunner._failed",
+    },
     "webhooks": {
         "claimed": "after features.webhooks.rows:claim",
         "leased": "before features.webhooks.delivery:WebhookSender._deliver",

@@ -88,6 +88,7 @@ async def one_of_everything(api: Api) -> dict[str, str]:
         "{change}": ready["id"],
         "{rollout}": rollout["id"],
         "{failure}": "00" * 12,
+        "{finding}": "00" * 12,
         "{number}": "1",
         "{organization}": api.organization,
         "{recurring}": recurring["id"],

@@ -221,8 +221,9 @@ def showcase(site: Site) -> dict[str, str]:
     _until_ended(site, bulk)
     tides, rollout = _rollout(site)
     recurring = _recurring(site, ids["quiet"], shop)
+    _rules(site, shop, places["production"])  # its policy comes after: it would ask for change sets
     change = _change_set(site, places["production"], ids["quiet"])
-    _rules(site, shop, places["production"])
+    changed = _changed(site, tides)
     at, here = f"/console/{root}", "/console"
     return {
         "sign-in": f"{here}/signIn",
@@ -252,7 +253,8 @@ def showcase(site: Site) -> dict[str, str]:
         "compare": f"{here}/instances/{ids['busy']}/jobs/{ids['compared']}?show=all",
         "instance-runs": f"{here}/instances/{ids['busy']}/runs",
         "configuration": f"{here}/instances/{ids['quiet']}/configuration",
-        "generation": f"{here}/instances/{_changed(site, tides)}/generations/1",
+        "generation": f"{here}/instances/{changed}/generations/1",
+        "drift": f"{here}/instances/{_checked(site, changed)}/drift",
         "instance-schedules": f"{here}/instances/{ids['quiet']}/schedules",
         "instance-signals": f"{here}/instances/{ids['quiet']}/signals",
         "instance-activity": f"{here}/instances/{ids['busy']}/activity",
@@ -429,6 +431,16 @@ def _changed(site: Site, application: str) -> str:
     site.settled(instance)
     site.ask("PUT", f"instances/{instance}/configuration", {"parameters": {"input.pace": 3, "input.release": 3}})
     site.settled(instance)
+    return instance
+
+
+def _checked(site: Site, instance: str) -> str:
+    """Return the instance when a check of its drift is done."""
+    site.ask("POST", f"instances/{instance}/drift/check", {})
+    deadline = time.monotonic() + 60
+    while site.ask("GET", f"instances/{instance}/drift/report")["status"] in {"Waiting", "Checking"}:
+        assert time.monotonic() < deadline, "the check did not end"
+        time.sleep(0.1)
     return instance
 
 
@@ -672,6 +684,7 @@ def made(site: Site) -> World:
         "compare": f"/console/instances/{instance}/jobs/{job}/compare/{job}?show=all",
         "reconfigure": f"/console/instances/{instance}/configuration",
         "generation": f"/console/instances/{instance}/generations/1",
+        "drift": f"/console/instances/{instance}/drift",
         "components": f"/console/instances/{instance}/components?focus=web",
         "list of components": f"/console/instances/{instance}/components?view=list",
         "run a workflow": f"/console/instances/{instance}/run",

@@ -14,6 +14,7 @@ from launchbay.cli import short_verbs
 from launchbay.console import assets, list_query
 from launchbay.console.rendering import templates
 from launchbay.features.bulk import usecases as bulk
+from launchbay.features.drift import api as api_of_drift
 from launchbay.features.rollouts import api as api_of_rollouts
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES
 from launchbay.mcp import tools
@@ -102,6 +103,11 @@ def _degraded_is_running(former: Any, row: Any) -> Any:
 
 HOUR = timedelta(hours=1)
 FAULTS = [
+    Fault(
+        "the drift of an instance has one finding too many",
+        "drift",
+        _changed(api_of_drift, "_counts", lambda counts: {**counts, "new": counts["new"] + 1}),
+    ),
     Fault(
         "the overview counts one failed instance too many",
         "overview",

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from launchbay.actions.plan import NOT_SHOWN, refuse_difference
-from launchbay.model.effect import Effect, EffectKind
+from launchbay.actions.plan import refuse_difference
+from launchbay.model.effect import NOT_SHOWN, Effect, EffectKind
 
 _ABSENT = "absent"
 _GONE = frozenset((_ABSENT, "removed", "deleted"))

@@ -5,10 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from launchbay.model.effect import Certainty, Effect, EffectKind
+from launchbay.model.effect import AFTER_APPLY, Certainty, Effect, EffectKind
 from launchbay.model.redaction import REDACTED
 
-AFTER_APPLY = "(known after apply)"
 _DELETE_FIRST, _CREATE_FIRST = ("delete", "create"), ("create", "delete")
 _WARNINGS_EACH = 3  # of one check
 _REASONS: Mapping[str, str] = {

@@ -12,12 +12,11 @@ import msgspec
 from launchbay import limits
 from launchbay.actions.contract import Action, ActionCall
 from launchbay.errors import ActionFailed, NotApproved
-from launchbay.model.effect import Effect
+from launchbay.model.effect import NOT_SHOWN, Effect
 from launchbay.model.redaction import REDACTED, is_secret_name
 
 CANNOT_PLAN = "This action can't say what it would do."
 NOT_HELD = "This action may also do something else when it runs."
-NOT_SHOWN = "(too large to be shown)"
 _DIFFERENCES_NAMED = 5
 
 

@@ -8,6 +8,7 @@ from launchbay.features.change_sets.feature import FEATURE as CHANGE_SETS
 from launchbay.features.concurrency_limits.feature import FEATURE as CONCURRENCY_LIMITS
 from launchbay.features.directories.feature import FEATURE as DIRECTORIES
 from launchbay.features.documentation.feature import FEATURE as DOCUMENTATION
+from launchbay.features.drift.feature import FEATURE as DRIFT
 from launchbay.features.freezes.feature import FEATURE as FREEZES
 from launchbay.features.generations.feature import FEATURE as GENERATIONS
 from launchbay.features.git_sources.feature import FEATURE as GIT_SOURCES
@@ -33,6 +34,7 @@ FEATURES = Features(
         CONCURRENCY_LIMITS,
         DIRECTORIES,
         DOCUMENTATION,
+        DRIFT,
         FREEZES,
         GENERATIONS,
         GIT_SOURCES,

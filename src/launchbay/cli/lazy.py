@@ -176,6 +176,7 @@ NOUNS: Mapping[str, str] = {
     "bulk": "Run a workflow on many instances, or resume, reconfigure, extend, destroy or label them.",
     "change-set": "Keep what a change would do, have it approved, and apply it as shown.",
     "git-source": "Let an application or a directory follow a branch of a Git repository.",
+    "drift": "Find what somebody changed behind instances: check, show, ignore.",
     "environment": "Manage environments: policies, markers, properties, services.",
     "instance": "Operate instances: status, workflows, schedules, log, events.",
     "invitation": "Join organizations that invite you.",

@@ -676,6 +676,26 @@ class Operations:
     def list_application_rules(self, application_id: str) -> Call[list[types.RulesVersion]]:
         """List the versions of an application's rules, newest first. Permission: Read."""
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/drift-schedule"))
+    def read_application_drift_schedule(self, application_id: str) -> Call[types.DriftScheduleDocument]:
+        """Show when instances of an application are checked for drift. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/drift-schedule", media_type=JSON))
+    def set_application_drift_schedule(
+        self,
+        application_id: str,
+        *,
+        cron: str | None,
+        zone: str | None = None,
+        jitter: int | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set when instances of an application are checked for drift. Permission: EditApplication.
+
+        `cron`: As of a recurring schedule; null for never.
+        `jitter`: Delays each time by a random part of it, in milliseconds.
+        """
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -1106,6 +1126,26 @@ class Operations:
     def list_environment_rules(self, environment_id: str) -> Call[list[types.RulesVersion]]:
         """List the versions of an environment's rules, newest first. Permission: Read."""
 
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/drift-schedule"))
+    def read_environment_drift_schedule(self, environment_id: str) -> Call[types.DriftScheduleDocument]:
+        """Show when instances in an environment are checked for drift. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/drift-schedule", media_type=JSON))
+    def set_environment_drift_schedule(
+        self,
+        environment_id: str,
+        *,
+        cron: str | None,
+        zone: str | None = None,
+        jitter: int | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set when instances in an environment are checked for drift. Permission: EditEnvironment.
+
+        `cron`: As of a recurring schedule; null for never.
+        `jitter`: Delays each time by a random part of it, in milliseconds.
+        """
+
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
     def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:
         """Show for whom steps in an environment may get tokens. Permission: Read."""
@@ -1466,6 +1506,71 @@ class Operations:
         `awake_until`: Milliseconds since the Unix epoch; null lets it sleep again.
         """
 
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/drift/check", media_type=JSON))
+    def check_drift(
+        self, instance_id: str, *, baseline: bool | None = None, if_match: str | None = None
+    ) -> Call[types.DriftDocument]:
+        """Check how an instance differs from what it is described as. Permission: EditInstance.
+
+        `baseline`: What differs now is known from then on, and no finding.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/drift/report"))
+    def read_drift(self, instance_id: str) -> Call[types.DriftDocument]:
+        """Show how an instance differs from what it is described as. Permission: Read."""
+
+    @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/drift"))
+    def list_drift(
+        self, organization_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> Call[list[types.DriftedDocument]]:
+        """List the instances with findings or problems. Permission: Read on each instance returned.
+
+        `limit`: Maximum number of items. A page has at most 1,000.
+        `after`: Only items after the one with this ID.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/instances/{id}/drift/findings/{findingId}/ignored", media_type=JSON))
+    def ignore_drift(
+        self, instance_id: str, finding_id: str, *, reason: str, until: int, if_match: str | None = None
+    ) -> Call[None]:
+        """Ignore a finding until a date. Permission: EditInstance."""
+
+    @operation(OperationSpec("DELETE", "/api/1/instances/{id}/drift/findings/{findingId}/ignored"))
+    def watch_drift(self, instance_id: str, finding_id: str, *, if_match: str | None = None) -> Call[None]:
+        """Take back that a finding is ignored. Permission: EditInstance."""
+
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/drift/put-back"))
+    def put_back_drift(self, instance_id: str, *, if_match: str | None = None) -> Call[types.MadeDocument]:
+        """Make a change set that puts back all that differs. Permission: EditInstance; RunInstanceWorkflow to apply
+        the change set.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/drift/findings/{findingId}/take-over"))
+    def take_over_drift(
+        self, instance_id: str, finding_id: str, *, if_match: str | None = None
+    ) -> Call[types.DriftDocument]:
+        """Make a change set that gives a parameter the found value. Permission: EditInstance."""
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/drift/check-schedule"))
+    def read_drift_schedule(self, instance_id: str) -> Call[types.DriftScheduleDocument]:
+        """Show when an instance is checked for drift. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/instances/{id}/drift/check-schedule", media_type=JSON))
+    def set_drift_schedule(
+        self,
+        instance_id: str,
+        *,
+        cron: str | None,
+        zone: str | None = None,
+        jitter: int | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set when an instance is checked for drift. Permission: EditInstance.
+
+        `cron`: As of a recurring schedule; null for never.
+        `jitter`: Delays each time by a random part of it, in milliseconds.
+        """
+
     # Workflows
 
     @operation(
@@ -1661,6 +1766,7 @@ class Operations:
         status: str | None = None,
         last_status: str | None = None,
         degraded: bool | None = None,
+        drifted: bool | None = None,
         last_workflow: str | None = None,
         application: str | None = None,
         environment: str | None = None,
@@ -1681,6 +1787,7 @@ class Operations:
         `status`: Only instances in one of these statuses.
         `last_status`: Only instances whose last job ended so: Succeeded or Failed.
         `degraded`: Only instances that run, but whose `health` is Degraded.
+        `drifted`: Only instances that somebody changed, by a check of their drift.
         `last_workflow`: Only instances whose last job was one of these workflows.
         `application`: Only instances of applications with these IDs.
         `environment`: Only instances in environments with these IDs.
@@ -2196,7 +2303,7 @@ class Operations:
         self,
         organization_id: str,
         *,
-        act: Literal["apply", "destroy", "launch", "reconfigure", "version"],
+        act: Literal["apply", "destroy", "launch", "reconfigure", "relaunch", "version"],
         ids: Sequence[str] | None = None,
         select: types.Selection | None = None,
         application_id: str | None = None,
@@ -2299,7 +2406,7 @@ class Operations:
         self,
         organization_id: str,
         *,
-        act: Literal["destroy", "launch", "reconfigure"],
+        act: Literal["destroy", "launch", "reconfigure", "relaunch"],
         application_id: str | None = None,
         launch: Mapping[str, Any] | None = None,
         if_exists: Literal["allow", "fail", "return"] | None = None,
@@ -2544,7 +2651,7 @@ class Operations:
         """Create a webhook: a URL that receives signed events of the organization's instances. Permission:
         ManageUsers for all users of the organization, and Read for all instances.
 
-        `events`: Any of status, job, signal, approval, notification, changeSet, rollout, expiry and override.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout, expiry, override, drift.
         `secret`: Key of the signatures. Default: generated.
         `format_`: The form of requests: json, slack or teams.
         """
@@ -2568,7 +2675,7 @@ class Operations:
         """Change a webhook, or disable or enable it. Permission: ManageUsers for all users of the organization, and
         Read for all instances.
 
-        `events`: Any of status, job, signal, approval, notification, changeSet, rollout, expiry and override.
+        `events`: Any of status, job, signal, approval, notification, changeSet, rollout, expiry, override, drift.
         `secret`: New key of the signatures.
         `format_`: The form of requests: json, slack or teams.
         `enabled`: Whether the webhook sends events.

@@ -1275,6 +1275,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_job: LastJob | None
     waiting_destroy: ComingDestroy | None = None
     is_asleep: bool = False
+    is_drifted: bool = False
     is_frozen: bool = False
     freeze: FreezeNote | None = None
 
@@ -1443,6 +1444,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str | None = None
     last_status: str | None = None
     degraded: bool = False
+    drifted: bool = False
     last_workflow: str | None = None
     application: str | None = None
     environment: str | None = None
@@ -1999,6 +2001,90 @@ class RulesVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     by_id: str | None
     by_email: str | None
     at: int | None
+
+
+class CheckDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One check of the history."""
+
+    at: int
+    new: int
+    ignored: int
+    unchecked: int
+    baseline: bool
+    problem: str
+
+
+class FindingDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How one address differs. Secrets are masked. Times are in milliseconds since the Unix epoch. `from` is what
+    the instance is described as, and `to` what was found: the attributes that differ.
+    """
+
+    id: str
+    state: str
+    kind: str
+    address: str
+    component: str
+    step: str
+    from_: dict[str, Any] = msgspec.field(name="from")
+    to: dict[str, Any]
+    note: str
+    first_seen: int
+    last_seen: int
+    reason: str
+    until: int | None
+    by_email: str
+    change_set_id: str | None
+    remedy: str
+
+
+class Unchecked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A step about which the plan says nothing, and why."""
+
+    step: str
+    note: str
+
+
+class DriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How an instance differs from what it is described as. Times are in milliseconds since the Unix epoch. The
+    findings are as of `checkedAt`. With a `problem`, the last check found nothing out.
+    """
+
+    instance_id: str
+    status: str
+    counts: dict[str, Any]
+    checked_at: int | None
+    baseline_at: int | None
+    problem: str | None
+    problem_at: int | None
+    unchecked: list[Unchecked]
+    findings: list[FindingDocument]
+    checks: list[CheckDocument]
+
+
+class DriftedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance with findings, or whose last check failed."""
+
+    id: str
+    name: str
+    status: str
+    counts: dict[str, Any]
+    checked_at: int | None
+    problem: str | None
+
+
+class MadeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A change set that was made."""
+
+    change_set_id: str
+
+
+class DriftScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """When instances are checked. `nextAt` is the next time without jitter, in milliseconds since the Unix epoch."""
+
+    cron: str | None
+    zone: str
+    jitter: int
+    next_at: int | None
 
 
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -937,6 +937,23 @@ async def resume_job(caller: Caller, given: ResumeJob) -> Any:
     return _begun(caller, began.instance_id, began.id)
 
 
+@_tool("Show drift", "list_organizations", "list_organization_instances", "read_drift")
+async def show_drift(caller: Caller, given: OneInstance) -> Any:
+    """Show what a check found that somebody changed on an instance without Launchbay.
+
+    `from` is what the instance is described as, and `to` what was found. It isn't checked now: a person, or a schedule,
+    does that.
+    """
+    found = await caller.client.read_drift(await caller.instance(given.instance, given.organization))
+    return {
+        "counts": found.counts,
+        "checkedAt": found.checked_at,
+        "problem": found.problem,
+        "findings": [each for each in found.findings if each.state in {"new", "ignored"}][:LIST_ITEMS],
+        "unchecked": found.unchecked[:LIST_ITEMS],
+    }
+
+
 class ExplainPermission(Arguments, frozen=True, kw_only=True):
     """Arguments of `explain_permission`."""
 

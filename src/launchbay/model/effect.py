@@ -4,6 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
+# What stands in place of a value.
+AFTER_APPLY = "(known after apply)"
+NOT_SHOWN = "(too large to be shown)"
 EffectKind = Literal["create", "change", "delete", "run", "unknown"]
 Certainty = Literal["exact", "estimated", "unknown"]
 

@@ -32,6 +32,7 @@ from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
 from launchbay.features.change_sets.pages import SAVE, save
 from launchbay.features.change_sets.usecases import ChangeAct
+from launchbay.features.drift.usecases import count_new_findings
 from launchbay.features.freezes.usecases import read_last_override
 from launchbay.features.generations.pages import rollback_target
 from launchbay.features.history.usecases import FieldChange, list_timeline
@@ -184,6 +185,7 @@ async def tab_values(
     people = ask(list_people_of_instance(ctx, record.organization_id, record.id))
     sleep = ask(sleep_windows.read_sleep(ctx, record.id))
     overridden = ask(read_last_override(ctx, record.id))
+    drifted = ask(count_new_findings(ctx, record.id))
     permissions = await request.permissions(record.organization_id)
     rollback_to = ask(rollback_target(request, permissions, record))
     reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
@@ -204,6 +206,7 @@ async def tab_values(
             *([Tab("configuration", "Configuration")] if reads_application else []),
             Tab("signals", "Signals"),
             Tab("schedules", "Schedules", len(schedules) or None),
+            Tab("drift", "Drift", await drifted or None),
             Tab("activity", "Activity"),
             Tab("settings", "Settings"),
         ],

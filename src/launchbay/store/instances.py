@@ -257,6 +257,7 @@ list_users = _sql.rows("list_users", UserRow)
 get_record = _sql.row("get_record", InstanceRecord)  # for the engine, which needs no permission
 get_surroundings = _sql.row("get_surroundings", Surroundings)
 get_status = _sql.row("get_status", StatusRow)
+read_record = _sql.row("read_record", InstanceRecord)  # without a lock
 change_configuration = _sql.change("change_configuration")
 
 

@@ -156,6 +156,7 @@ jobs_parked = _of_database(
 jobs_under_way = _of_database("launchbay_jobs_under_way", "Jobs of all processes that haven't ended.")
 overdue = _of_database("launchbay_schedules_overdue", "Schedules that are due and free to start.")
 oldest_overdue = _of_database("launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.")
+drifted_instances = _of_database("launchbay_drifted_instances", "Instances that a check found changed.")
 workers = _of_database("launchbay_workers", "Workers with a recent heartbeat.")
 last_backup = _of_database(
     "launchbay_last_backup_timestamp_seconds",
@@ -332,6 +333,7 @@ async def sample(database: Database) -> None:
     jobs_under_way.set(load.jobs_under_way)
     overdue.set(load.overdue)
     oldest_overdue.set(load.oldest_overdue_s)
+    drifted_instances.set(load.drifted_instances)
     workers.set(load.workers)
     last_backup.set(load.backed_up_at_s or 0.0)
 

@@ -57,6 +57,7 @@ class InstanceFilter:
     job_statuses: Sequence[str] | None = None
     job_outcomes: Sequence[str] | None = None
     is_degraded: bool = False
+    is_drifted: bool = False
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
     environment_ids: Sequence[str] | None = None
@@ -87,6 +88,7 @@ class InstanceFilter:
             "job_statuses": _array(self.job_statuses or _statuses_of(self.job_outcomes)),
             "job_outcomes": _array(self.job_outcomes),
             "degraded": self.is_degraded,
+            "drifted": self.is_drifted,
             "workflows": _array(self.workflows),
             "application_ids": _array(self.application_ids),
             "environment_ids": _array(self.environment_ids),

@@ -65,6 +65,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     "freezes",
     "change_rules",
     "plans",
+    "drift",
     "impact",
     "rollouts",
     approvals.routes,

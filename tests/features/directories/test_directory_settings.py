@@ -19,6 +19,7 @@ RENAMED = {
     "owner_id": "owner",
     "expires_in_ms": "expires_in",
     "is_degraded": "degraded",
+    "is_drifted": "drifted",
 }
 
 

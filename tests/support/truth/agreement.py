@@ -123,6 +123,7 @@ class Agreement:
             "isAsleep": each in oracle.asleep,
             "isFrozen": oracle.freeze(application, environment) is not None,
             "freeze": oracle.freeze(application, environment),
+            "isDrifted": each in oracle.drifted,
             "components": {"total": counts.total(), **counts},
         }
 

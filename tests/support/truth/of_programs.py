@@ -374,6 +374,8 @@ async def _explained(view: View, ask: Any, row: Row) -> None:
     view.same(f"explain_instance {row['name']}", (job["job"], job["status"], job.get("errorMessage")), (
         newest["id"], newest["status"], newest["error_message"]
     ))  # fmt: skip
+    drift = await ask("show_drift", instance=each)
+    view.same(f"show_drift {row['name']}", drift["counts"]["new"], int(each in oracle.drifted))
     pending = [
         each for each in oracle.approvals.values() if each["job_id"] == newest["id"] and each["status"] == "pending"
     ]

@@ -60,6 +60,7 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "isAsleep": row["id"] in oracle.asleep,
         "isFrozen": oracle.freeze(row["application_id"], row["environment_id"]) is not None,
         "freeze": oracle.freeze(row["application_id"], row["environment_id"]),
+        "isDrifted": row["id"] in oracle.drifted,
         "lastJob": _last_job(oracle, row["id"]),
         "components": {"total": counts.total(), **counts},
     }

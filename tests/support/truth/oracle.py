@@ -42,6 +42,7 @@ TABLES = {
     "concurrency_places": "job_id, title, most, is_held, is_outrun",
     "step_waits": "job_id, path, wait::json AS wait",
     "generations": "*",
+    "drift_reports": "*",
     "audit_entries": "*",
     "memberships": "organization_id, user_id",
     "role_assignments": "user_id, role_id",
@@ -231,6 +232,11 @@ class Oracle:
         return {
             row["instance_id"] for row in self.tables["instance_sleeps"] if row["is_asleep"]
         } & self.instances.keys()
+
+    @cached_property
+    def drifted(self) -> set[str]:
+        found = {row["instance_id"] for row in self.tables["drift_reports"] if row["new_findings"]}
+        return found & self.instances.keys()
 
     @cached_property
     def people(self) -> set[str]:

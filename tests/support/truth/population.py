@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from itertools import cycle
 from typing import Any, TypeVar
 
+import msgspec
 import psycopg
 
 from launchbay.clock import SystemClock, to_ms
+from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
 from tests.support.truth.harbor import Furnisher
@@ -192,6 +194,7 @@ class _Maker:
         living = await self._cranes(cranes)
         await asyncio.gather(self._acts(living), self._others(), self._tides(), self._ships(), self._under_way())
         await self._change_sets(living[-2:])
+        await self._drift(living[-5:-2])
         await self._family()
         await self._sleepers()
         await self._freezes()
@@ -513,6 +516,29 @@ class _Maker:
         accepted(await judges[0].post(f"change-sets/{sets[1]}/reject", {"comment": "Not before the release."}))
         await self._post(f"change-sets/{sets[2]}/apply")
         await self._until("SELECT count(*) FROM change_sets WHERE id = %s AND status = 'Succeeded'", [sets[2]], 1)
+
+    async def _drift(self, instances: list[str]) -> None:
+        """Let checks have found something, failed, and found nothing."""
+        findings = [
+            msgspec.structs.replace(FINDING, state=state, until=until)
+            for state, until in (("new", None), ("ignored", 4_000_000_000_000), ("gone", None))
+        ]
+        for number, (instance, finding) in enumerate(zip(instances, findings, strict=True)):
+            accepted(await self.api.post(f"instances/{instance}/drift/check"))
+            await self._until(
+                "SELECT count(*) FROM drift_reports WHERE instance_id = %s AND waiting_since IS NULL", [instance], 1
+            )
+            await self.connection.execute(
+                "UPDATE drift_reports SET findings = %s, new_findings = %s, ignored_until = to_timestamp(%s / 1000.0),"
+                " problem = %s WHERE instance_id = %s",
+                [
+                    msgspec.json.encode([finding]).decode(),
+                    int(number == 0),
+                    finding.until,
+                    "The state can't be read." if number == 2 else None,
+                    instance,
+                ],
+            )
 
     async def _sleepers(self) -> None:
         made = [await self._launch("Owl", f"owl {number}") for number in range(3)]

@@ -63,7 +63,13 @@ SIGNS: dict[str, tuple[Glyph, str]] = {
 }
 _DAY_MS = 24 * 3_600_000
 EXPIRIES = ((_DAY_MS, "in 1 day"), (limits.CHANGE_SET_EXPIRY_MS, "in 1 week"), (30 * _DAY_MS, "in 30 days"))
-_VERBS = {"launch": "Launch", "reconfigure": "Change", "version": "Change the version of", "destroy": "Destroy"}
+_VERBS = {
+    "launch": "Launch",
+    "reconfigure": "Change",
+    "version": "Change the version of",
+    "relaunch": "Launch again",
+    "destroy": "Destroy",
+}
 _COMPARED_AT_ONCE = 10  # instances that the page plans again without being asked
 _OBJECTS_COMPARED_AT_ONCE = 100  # of a directory
 _TITLE_CHARS = 120

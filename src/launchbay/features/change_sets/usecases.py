@@ -7,6 +7,7 @@ change set is one transaction. It plans again, and refuses if a fact has changed
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import starmap
 from typing import Any, Literal
 
 import msgspec
@@ -31,7 +32,7 @@ from launchbay.features.directories.plans import (
     stale,
 )
 from launchbay.features.generations.usecases import FailurePolicy
-from launchbay.features.plans.ahead import PlanRequest
+from launchbay.features.plans.ahead import PlanAct, PlanRequest, look_at_present
 from launchbay.features.plans.rows import PlanRow
 from launchbay.features.plans.rules import digest_of_shown
 from launchbay.features.plans.usecases import (
@@ -49,13 +50,13 @@ from launchbay.manifest.graph import COMPUTE
 from launchbay.model.changes import Allowed, Proposal, Refusal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.expiry import IfExists
-from launchbay.model.instance import LinkKind
-from launchbay.model.job import ApprovalStatus, Cause, verdict_after
+from launchbay.model.instance import InstanceStatus, LinkKind
+from launchbay.model.job import ApprovalStatus, Cause, verdict_after, workflow_path
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
 from launchbay.planning.acceptance import StartedJob
 from launchbay.planning.decisions import Change
-from launchbay.planning.names import DESTROY
+from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.store import environments, instances, organizations
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection
@@ -81,14 +82,19 @@ from launchbay.usecases.workflows import run_workflow
 log = structlog.get_logger(__name__)
 _APPROVE = Permission.APPROVE_INSTANCE_WORKFLOW
 _SHOWN = 20  # sentences of one refusal
-ActKind = Literal["launch", "reconfigure", "version", "destroy", "apply"]
+ActKind = Literal["launch", "reconfigure", "version", "relaunch", "destroy", "apply"]
 _FIELDS: Mapping[str, frozenset[str]] = {
     "launch": frozenset({"application_id", "launch", "if_exists"}),
     "reconfigure": frozenset({"configuration"}),
     "version": frozenset({"version", "parameters"}),
+    "relaunch": frozenset(),
     "destroy": frozenset({"force"}),
     "apply": frozenset({"files", "prune"}),
 }
+
+
+# How a plan of its steps is made; of the others, as a reconfiguration.
+_PLANNED_AS: Mapping[str, PlanAct] = {"launch": "launch", "relaunch": "relaunch", "destroy": "destroy"}
 
 
 class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,7 +146,8 @@ class ChangeSetRequest:
     """A change set to make. Without `ids`, the filter chooses the instances.
 
     With `confirm`, a person confirms it if no policy asks for approvals. A token whose scope names `DeleteInstance` for
-    the instances needs nobody. With `with_plans`, approvals cover what steps do.
+    the instances needs nobody. With `with_plans`, approvals cover what steps do; it is
+    made without plans where a policy refuses them, unless it `needs_plans`.
     """
 
     act: ChangeAct
@@ -152,6 +159,7 @@ class ChangeSetRequest:
     confirm: bool = False
     commit: GitCommit | None = None
     with_plans: bool = False
+    needs_plans: bool = True
 
 
 class PromisedWorkflow(msgspec.Struct, frozen=True):
@@ -234,7 +242,12 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         await store.delete_old(work.connection, organization_id=organization.id, days=limits.CHANGE_SET_DAYS)
         touched = {each.environment_id for each in planned} if plan is None else plan.environment_ids
         policies = await _policies(work, touched)
-        if request.with_plans and any(policy.refuses_plans for policy in policies.values()):
+        # What a launch runs again was applied before (decision 0210).
+        is_new = request.act.act != "relaunch"
+        refused = request.with_plans and is_new and any(policy.refuses_plans for policy in policies.values())
+        if refused and not request.needs_plans:
+            request = replace(request, with_plans=False)
+        elif refused:
             raise NotAllowed(
                 "A plan runs code of the change before anybody approves it. The policy of the environment doesn't "
                 "allow that.",
@@ -302,6 +315,8 @@ async def _foresee(work: Work, act: ChangeAct, planned: _Planned) -> Refusal | A
         )
     if act.act == "destroy":
         return await work.foresee("run_workflow", planned.changed, kind="destroy", proposed=planned.proposed)
+    if act.act == "relaunch":
+        return await work.foresee("run_workflow", planned.changed, kind="run", proposed=planned.proposed)
     return await work.foresee("reconfigure_instance", planned.changed, kind="reconfigure", proposed=planned.proposed)
 
 
@@ -329,7 +344,7 @@ async def _keep_plans(
         )
     for place, each in enumerate(planned, 1):
         asked = PlanRequest(
-            act="launch" if each.instance_id is None else "destroy" if request.act.act == "destroy" else "reconfigure",
+            act=_PLANNED_AS.get(request.act.act, "reconfigure"),
             application_id=each.application_id if each.instance_id is None else None,
             instance_id=each.instance_id,
             body=dict(each.body),
@@ -1010,6 +1025,8 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
     record = await work.lookup.instance(instance_id or "", Permission.EDIT_INSTANCE)
     if act.act == "destroy":
         return await _plan_end(work, act, record, offers)
+    if act.act == "relaunch":
+        return await _plan_relaunch(work, record, offers)
     body = dict(act.configuration or {})
     if act.act == "version":
         body = await same_configuration(work, record, version=act.version, parameters=act.parameters or {})
@@ -1046,6 +1063,37 @@ async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord, offers: 
         "course of the change": _fingerprint_of_effect(work, promise),
     }
     proposed = Proposal(workflow=DESTROY)
+    return _Planned(
+        record.id, record.name, record.application_id, record.environment_id, {}, promise, record, proposed, facts
+    )
+
+
+async def _plan_relaunch(work: Work, record: InstanceRecord, offers: _Offers) -> _Planned:
+    if record.status is not InstanceStatus.RUNNING:
+        raise BadRequest(
+            f"The instance is {record.status}. Only one that is Running launches again here.", code="CannotRelaunch"
+        )
+    usual = await _usual(work, record.application_id)
+    ahead = await look_at_present(work, record)
+    at = permissions.instance(record.application_id, record.id)
+    promise = Promise(
+        components=[],
+        workflows=[PromisedWorkflow(name, usual.get(name)) for name in starmap(workflow_path, ahead.others)],
+        machines_made=[],
+        machines_released=[],
+        permissions=[_used(each, at) for each in (Permission.EDIT_INSTANCE, Permission.RUN_INSTANCE_WORKFLOW)],
+        warnings=[],
+        version=record.version,
+        former_version=record.version,
+    )
+    facts = {
+        "organization": record.organization_id,
+        "version": str(record.version),
+        **_view_facts(work, record.environment_id, ahead.view),
+        **await offers.facts(record.environment_id),
+        **_parameter_facts(work, "parameter", msgspec.json.decode(record.parameters)),
+    }
+    proposed = Proposal(workflow=LAUNCH)
     return _Planned(
         record.id, record.name, record.application_id, record.environment_id, {}, promise, record, proposed, facts
     )
@@ -1211,6 +1259,8 @@ async def _carry_out(ctx: Context, act: ChangeAct, planned: _Planned) -> Started
     assert planned.instance_id is not None, "only a launch has no instance"
     if act.act == "destroy":
         return await run_workflow(ctx, planned.instance_id, DESTROY, {}, force=bool(act.force))
+    if act.act == "relaunch":
+        return await run_workflow(ctx, planned.instance_id, LAUNCH, {})
     return await reconfigure(ctx, planned.instance_id, planned.body)
 
 

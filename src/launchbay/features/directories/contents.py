@@ -85,6 +85,7 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, ren
     statuses: list[str] | None = None
     job_statuses: list[str] | None = None
     degraded: bool = False
+    drifted: bool = False
     workflows: list[str] | None = None
     applications: list[str] | None = None
     environments: list[str] | None = None

@@ -15,7 +15,7 @@ from launchbay.model.environment import EnvironmentView, read_environment_view
 from launchbay.model.expiry import IfExists
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, read_former_configuration, read_link
 from launchbay.model.scalars import json_decoder
-from launchbay.planning.names import DESTROY
+from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.state import InstanceState, existing_quantity
 from launchbay.store import instances, jobs
 from launchbay.store.applications import Application
@@ -27,6 +27,8 @@ from launchbay.usecases.preview import preview_end, runs_of
 from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 
+PlanAct = Literal["launch", "reconfigure", "relaunch", "destroy"]
+
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to plan.
@@ -34,7 +36,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     `body` is that of a launch or a reconfiguration. `token_id` is the access token that asks, if any.
     """
 
-    act: Literal["launch", "reconfigure", "destroy"]
+    act: PlanAct
     application_id: str | None = None
     instance_id: str | None = None
     body: dict[str, Any] = {}
@@ -117,6 +119,9 @@ async def _target(work: Work, request: PlanRequest) -> Target:
         proposed = configured_proposal(configured)
     else:
         record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
+        if request.act == "relaunch":
+            ahead = await _relaunched(work, record)
+            return Target(record, record.environment_id, ahead, Proposal(workflow=LAUNCH))
         preview = await preview_end(work, record, force=request.force)
         if preview.errors:
             raise BadRequest(*preview.errors)
@@ -198,6 +203,59 @@ async def _end(work: Work, at: _Place, instance_id: str, path: tuple[str, ...]) 
     below = {name: before.links.get(name) for name in removed}
     below |= {name: links.get(name) for name in reversed(after.manifest.order) if name not in below}
     return await _with_ends(work, at, found, below)
+
+
+async def _relaunched(work: Work, record: InstanceRecord) -> list[Ahead]:
+    """Return what another launch of an instance runs, also in its own submodules.
+
+    Components that never were launched are.
+    """
+    ahead = await look_at_present(work, record)
+    manifest = ahead.after.manifest
+    others = tuple((path, LAUNCH) for path in manifest.order if LAUNCH in manifest.components[path].workflows)
+    running = {path for path, _ in ahead.others}
+    found = [replace(ahead, others=others, started=tuple(path for path, _ in others if path not in running))]
+    for path, link in ahead.links.items():
+        if link.kind is LinkKind.OWN:
+            child = await instances.read_record(work.connection, instance_id=link.instance_id)
+            below = [] if child is None else await _relaunched(work, child)
+            found += [replace(each, path=(path, *each.path)) for each in below]
+    return found
+
+
+async def look_at_present(work: Work, record: InstanceRecord, parameters: Mapping[str, Any] | None = None) -> Ahead:
+    """Return an instance whose launched components launch again, perhaps with other parameters.
+
+    Its submodules aren't part of that: each is an instance.
+    """
+    given = msgspec.json.decode(record.parameters) if parameters is None else dict(parameters)
+    compiled = await work.manifest(record.application_id, record.version)
+    state = InstanceState.from_text(record.state)
+    configured = Configured(*scaled(compiled, configure(compiled, given), existing_quantity(state)))
+    rows = await instances.list_linked(work.connection, instance_id=record.id)
+    links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
+    after = replace(configured, links=links)
+    return Ahead(
+        instance_id=record.id,
+        organization_id=record.organization_id,
+        environment_id=record.environment_id,
+        view=read_environment_view(record.environment_view),
+        before=after,
+        after=after,
+        state=record.state,
+        links=links,
+        removed=(),
+        started=(),
+        changed={},
+        ends=(),
+        stops=(),
+        others=tuple(
+            (path, LAUNCH)
+            for path in after.manifest.order
+            if state.is_launched(path) and LAUNCH in after.manifest.components[path].workflows
+        ),
+        known=[given, msgspec.json.decode(record.parameters)],
+    )
 
 
 async def _configured(work: Work, standing: StatusRow, version: int, parameters: Mapping[str, Any]) -> Configured:

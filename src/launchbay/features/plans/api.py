@@ -1,13 +1,13 @@
 """Plans of launches, reconfigurations and destructions, step by step."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.errors import BadRequest
 from launchbay.features.plans import usecases as plans
-from launchbay.features.plans.ahead import PlanRequest
+from launchbay.features.plans.ahead import PlanAct, PlanRequest
 from launchbay.features.plans.rows import PlanRow
 from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, read_steps
 from launchbay.model.expiry import IfExists
@@ -23,7 +23,7 @@ class PlanBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     `launch` and `configuration` are bodies of a launch and a reconfiguration.
     """
 
-    act: Literal["launch", "reconfigure", "destroy"]
+    act: PlanAct
     applicationId: str | None = None
     launch: dict[str, Any] | None = None
     ifExists: IfExists | None = None
@@ -33,7 +33,9 @@ class PlanBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def request(self) -> PlanRequest:
         """Return what is asked for. Raises BadRequest for fields of another act."""
-        used = {"launch": {"launch", "ifExists"}, "reconfigure": {"configuration"}, "destroy": {"force"}}[self.act]
+        used = {"launch": {"launch", "ifExists"}, "reconfigure": {"configuration"}, "destroy": {"force"}}.get(
+            self.act, set()
+        )
         others: dict[str, Any] = {
             "launch": self.launch,
             "ifExists": self.ifExists,

@@ -5,19 +5,17 @@ that somebody approved with a plan do exactly what it says.
 """
 
 import asyncio
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from launchbay import limits
 from launchbay.auth.permissions import Permission, on_behalf
-from launchbay.auth.secret_key import TextSeal
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import (
     BadRequest,
@@ -27,13 +25,12 @@ from launchbay.errors import (
     NotApproved,
     NotFound,
     TooManyRequests,
-    WorkflowFailed,
 )
 from launchbay.features.plans import rows as store
-from launchbay.features.plans.ahead import Ahead, PlanRequest, Target, look_ahead, read_request
+from launchbay.features.plans.ahead import PlanRequest, Target, look_ahead, read_request
+from launchbay.features.plans.look import Found, look
 from launchbay.features.plans.rows import KeptRequest, PlanRow, TakenPlan, artifact_purpose, request_purpose
 from launchbay.features.plans.rules import (
-    PlannedStep,
     deletions,
     digest_of,
     digest_of_shown,
@@ -42,23 +39,8 @@ from launchbay.features.plans.rules import (
     read_steps,
 )
 from launchbay.ids import new_id
-from launchbay.manifest.configuration import Configured
-from launchbay.model.effect import Effect
-from launchbay.model.environment import EnvironmentView
-from launchbay.model.redaction import Redactor
-from launchbay.planning.plans import plan_destroy
-from launchbay.runtime.contract import JobRun, NullJournal, RuntimeDeps
-from launchbay.runtime.planner import (
-    PlanOfWorkflows,
-    ReadOnlyDocuments,
-    StepPlan,
-    plan_ends,
-    plan_machines,
-    plan_teardown,
-    reading_only,
-)
-from launchbay.runtime.secrets import Secrets
-from launchbay.runtime.state import Graph, InstanceState
+from launchbay.model.changes import ChangeKind
+from launchbay.runtime.contract import JobRun, RuntimeDeps
 from launchbay.store import organizations
 from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext, Context, Work
@@ -71,8 +53,6 @@ _AT_ONCE = 3  # plans that one process makes at the same time
 _OF_ORGANIZATION = 2  # of these: another one doesn't wait for its plans, which take up to PLAN_S
 _EXPIRED = 500  # plans that one round deletes
 _SHOWN = 10  # addresses of one refusal
-_NOBODY: Any = None  # a plan sends nothing to other instances
-_SUBMODULE = "a submodule's step may differ when it runs"
 
 
 async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) -> str:
@@ -94,10 +74,11 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
 
 
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
+    kind: ChangeKind = "run" if request.act == "relaunch" else request.act
     await work.decide(
         "create_plan",
         target.changed,
-        kind=request.act,
+        kind=kind,
         environment_id=target.environment_id,
         proposed=target.proposed,
     )
@@ -313,11 +294,11 @@ class PlanRunner:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
             await _ask_rules(work, request, target)
-        found = _Found()
+        found = Found()
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 for each in target.instances:
-                    await self._look(row, each, found)
+                    await look(self._app, self._runtime, row.id, each, found)
         except TimeoutError:
             raise BadRequest(
                 f"The plan takes more than {limits.PLAN_S:g} s. It was at step {found.at or 'none'}.",
@@ -335,7 +316,7 @@ class PlanRunner:
                 await store.insert_artifact(connection, plan_id=row.id, path=path, sealed=sealed)
 
     @staticmethod
-    async def _require_room(connection: Connection, row: TakenPlan, found: "_Found") -> None:
+    async def _require_room(connection: Connection, row: TakenPlan, found: "Found") -> None:
         """Raise BadRequest beyond what a change set shows, or its organization keeps."""
         kept = await store.get_kept_bytes(
             connection, organization_id=row.organization_id, change_set_id=row.change_set_id
@@ -378,123 +359,6 @@ class PlanRunner:
         if not done:
             raise Fenced("The plan was deleted, or another process has it.")
         log.info("plan.ended", plan=row.id, status=status)
-
-    async def _look(self, row: TakenPlan, ahead: Ahead, found: "_Found") -> None:
-        """Note what the steps of one instance would do."""
-        documents = ReadOnlyDocuments(self._runtime.documents)
-        note = partial(found.add, ahead.path)
-        workflows = PlanOfWorkflows(note, is_launch=ahead.is_launched)
-        try:
-            former = self._job(row, ahead, ahead.before, documents)
-            for component, workflow in ahead.stops:
-                await workflows.add(former, component, workflow)
-            for component in () if ahead.is_destroyed else ahead.removed:
-                _note_all(note, await plan_teardown(former, component))
-            _note_all(note, plan_ends(ahead.ends))
-            job = self._job(row, ahead, ahead.after, documents)
-            # As the job itself does before these workflows (`runtime/lifecycle.py`).
-            for component, pins in ahead.changed.items():
-                job.state.drop_returned(component, pins)
-            for component in () if ahead.is_destroyed else ahead.removed:
-                job.state.forget(component)
-            _note_all(note, plan_machines(job, ahead.started))
-            for component, workflow in ahead.others:
-                await workflows.add(job, component, workflow)
-            if ahead.is_destroyed:
-                _note_all(note, await plan_teardown(job, None))
-        except WorkflowFailed as error:
-            raise BadRequest(str(error)) from error
-        finally:
-            found.at = workflows.at
-
-    def _job(self, row: TakenPlan, ahead: Ahead, configured: Configured, documents: ReadOnlyDocuments) -> JobRun:
-        """Return a job that nothing runs."""
-        secrets = Secrets(
-            TextSeal(self._app.secret_key, ahead.organization_id),
-            partial(Redactor, [*ahead.known, *_values(ahead.view)]),
-        )
-        state = InstanceState.from_text(secrets.opened_json(ahead.state))
-        return reading_only(
-            JobRun(
-                job_id=row.id,
-                instance_id=ahead.instance_id,
-                organization_id=ahead.organization_id,
-                environment_id=ahead.environment_id,
-                plan=plan_destroy("Running"),  # type: ignore[arg-type] # any: none of it runs
-                graph=Graph(configured.manifest, configured.configuration),
-                environment=ahead.view,
-                state=state,
-                journal=NullJournal(),
-                deps=self._runtime,
-                linked_instances=_NOBODY,
-                links=dict(ahead.links),
-                secrets=secrets,
-            ),
-            documents,
-        )
-
-
-class _Found:
-    """What a plan has so far. It is counted at once: thousands of steps may each be large."""
-
-    def __init__(self) -> None:
-        self.steps: list[PlannedStep] = []
-        self.artifacts: dict[str, bytes] = {}
-        self.result_bytes = 0
-        self.artifact_bytes = 0
-        self.at = ""  # the path of the last step
-
-    def add(self, instance: Sequence[str], step: StepPlan) -> None:
-        """Add what a step of an instance would do. Raises BadRequest beyond the bytes of a plan."""
-        is_held = not instance and bool(step.plan.artifact)
-        shown = _shown(step, ".".join(instance), is_held=is_held)
-        self.result_bytes += len(msgspec.json.encode(shown))
-        self._require(self.result_bytes, limits.PLAN_RESULT_BYTES, "effects")
-        self.steps.append(shown)
-        if is_held:
-            self.artifact_bytes += len(step.plan.artifact)
-            self._require(self.artifact_bytes, limits.PLAN_TOTAL_BYTES, "artifacts")
-            self.artifacts[step.path] = step.plan.artifact
-
-    @staticmethod
-    def _require(size: int, limit: int, what: str) -> None:
-        if size > limit:
-            raise BadRequest(
-                f"The {what} of the plan have more than {limit} bytes.", "Plan a part of it, such as fewer steps."
-            )
-
-
-def _note_all(note: Callable[[StepPlan], None], steps: Iterable[StepPlan]) -> None:
-    for step in steps:
-        note(step)
-
-
-def _values(view: EnvironmentView) -> Sequence[Any]:
-    return [view.properties, view.policies]
-
-
-def _shown(step: StepPlan, instance: str, *, is_held: bool) -> PlannedStep:
-    effects = step.plan.effects
-    if instance:
-        effects = tuple(_of_submodule(each, instance) for each in effects)
-    return PlannedStep(
-        path=step.path,
-        component=step.component,
-        action=step.action,
-        effects=sorted(effects, key=lambda each: each.kind != "delete"),
-        instance=instance,
-        warnings=list(step.plan.warnings),
-        digest=hashlib.sha256(step.plan.artifact).hexdigest() if is_held else "",
-        held=is_held,
-    )
-
-
-def _of_submodule(effect: Effect, instance: str) -> Effect:
-    """Return the effect with an address that no pattern for another instance allows."""
-    effect = msgspec.structs.replace(effect, address=f"{instance}.{effect.address}")
-    if effect.certainty != "exact":
-        return effect
-    return msgspec.structs.replace(effect, certainty="estimated", note=f"{effect.note}; {_SUBMODULE}".lstrip("; "))
 
 
 class JobPlans:

@@ -18,7 +18,7 @@ _READS = f"{_PERMISSION}, and Read for all instances"
 _EVENTS = Annotated[
     list[str],
     msgspec.Meta(
-        description="Any of status, job, signal, approval, notification, changeSet, rollout, expiry and override."
+        description="Any of status, job, signal, approval, notification, changeSet, rollout, expiry, override, drift."
     ),
 ]
 

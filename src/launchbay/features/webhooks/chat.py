@@ -119,6 +119,9 @@ def _lines(event: Mapping[str, Any]) -> list[str]:
                 )
             elif kind == "changeSet":
                 sentence, error = f"A change set ({about['act']}) is {about['status']}.", about["comment"]
+            elif kind == "drift":
+                many = "1 thing" if about["new"] == 1 else f"{about['new']} things"
+                sentence = f"Somebody changed {many} behind the {instance}."
             elif kind == "rollout":
                 wave = f"wave {about['wave']} of {about['waves']}"
                 sentence = f"A rollout of version {about['version']} is {about['status']}, in {wave}."

@@ -265,6 +265,8 @@ def _console_path(body: Mapping[str, Any]) -> str | None:
     match body["event"]:
         case "changeSet":
             return f"organizations/{body['organization']}/changes/{body['changeSet']['id']}"
+        case "drift":
+            return f"instances/{body['instance']}/drift"
         case "rollout":
             return f"applications/{body['application']}/rollouts/{body['rollout']['id']}"
     return None if body.get("instance") is None else f"instances/{body['instance']}"

@@ -155,7 +155,7 @@ mark_failed = _sql.value("mark_failed", float)
 disable = _sql.row("disable", DisabledRow)
 delete_old_deliveries = _sql.change("delete_old_deliveries")
 
-EVENTS = ("status", "job", "signal", "approval", "notification", "changeSet", "rollout", "expiry", "override")
+EVENTS = ("status", "job", "signal", "approval", "notification", "changeSet", "rollout", "expiry", "override", "drift")
 FORMATS = ("json", "slack", "teams")
 
 

@@ -212,6 +212,12 @@ WHERE instances.id = %(instance_id)s;
 -- How far an instance is: its components, and what it comes from when a reconfiguration has not got its turn yet.
 SELECT state, before, status, application_id, version, parameters FROM instances WHERE id = %(instance_id)s;
 
+-- name: read_record
+-- For the engine, which needs no permission.
+SELECT id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status, parent_id, job_id, parameters,
+       return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at
+FROM instances WHERE id = %(instance_id)s;
+
 -- name: change_configuration
 -- The new configuration of an instance and its submodules; a job brings them there from `before`.
 WITH removed_links AS (

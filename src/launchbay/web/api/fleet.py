@@ -47,6 +47,7 @@ class FleetFilter(msgspec.Struct, frozen=True):
     status: Annotated[str | None, _about("Only instances in one of these statuses.")] = None
     lastStatus: Annotated[str | None, _about("Only instances whose last job ended so: Succeeded or Failed.")] = None
     degraded: Annotated[bool, _about("Only instances that run, but whose `health` is Degraded.")] = False
+    drifted: Annotated[bool, _about("Only instances that somebody changed, by a check of their drift.")] = False
     lastWorkflow: Annotated[str | None, _about("Only instances whose last job was one of these workflows.")] = None
     application: Annotated[str | None, _about("Only instances of applications with these IDs.")] = None
     environment: Annotated[str | None, _about("Only instances in environments with these IDs.")] = None
@@ -70,6 +71,7 @@ class FleetFilter(msgspec.Struct, frozen=True):
             statuses=text_values("status", self.status, known=list(InstanceStatus)),
             job_statuses=text_values("lastStatus", self.lastStatus, known=[JobStatus.SUCCEEDED, JobStatus.FAILED]),
             is_degraded=self.degraded,
+            is_drifted=self.drifted,
             workflows=text_values("lastWorkflow", self.lastWorkflow),
             application_ids=id_values("application", self.application),
             environment_ids=id_values("environment", self.environment),
@@ -212,6 +214,7 @@ class FleetInstance(msgspec.Struct, kw_only=True):
         _about("A destroy that can be taken back. Of a submodule, that of the instance that it goes with."),
     ] = None
     isAsleep: Annotated[bool, _about("Whether a sleep window has stopped it; its status stays Running.")] = False
+    isDrifted: Annotated[bool, _about("Whether a check found that somebody changed it; its status stays.")] = False
     isFrozen: Annotated[
         bool, _about("Whether its environment or application is frozen, so that nothing on it changes.")
     ] = False
@@ -243,6 +246,7 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         if row.destroy_due_at is None
         else ComingDestroy(to_ms(row.destroy_due_at), row.destruction or ""),
         isAsleep=row.is_asleep,
+        isDrifted=row.is_drifted,
         isFrozen=freeze is not None and freeze.begins_at is None,
         freeze=None if freeze is None else freeze_note(freeze),
     )

@@ -1,0 +1,16 @@
+"""Drift of instances, as the rest of Launchbay sees it."""
+
+from launchbay.engine.worker import PeriodicTask
+from launchbay.feature import Feature, TaskDeps
+from launchbay.features.drift import api, pages, rows
+from launchbay.features.drift.later import DriftScheduleWork
+from launchbay.features.drift.usecases import POLL_S, DriftRunner
+
+
+def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
+    runner = DriftRunner(deps.app, deps.runtime)
+    deps.on_close(runner.close)
+    return (PeriodicTask("drift", POLL_S, runner.advance, due=(rows.list_due,)),)
+
+
+FEATURE = Feature(name="drift", routes=(api.routes,), pages=(pages.routes,), later=(DriftScheduleWork,), tasks=_tasks)

@@ -1,0 +1,97 @@
+"""Reports of how instances differ from what they are described as."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from launchbay.store.statements import load
+
+_sql = load("features.drift")
+
+
+class ReportRow(NamedTuple):
+    """The report of one instance. Texts but `problem` are JSON."""
+
+    instance_id: str
+    organization_id: str
+    findings: str
+    known: str | None
+    known_since: datetime | None
+    unchecked: str
+    checks: str
+    checked_at: datetime | None
+    problem: str | None
+    problem_at: datetime | None
+    waiting_since: datetime | None
+    is_begun: bool
+
+
+class TakenCheck(NamedTuple):
+    """A check that this process makes. `learns` says why it notes what is known.
+
+    `take_over` is JSON."""
+
+    instance_id: str
+    organization_id: str
+    learns: str | None
+    take_over: str | None
+    attempts: int
+    fence: int
+
+
+class HeldReport(NamedTuple):
+    """What a check continues from, as JSON."""
+
+    findings: str
+    known: str | None
+    checks: str
+
+
+class DriftedRow(NamedTuple):
+    """An instance with findings or a problem."""
+
+    instance_id: str
+    name: str
+    status: str
+    findings: str
+    checked_at: datetime | None
+    problem: str | None
+    problem_at: datetime | None
+
+
+class ScheduleRow(NamedTuple):
+    """When the instances of an object are checked."""
+
+    object_id: str
+    kind: str
+    organization_id: str
+    cron: str
+    zone: str
+    jitter_ms: int
+    due_at: datetime | None
+    fires_at: datetime | None
+
+
+get = _sql.row("get", ReportRow)
+get_new_findings = _sql.value("get_new_findings", int)
+lock = _sql.value("lock", str)
+count_waiting = _sql.value("count_waiting", int)
+ask = _sql.change("ask")
+want = _sql.change("want")
+end_take_over = _sql.change("end_take_over")
+list_applied = _sql.column("list_applied", str)
+list_due = _sql.column("list_due", str)
+take = _sql.row("take", TakenCheck)
+renew = _sql.change("renew")
+hold = _sql.row("hold", HeldReport)
+finish = _sql.change("finish")
+fail = _sql.change("fail")
+put_findings = _sql.change("put_findings")
+get_newest_status = _sql.value("get_newest_status", str)
+list_by_organization = _sql.rows("list_by_organization", DriftedRow)
+get_schedule = _sql.row("get_schedule", ScheduleRow)
+put_schedule = _sql.change("put_schedule")
+delete_schedule = _sql.change("delete_schedule")
+list_due_schedules = _sql.column("list_due_schedules", str)
+take_schedule = _sql.row("take_schedule", ScheduleRow)
+ask_all = _sql.change("ask_all")
+set_next = _sql.change("set_next")

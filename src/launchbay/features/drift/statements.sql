@@ -1,0 +1,130 @@
+-- name: get
+SELECT instance_id, organization_id, findings, known, known_since, unchecked, checks, checked_at, problem, problem_at, waiting_since,
+       lease_until IS NOT NULL AND lease_until > now() AS is_begun
+FROM drift_reports WHERE instance_id = %(instance_id)s;
+
+-- name: get_new_findings
+-- How many nobody ignores now. The time of an ignored one may be over since the last check.
+SELECT new_findings + CASE WHEN ignored_until > now() OR ignored_until IS NULL THEN 0 ELSE (
+    SELECT count(*) FROM json_array_elements(findings::json) AS one
+    WHERE one ->> 'state' = 'ignored' AND (one ->> 'until')::bigint <= extract(epoch FROM now()) * 1000)::integer END
+FROM drift_reports WHERE instance_id = %(instance_id)s;
+
+-- name: lock
+-- What changes findings goes one after the other, also the end of a check.
+SELECT findings FROM drift_reports WHERE instance_id = %(instance_id)s FOR UPDATE;
+
+-- name: count_waiting
+SELECT count(*) FROM drift_reports WHERE organization_id = %(organization_id)s AND is_asked AND waiting_since IS NOT NULL;
+
+-- name: ask
+-- One that waits already keeps its turn.
+INSERT INTO drift_reports (instance_id, organization_id, waiting_since, is_asked, learns)
+VALUES (%(instance_id)s, %(organization_id)s, now(), true, %(learns)s)
+ON CONFLICT (instance_id) DO UPDATE
+SET is_asked = true, waiting_since = coalesce(drift_reports.waiting_since, now()), learns = coalesce(EXCLUDED.learns, drift_reports.learns);
+
+-- name: want
+-- The next check also looks for the parameter that decides a finding.
+UPDATE drift_reports SET waiting_since = coalesce(waiting_since, now()), is_asked = true, take_over = %(take_over)s WHERE instance_id = %(instance_id)s;
+
+-- name: end_take_over
+UPDATE drift_reports SET findings = %(findings)s, take_over = NULL WHERE instance_id = %(instance_id)s;
+
+-- name: list_applied
+-- Those of some change sets that somebody applied.
+SELECT id FROM change_sets
+WHERE id = ANY (%(change_set_ids)s::text[]) AND organization_id = %(organization_id)s AND status IN ('Applying', 'Succeeded');
+
+-- name: list_due
+SELECT instance_id FROM drift_reports
+WHERE waiting_since IS NOT NULL AND (lease_until IS NULL OR lease_until <= now())
+  AND NOT EXISTS (SELECT FROM instances WHERE id = drift_reports.instance_id AND job_id IS NOT NULL)
+ORDER BY waiting_since LIMIT %(count)s;
+
+-- name: take
+-- Takes the lease of an instance on which no job runs, of the organization with the fewest under way, the one that waits longest first.
+UPDATE drift_reports SET lease_until = now() + %(lease_s)s * interval '1 second', fence = fence + 1, attempts = attempts + 1
+WHERE instance_id = (
+    SELECT instance_id FROM drift_reports AS waiting
+    WHERE waiting_since IS NOT NULL AND (lease_until IS NULL OR lease_until <= now())
+      AND organization_id <> ALL (%(busy)s::text[])
+      AND NOT EXISTS (SELECT FROM instances WHERE id = waiting.instance_id AND job_id IS NOT NULL)
+    ORDER BY (SELECT count(*) FROM drift_reports AS others
+              WHERE others.organization_id = waiting.organization_id AND others.waiting_since IS NOT NULL AND others.lease_until > now()),
+             NOT is_asked, waiting_since, instance_id
+    LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING instance_id, organization_id, learns, take_over, attempts, fence;
+
+-- name: renew
+UPDATE drift_reports SET lease_until = now() + %(lease_s)s * interval '1 second'
+WHERE instance_id = %(instance_id)s AND fence = %(fence)s AND waiting_since IS NOT NULL;
+
+-- name: hold
+-- The report of a check that is still wanted. No row: a job has begun, or another process has it.
+SELECT findings, known, checks FROM drift_reports
+WHERE instance_id = %(instance_id)s AND fence = %(fence)s AND waiting_since IS NOT NULL
+  AND NOT EXISTS (SELECT FROM instances WHERE id = drift_reports.instance_id AND job_id IS NOT NULL)
+FOR UPDATE;
+
+-- name: finish
+UPDATE drift_reports
+SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s, unchecked = %(unchecked)s,
+    known = coalesce(%(known)s, known), known_since = CASE WHEN %(known)s::text IS NULL THEN known_since ELSE %(at)s END,
+    checks = %(checks)s, checked_at = %(at)s, problem = NULL, problem_at = NULL,
+    waiting_since = NULL, is_asked = false, learns = NULL, take_over = NULL, lease_until = NULL, attempts = 0
+WHERE instance_id = %(instance_id)s;
+
+-- name: fail
+-- What an earlier check has found stays. What is known is noted by the next check.
+UPDATE drift_reports
+SET problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, lease_until = NULL,
+    attempts = 0
+WHERE instance_id = %(instance_id)s;
+
+-- name: put_findings
+UPDATE drift_reports SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s
+WHERE instance_id = %(instance_id)s;
+
+-- name: get_newest_status
+SELECT status FROM jobs WHERE id = launchbay_newest_job(%(instance_id)s);
+
+-- name: list_by_organization
+-- The instances of which a check found something, or failed, that the caller may see.
+SELECT instances.id AS instance_id, instances.name, instances.status, findings, checked_at, problem, problem_at
+FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
+WHERE drift_reports.organization_id = %(organization_id)s AND instances.id > %(after)s AND instances.status <> 'Destroyed'
+  AND (new_findings > 0 OR ignored_until IS NOT NULL OR problem IS NOT NULL)
+  AND {visible(instances.application_id, instances.id, instances.environment_id)}
+ORDER BY instances.id LIMIT %(count)s;
+
+-- name: get_schedule
+SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at FROM drift_schedules WHERE object_id = %(scope_id)s;
+
+-- name: put_schedule
+INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at)
+VALUES (%(scope_id)s, %(kind)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(instance_id)s, %(cron)s, %(zone)s, %(jitter_ms)s,
+        %(due_at)s, %(fires_at)s)
+ON CONFLICT (object_id) DO UPDATE
+SET cron = EXCLUDED.cron, zone = EXCLUDED.zone, jitter_ms = EXCLUDED.jitter_ms, due_at = EXCLUDED.due_at, fires_at = EXCLUDED.fires_at;
+
+-- name: delete_schedule
+DELETE FROM drift_schedules WHERE object_id = %(scope_id)s;
+
+-- name: list_due_schedules
+SELECT object_id FROM drift_schedules WHERE fires_at <= %(now)s AND object_id <> ALL (%(but)s::text[]) ORDER BY fires_at LIMIT %(count)s;
+
+-- name: take_schedule
+SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at FROM drift_schedules
+WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
+
+-- name: ask_all
+-- The running instances of an application or environment, or one, wait for a check. Those that wait already keep their turn.
+INSERT INTO drift_reports (instance_id, organization_id, waiting_since)
+SELECT id, organization_id, now() FROM instances
+WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s AND status IN ('Running', 'Executing')
+ORDER BY id
+ON CONFLICT (instance_id) DO UPDATE SET waiting_since = coalesce(drift_reports.waiting_since, now());
+
+-- name: set_next
+UPDATE drift_schedules SET due_at = %(due_at)s, fires_at = %(fires_at)s WHERE object_id = %(scope_id)s;

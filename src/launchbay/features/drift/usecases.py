@@ -1,0 +1,563 @@
+"""Checks of how instances differ from what they are described as (decision 0210).
+
+A request leaves a row that waits, and a process with an engine makes the check, since that starts programs. It plans
+the launch of each launched component again, and changes nothing.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Literal
+
+import msgspec
+import structlog
+
+from launchbay import limits
+from launchbay.auth.gate import visible
+from launchbay.auth.permissions import Permission, on_behalf
+from launchbay.clock import from_ms, to_ms
+from launchbay.errors import BadRequest, Conflict, Fenced, LaunchbayError, NotFound, TooManyRequests, Unavailable
+from launchbay.features.change_sets.usecases import ChangeAct, ChangeSetRequest, create_change_set
+from launchbay.features.drift import rows as store
+from launchbay.features.drift.rows import DriftedRow, HeldReport, ReportRow, ScheduleRow, TakenCheck
+from launchbay.features.drift.rules import (
+    Candidate,
+    Check,
+    Difference,
+    Finding,
+    TakeOver,
+    Unchecked,
+    answered,
+    candidates,
+    count_new,
+    differences,
+    ignored,
+    is_decided,
+    is_ignored_at,
+    learned,
+    merged,
+    read_checks,
+    read_findings,
+    read_known,
+    read_take_over,
+    read_unchecked,
+    unchecked,
+    without_known,
+)
+from launchbay.features.plans.ahead import look_at_present
+from launchbay.features.plans.look import Found, look
+from launchbay.features.recurring.usecases import Timing
+from launchbay.manifest.configuration import effective_parameters
+from launchbay.model.instance import InstanceStatus
+from launchbay.model.scalars import decode_json
+from launchbay.planning.plans import step_at
+from launchbay.runtime.contract import RuntimeDeps
+from launchbay.store import instances, organizations
+from launchbay.store.applications import Application
+from launchbay.store.environments import Environment
+from launchbay.store.instances import InstanceRecord
+from launchbay.usecases.context import AppContext, Context, Work
+from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
+from launchbay.usecases.on_behalf import actor_of
+
+log = structlog.get_logger(__name__)
+POLL_S = 0.5
+_AT_ONCE = 2  # checks that one process makes at the same time
+_OF_ORGANIZATION = 1  # of these, so that the checks of a large one leave room
+_REASON_CHARS = 500
+_NAMED = 5  # addresses in the comment of a change set
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of the drift of one instance.
+
+    `row` is None before anybody asked for a check.
+    """
+
+    instance: InstanceRecord
+    row: ReportRow | None
+    findings: list[Finding]
+    unchecked: list[Unchecked]
+    checks: list[Check]
+
+    @property
+    def status(self) -> str:
+        if self.row is None:
+            return "Unchecked"
+        if self.row.waiting_since is not None:
+            return "Checking" if self.row.is_begun else "Waiting"
+        if self.row.problem is not None:
+            return "Failed"
+        return "Unchecked" if self.row.checked_at is None else "Checked"
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """An instance with findings or a problem."""
+
+    row: DriftedRow
+    findings: list[Finding]
+
+
+async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -> None:
+    """Have an instance checked soon; one that waits already keeps its turn.
+
+    With `learns`, what differs now is known afterwards and no finding. Raises BadRequest for what is destroyed, and
+    TooManyRequests beyond the limit of waiting ones.
+    """
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        if record.status is InstanceStatus.DESTROYED:
+            raise BadRequest("The instance is destroyed, so there is nothing to check.", code="InstanceDestroyed")
+        await organizations.lock(work.connection, organization_id=record.organization_id)
+        waiting = await store.count_waiting(work.connection, organization_id=record.organization_id) or 0
+        if waiting >= limits.DRIFT_WAITING:
+            raise TooManyRequests(
+                f"{limits.DRIFT_WAITING} instances of the organization wait for a check. Try again when some are done.",
+                retry_after_s=60,
+            )
+        await store.ask(
+            work.connection,
+            instance_id=record.id,
+            organization_id=record.organization_id,
+            learns="asked" if learns else None,
+        )
+        await work.audit("check_drift", record, after={"baseline": learns})
+
+
+async def read_drift(ctx: Context, instance_id: str) -> Report:
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        return _report(record, await store.get(work.connection, instance_id=record.id))
+
+
+async def count_new_findings(ctx: Context, instance_id: str) -> int:
+    """Return how many findings nobody ignores, of an instance that was looked up."""
+    async with ctx.read() as work:
+        return await store.get_new_findings(work.connection, instance_id=instance_id) or 0
+
+
+def _report(record: InstanceRecord, row: ReportRow | None) -> Report:
+    if row is None:
+        return Report(record, None, [], [], [])
+    return Report(record, row, read_findings(row.findings), read_unchecked(row.unchecked), read_checks(row.checks))
+
+
+async def list_drift(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[Drifted]:
+    """Return the visible instances with findings or problems.
+
+    They are in the order of their IDs.
+    """
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_by_organization(
+            work.connection,
+            organization_id=organization_id,
+            after=after or "",
+            count=count,
+            **visible(work.lookup.grants(organization_id), Permission.READ),
+        )
+    return [Drifted(row, read_findings(row.findings)) for row in rows]
+
+
+async def ignore_drift(ctx: Context, instance_id: str, finding_id: str, reason: str, until: datetime) -> None:
+    """Ignore a finding until then.
+
+    Raises BadRequest without a reason or an end, and NotFound, Conflict.
+    """
+    reason = reason.strip()
+    if not reason or len(reason) > _REASON_CHARS:
+        raise BadRequest(
+            f"reason: give 1 to {_REASON_CHARS} characters. Everyone who sees the finding sees them.",
+            code="InvalidFinding",
+            field="reason",
+        )
+    now = ctx.app.clock.now()
+    if not 0 < (until - now).total_seconds() <= limits.DRIFT_IGNORED_DAYS * 24 * 3600:
+        raise BadRequest(
+            f"until: give a time within the next {limits.DRIFT_IGNORED_DAYS} days.",
+            code="InvalidFinding",
+            field="until",
+        )
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        findings = await _locked(work, record)
+        found = _open_finding(findings, finding_id)
+        new = ignored(found, reason, to_ms(until), ctx.actor.email)
+        await _put(work, record, [new if each.id == found.id else each for each in findings])
+        after = {"address": found.difference.address, "reason": reason, "until": to_ms(until)}
+        await work.audit("ignore_drift", record, {"state": found.state}, {"state": "ignored", **after})
+
+
+async def watch_drift(ctx: Context, instance_id: str, finding_id: str) -> None:
+    """Take back that a finding is ignored."""
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        findings = await _locked(work, record)
+        found = _open_finding(findings, finding_id)
+        new = msgspec.structs.replace(found, state="new", accepted=[], reason="", until=None, by="")
+        await _put(work, record, [new if each.id == found.id else each for each in findings])
+        after = {"address": found.difference.address, "state": "new"}
+        await work.audit("watch_drift", record, {"state": found.state, "reason": found.reason}, after)
+
+
+async def put_back_drift(ctx: Context, instance_id: str) -> str:
+    """Make a change set that puts back what differs, and return its ID.
+
+    It launches the instance again, and has the plan of that. Raises Conflict if nothing does.
+    """
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        await organizations.lock(work.connection, organization_id=record.organization_id)
+        findings = await _locked(work, record)
+        differing = [each for each in findings if each.is_open]
+        if not differing:
+            raise Conflict("No check has found anything that differs.", "Check the instance.", code="FindingClosed")
+        request = _change_set(record, ChangeAct(act="relaunch"), "Put back", differing)
+        with ctx.app.database.joined(work.connection):
+            change_set_id = await create_change_set(ctx, record.organization_id, request)
+        new = [answered(each, "put back", change_set_id) if each.is_open else each for each in findings]
+        await _put(work, record, new)
+        await work.audit("put_back_drift", record, after={"changeSet": change_set_id})
+    return change_set_id
+
+
+async def take_over_drift(ctx: Context, instance_id: str, finding_id: str) -> None:
+    """Have the next check find the parameter that decides a finding.
+
+    It makes a change set with the found value. If none does, the finding says where the value is.
+    """
+    actor = ctx.actor
+    async with ctx.begin() as work:
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        findings = await _locked(work, record)
+        found = _open_finding(findings, finding_id)
+        wanted = TakeOver(
+            finding_id=found.id,
+            owner_id=actor.user_id,
+            owner_email=actor.email,
+            owner_name=actor.name,
+            address=actor.address,
+            method=actor.method.value,
+            token_id=actor.token_id,
+        )
+        text = msgspec.json.encode(wanted).decode()
+        await store.want(work.connection, instance_id=record.id, take_over=text)
+        await work.audit("take_over_drift", record, after={"address": found.difference.address})
+
+
+def _change_set(record: InstanceRecord, act: ChangeAct, verb: str, findings: Sequence[Finding]) -> ChangeSetRequest:
+    addresses = [each.difference.address for each in findings]
+    more = f" and {len(addresses) - _NAMED} more" if len(addresses) > _NAMED else ""
+    return ChangeSetRequest(
+        act=act,
+        ids=[record.id],
+        wanted=None,
+        comment=f"{verb}: {', '.join(addresses[:_NAMED])}{more}"[: limits.CHANGE_SET_COMMENT_CHARS],
+        expires_in_ms=limits.CHANGE_SET_EXPIRY_MS,
+        on_failure="keep",
+        with_plans=True,
+        needs_plans=False,
+    )
+
+
+Scope = Literal["application", "environment", "instance"]
+
+
+async def read_schedule(ctx: Context, kind: Scope, object_id: str) -> ScheduleRow | None:
+    """Return when the instances of an object are checked by themselves; None for never."""
+    async with ctx.read() as work:
+        found = await _scheduled(work, kind, object_id, Permission.READ)
+        return await store.get_schedule(work.connection, scope_id=found.id)
+
+
+async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing | None) -> None:
+    """Set when the instances of an object are checked; None ends that. Raises BadRequest."""
+    now = ctx.app.clock.now()
+    if timing is not None:
+        timing.check(now)
+    async with ctx.begin() as work:
+        found = await _scheduled(work, kind, object_id, _EDITS[kind])
+        before = await store.get_schedule(work.connection, scope_id=found.id)
+        if timing is None:
+            await store.delete_schedule(work.connection, scope_id=found.id)
+        else:
+            due_at, fires_at = timing.next(now)
+            await store.put_schedule(
+                work.connection,
+                scope_id=found.id,
+                kind=kind,
+                organization_id=found.organization_id,
+                application_id=found.id if kind == "application" else None,
+                environment_id=found.id if kind == "environment" else None,
+                instance_id=found.id if kind == "instance" else None,
+                cron=timing.cron,
+                zone=timing.zone,
+                jitter_ms=timing.jitter_ms,
+                due_at=due_at,
+                fires_at=fires_at,
+            )
+        old = None if before is None else {"cron": before.cron, "zone": before.zone, "jitter": before.jitter_ms}
+        new = None if timing is None else {"cron": timing.cron, "zone": timing.zone, "jitter": timing.jitter_ms}
+        await work.audit("set_drift_schedule", found, old, new)
+
+
+async def _scheduled(
+    work: Work, kind: Scope, object_id: str, permission: Permission
+) -> Application | Environment | InstanceRecord:
+    if kind == "application":
+        return await work.lookup.application(object_id, permission)
+    if kind == "environment":
+        return await work.lookup.environment(object_id, permission)
+    return await work.lookup.instance(object_id, permission)
+
+
+_EDITS: Mapping[Scope, Permission] = {
+    "application": Permission.EDIT_APPLICATION,
+    "environment": Permission.EDIT_ENVIRONMENT,
+    "instance": Permission.EDIT_INSTANCE,
+}
+
+
+async def _locked(work: Work, record: InstanceRecord) -> list[Finding]:
+    text = await store.lock(work.connection, instance_id=record.id)
+    return [] if text is None else read_findings(text)
+
+
+def _open_finding(findings: Sequence[Finding], finding_id: str) -> Finding:
+    found = next((each for each in findings if each.id == finding_id), None)
+    if found is None:
+        raise NotFound(f"The instance has no finding {finding_id[:40]!r}. Show its drift to see them.")
+    if not found.is_open:
+        raise Conflict(f"The finding is {found.state}: it doesn't differ any more.", code="FindingClosed")
+    return found
+
+
+async def _put(work: Work, record: InstanceRecord, findings: Sequence[Finding]) -> None:
+    columns = _columns(findings, to_ms(work.app.clock.now()))
+    await store.put_findings(work.connection, instance_id=record.id, **columns)
+
+
+def _columns(findings: Sequence[Finding], now_ms: int) -> Mapping[str, object]:
+    until = [each.until for each in findings if is_ignored_at(each, now_ms) and each.until is not None]
+    return {
+        "findings": msgspec.json.encode(findings).decode(),
+        "new_findings": count_new(findings, now_ms),
+        "ignored_until": from_ms(min(until)) if until else None,
+    }
+
+
+class DriftRunner:
+    """Makes the checks that wait; `advance` is one round."""
+
+    def __init__(self, app: AppContext, runtime: RuntimeDeps) -> None:
+        self._app = app
+        self._runtime = runtime
+        self._leases = Leases("check of drift", _AT_ONCE)
+        self._under_way: Counter[str] = Counter()  # by organization
+        self.close = self._leases.close
+
+    async def advance(self) -> None:
+        """Begin a check that waits."""
+        if not self._leases.room:
+            return
+        async with self._app.database.transaction() as connection:
+            busy = [each for each, number in self._under_way.items() if number >= _OF_ORGANIZATION]
+            row = await store.take(connection, lease_s=LEASE_S, busy=busy)
+        if row is not None:
+            self._under_way[row.organization_id] += 1
+            renew, do, failed = partial(self._renew, row), partial(self._make, row), partial(self._failed, row)
+            self._leases.begin(LeasedWork(row.instance_id, renew, do, failed))
+
+    async def _renew(self, row: TakenCheck) -> int:
+        async with self._app.database.transaction() as connection:
+            return await store.renew(connection, instance_id=row.instance_id, fence=row.fence, lease_s=LEASE_S)
+
+    async def _make(self, row: TakenCheck) -> None:
+        try:
+            await self._check(row)
+        finally:
+            self._under_way[row.organization_id] -= 1
+
+    async def _failed(self, row: TakenCheck, error: LaunchbayError) -> None:
+        """Note why there is nothing new. What was found before stays."""
+        now = self._app.clock.now()
+        async with Context(self._app, on_behalf("")).begin() as work:
+            held = await self._held(work, row)
+            check = Check(at=to_ms(now), problem=str(error))
+            await store.fail(
+                work.connection, instance_id=row.instance_id, problem=str(error), at=now, checks=_with(check, held)
+            )
+        log.info("drift.failed", instance=row.instance_id)
+
+    @staticmethod
+    async def _held(work: Work, row: TakenCheck) -> HeldReport:
+        """Return the report while nobody else may change it. Raises Fenced."""
+        held = await store.hold(work.connection, instance_id=row.instance_id, fence=row.fence)
+        if held is None:
+            raise Fenced("A job has begun, or another process makes the check.")
+        return held
+
+    async def _check(self, row: TakenCheck) -> None:
+        if row.attempts > limits.PLAN_ATTEMPTS:
+            raise BadRequest(
+                f"The check was started {limits.PLAN_ATTEMPTS} times, and each time the server stopped before the end.",
+                "Check the servers' memory.",
+            )
+        found = Found()
+        async with Context(self._app, on_behalf("")).read() as work:
+            record = await instances.read_record(work.connection, instance_id=row.instance_id)
+            if record is None:
+                raise Fenced("The instance was deleted.")
+            await _require_steady(work, record)
+            ahead = await look_at_present(work, record)
+        try:
+            async with asyncio.timeout(limits.PLAN_S):
+                await look(self._app, self._runtime, row.instance_id, ahead, found)
+        except TimeoutError:
+            raise BadRequest(
+                f"The plan takes more than {limits.PLAN_S:g} s. It was at step {found.at or 'none'}.",
+                "Give that step a shorter timeout, or split the instance.",
+            ) from None
+        if row.take_over is not None:
+            await self._take_over(row, record, read_take_over(row.take_over), found)
+        async with Context(self._app, on_behalf("")).begin() as work:
+            await self._note(work, row, found)
+
+    async def _take_over(self, row: TakenCheck, record: InstanceRecord, wanted: TakeOver, found: Found) -> None:
+        """Make the change set that somebody wants, or note why it can't."""
+        difference = next((each for each in differences(found.steps) if each.id == wanted.finding_id), None)
+        if difference is None:
+            return  # it doesn't differ any more, which the check notes
+        try:
+            async with asyncio.timeout(limits.PLAN_S):
+                decided = await self._deciding(row, record, difference, found)
+            if decided is not None:
+                await self._propose(row, record, wanted, decided)
+                return
+            remedy = await self._place(record, difference)
+        except TimeoutError:
+            remedy = f"Looking for the parameter takes more than {limits.PLAN_S:g} s. Set it yourself."
+        except (Fenced, Unavailable):
+            raise
+        except LaunchbayError as error:
+            remedy = str(error)
+        async with Context(self._app, on_behalf("")).begin() as work:
+            findings = read_findings((await self._held(work, row)).findings)
+            new = msgspec.structs.replace(_open_finding(findings, wanted.finding_id), remedy=remedy)
+            await self._end_take_over(work, row, findings, new)
+
+    async def _propose(self, row: TakenCheck, record: InstanceRecord, wanted: TakeOver, decided: Candidate) -> None:
+        """Make the change set as who wants it."""
+        act = ChangeAct(act="version", version=record.version, parameters={decided.parameter: decided.value})
+        ctx = Context(self._app, await actor_of(self._app, wanted))
+        async with ctx.begin() as work:
+            await organizations.lock(work.connection, organization_id=row.organization_id)
+            findings = read_findings((await self._held(work, row)).findings)
+            found = _open_finding(findings, wanted.finding_id)
+            request = _change_set(record, act, "Take over", [found])
+            with self._app.database.joined(work.connection):
+                change_set_id = await create_change_set(ctx, row.organization_id, request)
+            await self._end_take_over(work, row, findings, answered(found, "taken over", change_set_id))
+
+    @staticmethod
+    async def _end_take_over(work: Work, row: TakenCheck, findings: Sequence[Finding], new: Finding) -> None:
+        text = msgspec.json.encode([new if each.id == new.id else each for each in findings]).decode()
+        await store.end_take_over(work.connection, instance_id=row.instance_id, findings=text)
+
+    async def _deciding(
+        self, row: TakenCheck, record: InstanceRecord, difference: Difference, before: Found
+    ) -> Candidate | None:
+        """Return the parameter with which a plan doesn't show the difference."""
+        given = decode_json(record.parameters)
+        async with Context(self._app, on_behalf("")).read() as work:
+            manifest = await work.manifest(record.application_id, record.version)
+        tried = candidates(effective_parameters(manifest, given), difference)
+        for each in tried[: limits.DRIFT_CANDIDATES]:
+            found = Found()
+            try:
+                async with Context(self._app, on_behalf("")).read() as work:
+                    ahead = await look_at_present(work, record, {**given, each.parameter: each.value})
+                await look(self._app, self._runtime, row.instance_id, ahead, found)
+            except BadRequest:
+                continue  # a value that the parameter, or the module, refuses
+            if is_decided(difference, before.steps, found.steps):
+                return each
+        return None
+
+    async def _place(self, record: InstanceRecord, difference: Difference) -> str:
+        async with Context(self._app, on_behalf("")).read() as work:
+            manifest = await work.manifest(record.application_id, record.version)
+        step = step_at(manifest, difference.step)
+        line = "" if step is None else f", line {step.line}"
+        return (
+            f"No parameter of the instance decides it. Change the step {difference.step} in version {record.version} "
+            f"of the manifest{line}."
+        )
+
+    async def _note(self, work: Work, row: TakenCheck, found: Found) -> None:
+        held = await self._held(work, row)
+        now = self._app.clock.now()
+        now_ms = to_ms(now)
+        before, all_found, left_open = read_findings(held.findings), differences(found.steps), unchecked(found.steps)
+        known = {} if held.known is None else read_known(held.known)
+        if row.learns is not None:
+            known = learned(_to_learn(row.learns, all_found, before))
+        news = without_known(all_found, known)
+        if len(news) > limits.DRIFT_FINDINGS:
+            raise BadRequest(
+                f"{len(news)} addresses differ (limit: {limits.DRIFT_FINDINGS}).",
+                "Launch the instance again, or split it into smaller ones.",
+            )
+        answers = [each.change_set_id for each in before if each.is_open and each.change_set_id is not None]
+        applied = await store.list_applied(work.connection, change_set_ids=answers, organization_id=row.organization_id)
+        findings = merged(before, news, {each.step for each in left_open}, now_ms, applied)
+        new = count_new(findings, now_ms)
+        check = Check(
+            at=now_ms,
+            new=new,
+            ignored=sum(each.is_open for each in findings) - new,
+            unchecked=len(left_open),
+            learned=row.learns is not None,
+        )
+        await store.finish(
+            work.connection,
+            instance_id=row.instance_id,
+            at=now,
+            unchecked=msgspec.json.encode(left_open).decode(),
+            known=None if row.learns is None else msgspec.json.encode(known).decode(),
+            checks=_with(check, held),
+            **_columns(findings, now_ms),
+        )
+        log.info("drift.checked", instance=row.instance_id, new=new)
+
+
+def _with(check: Check, held: HeldReport) -> str:
+    return msgspec.json.encode([check, *read_checks(held.checks)][: limits.DRIFT_CHECKS]).decode()
+
+
+def _to_learn(why: str, found: Sequence[Difference], before: Sequence[Finding]) -> list[Difference]:
+    """Return the differences that aren't findings from now on.
+
+    A launch runs all that would change them, so what still differs is as it should be. A reconfiguration may not have
+    touched what had been found.
+    """
+    if why != "reconfigure":
+        return list(found)
+    open_ones = {each.id for each in before if each.is_open}
+    return [each for each in found if each.id not in open_ones]
+
+
+async def _require_steady(work: Work, record: InstanceRecord) -> None:
+    """Raise BadRequest for an instance whose last change may be half done."""
+    newest = await store.get_newest_status(work.connection, instance_id=record.id)
+    if record.status is not InstanceStatus.RUNNING or newest == "Failed":
+        what = "The last job of the instance failed" if newest == "Failed" else f"The instance is {record.status}"
+        raise BadRequest(
+            f"{what}. What a plan shows now may be what a job left.",
+            "Resume the job, or run another one. Then check again.",
+        )

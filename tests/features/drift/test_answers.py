@@ -1,0 +1,115 @@
+"""What people make of findings, with the real program: put back, take over."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.drift import boxes, change_outside, checked, drift_of, open_findings
+from tests.support.external_services import needs_tofu
+from tests.support.service import Api, accepted, refused, running_api
+
+pytestmark = [needs_tofu, pytest.mark.slow]
+BOX = "terraform_data.box"
+LOCK = "terraform_data.lock"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, server_programs="opentofu") as api:
+        yield api
+    databases.drop(url)
+
+
+async def drifted(api: Api, **changed: Any) -> tuple[str, Any]:
+    """Return an instance with a baseline that somebody changed, and its drift."""
+    instance = await api.running(boxes())
+    await checked(api, instance, baseline=True)
+    await change_outside(api, instance, **changed)
+    return instance, await checked(api, instance)
+
+
+async def planned(api: Api, change_set: str) -> Any:
+    async with asyncio.timeout(90):
+        while True:
+            found = accepted(await api.get(f"change-sets/{change_set}"))
+            if all(each["effects"]["status"] not in {"Waiting", "Planning"} for each in found["plan"]):
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def applied(api: Api, change_set: str) -> Any:
+    accepted(await api.post(f"change-sets/{change_set}/apply"))
+    async with asyncio.timeout(90):
+        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
+            await asyncio.sleep(0.1)
+    return found
+
+
+async def test_what_differs_is_put_back_by_a_change_set_with_its_plan(api: Api) -> None:
+    instance, _ = await drifted(api, box=5)
+
+    change_set = accepted(await api.post(f"instances/{instance}/drift/put-back"))["changeSetId"]
+
+    found = await planned(api, change_set)
+    assert (found["act"], found["comment"]) == ("relaunch", f"Put back: {BOX}")
+    [effect] = [
+        each for step in found["plan"][0]["effects"]["steps"] for each in step["effects"] if each["address"] == BOX
+    ]
+    assert (effect["kind"], effect["before"]["input"], effect["after"]["input"]) == ("change", 5, 1)
+    assert open_findings(await drift_of(api, instance))[BOX]["changeSetId"] == change_set
+    assert (await applied(api, change_set))["status"] == "Succeeded"
+    after = await drift_of(api, instance)
+    assert [(each["address"], each["state"]) for each in after["findings"]] == [(BOX, "put back")]
+    assert open_findings(await checked(api, instance)) == {}
+
+
+async def test_putting_back_stops_if_somebody_changes_more_after_the_plan(api: Api) -> None:
+    instance, _ = await drifted(api, box=5)
+    change_set = accepted(await api.post(f"instances/{instance}/drift/put-back"))["changeSetId"]
+    await planned(api, change_set)
+    await change_outside(api, instance, box=6)
+
+    assert (await applied(api, change_set))["status"] == "Failed"
+
+    assert open_findings(await drift_of(api, instance))[BOX]["to"] == {"input": 5}, "as of its time"
+
+
+async def test_a_value_is_taken_over_by_the_parameter_that_decides_it(api: Api) -> None:
+    instance, drift = await drifted(api, box=5)
+    [finding] = drift["findings"]
+    path = f"instances/{instance}/drift/findings/{finding['id']}/take-over"
+
+    accepted(await api.post(path))
+
+    change_set = open_findings(await drift_of(api, instance))[BOX]["changeSetId"]
+    found = await planned(api, change_set)
+    assert (found["act"], found["comment"]) == ("version", f"Take over: {BOX}")
+    assert (await applied(api, change_set))["status"] == "Succeeded"
+    assert accepted(await api.get(f"instances/{instance}"))["parameters"]["input.size"] == 5
+    after = await drift_of(api, instance)
+    assert [(each["address"], each["state"]) for each in after["findings"]] == [(BOX, "taken over")]
+    assert open_findings(await checked(api, instance)) == {}
+    refused(await api.post(path), 409, "FindingClosed")
+
+
+async def test_a_value_that_no_parameter_decides_says_where_it_is(api: Api) -> None:
+    instance, drift = await drifted(api, lock="opened")
+    [finding] = drift["findings"]
+
+    accepted(await api.post(f"instances/{instance}/drift/findings/{finding['id']}/take-over"))
+
+    left = open_findings(await drift_of(api, instance))[LOCK]
+    assert left["changeSetId"] is None
+    assert "No parameter of the instance decides it" in left["remedy"]
+    assert "web#launch/infra in version 2 of the manifest, line 13" in left["remedy"]
+
+
+async def test_nothing_is_put_back_where_nothing_differs(api: Api) -> None:
+    instance = await api.running(boxes())
+    await checked(api, instance, baseline=True)
+
+    refused(await api.post(f"instances/{instance}/drift/put-back"), 409, "FindingClosed")

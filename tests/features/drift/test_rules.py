@@ -1,0 +1,160 @@
+"""Differences, what is known, and the states of findings."""
+
+from typing import Any
+
+import pytest
+
+from launchbay import limits
+from launchbay.features.drift.rules import (
+    Difference,
+    answered,
+    candidates,
+    count_new,
+    differences,
+    ignored,
+    is_decided,
+    learned,
+    merged,
+    unchecked,
+    without_known,
+)
+from launchbay.features.plans.rules import PlannedStep
+from launchbay.model.effect import AFTER_APPLY, Effect
+
+STEP = "web#launch/infra"
+
+
+def planned(*effects: Effect, path: str = STEP) -> PlannedStep:
+    return PlannedStep(path=path, component="web", action="opentofu", effects=list(effects))
+
+
+def changed(found: Any, described: Any, address: str = "box") -> PlannedStep:
+    return planned(Effect(kind="change", address=address, before=found, after=described))
+
+
+def only(*steps: PlannedStep) -> Difference:
+    [found] = differences(steps)
+    return found
+
+
+def test_a_change_has_what_is_described_and_what_was_found() -> None:
+    found = only(changed({"size": 5}, {"size": 1}))
+
+    assert (found.kind, found.described, found.found) == ("changed", {"size": 1}, {"size": 5})
+
+
+def test_a_replacement_is_one_difference_of_the_attributes_that_differ() -> None:
+    found = only(
+        planned(
+            Effect(kind="delete", address="box", before={"id": "a", "size": 5, "name": "x"}),
+            Effect(kind="create", address="box", after={"id": AFTER_APPLY, "size": 1, "name": "x"}),
+        )
+    )
+
+    assert (found.described, found.found) == ({"size": 1}, {"size": 5})
+
+
+def test_what_is_gone_is_missing_and_what_nothing_describes_is_extra() -> None:
+    steps = [
+        planned(Effect(kind="create", address="gone", after={"size": 1})),
+        planned(Effect(kind="delete", address="made by hand", before={"size": 2}), path="web#launch/other"),
+    ]
+
+    assert [(each.kind, each.described, each.found) for each in differences(steps)] == [
+        ("missing", {"size": 1}, {}),
+        ("extra", {}, {"size": 2}),
+    ]
+
+
+def test_what_only_follows_from_another_difference_is_none() -> None:
+    assert differences([changed(1, AFTER_APPLY, "output.size")]) == []
+
+
+def test_runs_and_unknown_steps_are_no_differences_but_the_latter_are_listed() -> None:
+    step = planned(
+        Effect(kind="run", address="a"), Effect(kind="unknown", address="b", certainty="unknown", note="Nobody knows.")
+    )
+
+    assert differences([step]) == []
+    assert [(each.step, each.note) for each in unchecked([step])] == [(STEP, "Nobody knows.")]
+
+
+def test_noise_is_known_as_long_as_the_attribute_is_what_it_was() -> None:
+    known = learned([only(changed({"at": "12:00", "size": 1}, {"at": "12:05", "size": 2}))])
+
+    assert without_known([only(changed({"at": "12:00"}, {"at": "12:09"}))], known) == []
+    [left] = without_known([only(changed({"at": "12:00", "size": 7}, {"at": "12:09", "size": 2}))], known)
+    assert left.found == {"size": 7}
+
+
+def test_a_finding_keeps_when_it_was_seen_first_and_is_gone_when_it_does_not_differ() -> None:
+    [first] = merged([], [only(changed({"size": 5}, {"size": 1}))], (), 1000)
+    [again] = merged([first], [only(changed({"size": 6}, {"size": 1}))], (), 2000)
+    [gone] = merged([again], [], (), 3000)
+
+    assert (again.first_seen, again.last_seen, again.difference.found) == (1000, 2000, {"size": 6})
+    assert (gone.state, gone.last_seen) == ("gone", 3000)
+    [back] = merged([gone], [only(changed({"size": 5}, {"size": 1}))], (), 4000)
+    assert (back.state, back.first_seen) == ("new", 4000)
+
+
+def test_a_finding_of_a_step_that_is_unknown_now_stays() -> None:
+    [first] = merged([], [only(changed({"size": 5}, {"size": 1}))], (), 1000)
+
+    assert merged([first], [], {STEP}, 2000) == [first]
+
+
+def test_an_ignored_finding_is_new_when_its_time_is_over_or_another_attribute_differs() -> None:
+    [first] = merged([], [only(changed({"size": 5}, {"size": 1}))], (), 1000)
+    quiet = ignored(first, "The autoscaler does that.", 5000, "ada@example.com")
+    assert count_new([quiet], 4999) == 0
+    assert count_new([quiet], 5000) == 1
+
+    [same] = merged([quiet], [only(changed({"size": 9}, {"size": 1}))], (), 2000)
+    [late] = merged([quiet], [only(changed({"size": 9}, {"size": 1}))], (), 6000)
+    [more] = merged([quiet], [only(changed({"size": 9, "open": True}, {"size": 1, "open": False}))], (), 2000)
+
+    assert (same.state, same.reason) == ("ignored", "The autoscaler does that.")
+    assert (late.state, late.reason, late.until) == ("new", "", None)
+    assert more.state == "new"
+
+
+def test_a_finding_is_put_back_only_if_its_change_set_was_applied() -> None:
+    [first] = merged([], [only(changed({"size": 5}, {"size": 1}))], (), 1000)
+    proposed = answered(first, "put back", "change-set-1")
+
+    assert [each.state for each in merged([proposed], [], (), 2000, {"change-set-1"})] == ["put back"]
+    assert [each.state for each in merged([proposed], [], (), 2000)] == ["gone"]
+
+
+def test_a_parameter_with_the_described_value_is_a_candidate() -> None:
+    found = only(changed({"size": 5, "name": "b", "key": "********"}, {"size": 1, "name": "a", "key": "********"}))
+
+    assert candidates({"input.size": 1, "input.name": "a", "input.other": "x", "input.list": [1]}, found) == [
+        ("input.size", 5),
+        ("input.name", "b"),
+    ]
+
+
+def test_a_parameter_decides_a_difference_that_goes_with_it_and_brings_no_other() -> None:
+    step, clock = changed(5, 1), changed("a", "b", "clock")
+    box = only(step)
+
+    assert is_decided(box, [step, clock], [clock])
+    assert not is_decided(box, [step, clock], [step])
+    assert not is_decided(box, [step], [clock])
+    follows = changed(1, AFTER_APPLY, "output.size")
+    assert is_decided(box, [step, follows], [changed(1, 5, "output.size")])
+
+
+def test_values_beyond_the_bytes_of_an_instance_are_left_out_and_the_findings_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "DRIFT_BYTES", 1000)
+    found = differences([changed({"text": "x" * 300}, {"text": "y" * 30}, f"box[{number}]") for number in range(3)])
+
+    kept = merged([], found, (), 1000)
+
+    assert len(kept) == 3
+    assert [each.difference.found["text"] for each in kept].count("(too large to be shown)") == 2
+    assert {each.id for each in kept} == {each.id for each in found}

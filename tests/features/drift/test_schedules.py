@@ -1,0 +1,155 @@
+"""Checks by schedule: all instances of an application or environment, or one."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from launchbay.features.drift import rows as store
+from tests.support.databases import Databases
+from tests.support.drift import drift_of
+from tests.support.service import Api, accepted, refused, running_api
+
+MANIFEST = "launch: {steps: []}\nlook: {steps: []}\n"
+NIGHTLY = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "jitter": 60_000}
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url) as api:
+        yield api
+    databases.drop(url)
+
+
+async def pass_time(api: Api, object_id: str) -> None:
+    """Make the schedule of an object due, and let it fire."""
+    async with api.database.transaction() as connection:
+        past = "UPDATE drift_schedules SET fires_at = now() - interval '1 s' WHERE object_id = %s"
+        await connection.execute(past, [object_id])
+    await api.round_of("schedules of drift")
+
+
+async def test_the_instances_of_an_application_are_checked_when_it_is_time(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    instances = [await api.launch(application) for _ in range(2)]
+    for instance in instances:
+        await api.until(instance, "Running")
+    path = f"applications/{application}/drift-schedule"
+    assert accepted(await api.get(path))["cron"] is None
+    accepted(await api.put(path, NIGHTLY))
+
+    await pass_time(api, application)
+
+    for instance in instances:
+        assert (await drift_of(api, instance))["status"] == "Checked"
+    shown = accepted(await api.get(path))
+    assert {name: shown[name] for name in NIGHTLY} == NIGHTLY
+    assert shown["nextAt"] > 0
+    accepted(await api.put(path, {"cron": None}))
+    assert accepted(await api.get(path))["nextAt"] is None
+
+
+async def test_a_first_launch_of_what_a_schedule_checks_is_followed_by_a_baseline(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    accepted(await api.put(f"applications/{application}/drift-schedule", NIGHTLY))
+
+    instance = await api.launch(application)
+    await api.until(instance, "Running")
+
+    found = await drift_of(api, instance)
+    assert found["checks"][0]["baseline"]
+    other = await api.running(MANIFEST)
+    assert (await drift_of(api, other))["status"] == "Unchecked"
+
+
+async def test_an_instance_on_which_a_job_runs_waits_for_its_check(api: Api) -> None:
+    held = "launch: {steps: []}\nrest:\n  steps:\n    - pause: {action: wait, parameters: {delay: 3600}}\n"
+    instance = await api.running(held)
+    accepted(await api.post(f"instances/{instance}/rest"))
+    job = (await api.document(instance))["workflowHistory"][0]["id"]
+    accepted(await api.put(f"instances/{instance}/drift/check-schedule", NIGHTLY))
+
+    await pass_time(api, instance)
+    await api.round_of("drift")
+
+    assert accepted(await api.get(f"instances/{instance}/drift/report"))["status"] == "Waiting"
+    accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
+    await api.settled(instance)
+    assert "The last job of the instance failed" in (await drift_of(api, instance))["problem"]
+
+
+async def test_a_job_makes_what_a_check_has_planned_meanwhile_worthless(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        instance = await api.launch(await api.application(MANIFEST))
+        async with api.database.transaction() as connection:
+            ended = "UPDATE jobs SET status = 'Succeeded', finished_at = now() WHERE instance_id = %s"
+            await connection.execute(ended, [instance])
+            running = "UPDATE instances SET status = 'Running', job_id = NULL WHERE id = %s"
+            await connection.execute(running, [instance])
+        accepted(await api.post(f"instances/{instance}/drift/check"))
+        async with api.database.transaction() as connection:
+            taken = await store.take(connection, lease_s=60, busy=[])
+        assert taken is not None
+
+        accepted(await api.post(f"instances/{instance}/look"))
+
+        async with api.database.transaction() as connection:
+            assert await store.hold(connection, instance_id=instance, fence=taken.fence) is None
+            await connection.execute("UPDATE instances SET job_id = NULL WHERE id = %s", [instance])
+            ended = "UPDATE jobs SET status = 'Succeeded', finished_at = now() WHERE instance_id = %s"
+            await connection.execute(ended, [instance])
+            assert await store.hold(connection, instance_id=instance, fence=taken.fence) is None
+            again = await store.take(connection, lease_s=60, busy=[])
+        assert again is not None
+        assert again.instance_id == instance
+    databases.drop(url)
+
+
+async def test_organizations_take_turns_and_who_asks_goes_before_schedules(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        other = accepted(await api.post("organizations", {"name": "Other"}))["id"]
+        async with api.database.transaction() as connection:
+            rows = [("a1", api.organization, False), ("a2", api.organization, True), ("b1", other, False)]
+            await connection.execute("ALTER TABLE drift_reports DROP CONSTRAINT drift_reports_instance_id_fkey")
+            for number, (instance, organization, is_asked) in enumerate(rows):
+                await connection.execute(
+                    "INSERT INTO drift_reports (instance_id, organization_id, is_asked, waiting_since)"
+                    " VALUES (%s, %s, %s, now() - %s * interval '1 s')",
+                    [instance, organization, is_asked, 10 - number],
+                )
+
+            async def taken(*busy: str) -> str:
+                row = await store.take(connection, lease_s=60, busy=list(busy))
+                return "" if row is None else row.instance_id
+
+            assert [await taken(), await taken(), await taken(api.organization)] == ["a2", "b1", ""]
+            assert await taken() == "a1"
+    databases.drop(url)
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"cron": "often"}, "cron"),
+        ({"cron": "* * * * * *"}, "more often than every"),
+        ({"cron": "0 3 * * *", "zone": "Atlantis"}, "zone"),
+    ],
+)
+async def test_a_schedule_that_cannot_be_is_refused(api: Api, body: dict[str, Any], problem: str) -> None:
+    path = f"environments/{api.environment}/drift-schedule"
+    assert problem in refused(await api.put(path, body), 400, "InvalidSchedule")
+    assert accepted(await api.get(path))["cron"] is None
+
+
+async def test_who_may_edit_sets_the_schedule_and_who_may_read_sees_it(api: Api) -> None:
+    path = f"environments/{api.environment}/drift-schedule"
+    reader = await api.member("Read: [/*]")
+    editor = await api.member("Read: [/*]", "EditEnvironment: [/environments/*]")
+
+    refused(await reader.put(path, NIGHTLY), 403)
+    accepted(await editor.put(path, NIGHTLY))
+    assert accepted(await reader.get(path))["cron"] == NIGHTLY["cron"]
+    accepted(await editor.put(path, {"cron": None}))

@@ -1,0 +1,104 @@
+"""Infrastructure that somebody changes behind Launchbay's back, and the checks that find it."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from launchbay.actions.opentofu import read_module
+from launchbay.auth.secret_key import KeyFile, SecretKey
+from launchbay.store.instances import document_purpose
+from tests.support.service import Api, accepted
+
+MODULE = """
+variable "size" { default = 1 }
+variable "key" { sensitive = true }
+resource "terraform_data" "box" { input = var.size }
+resource "terraform_data" "lock" { input = var.key }
+resource "terraform_data" "clock" { input = plantimestamp() }
+output "size" { value = terraform_data.box.output }
+"""
+KEY = "canary-5512-key"
+
+
+def boxes(module: str = MODULE, more: str = "") -> str:
+    """Return a manifest whose component has a box of a size, a lock, and a clock that always differs."""
+    text = module.replace("{", "{{").replace("}", "}}")  # as braces are written in parameters
+    block = "\n".join(f"{' ' * 22}{line}" for line in text.strip().splitlines())
+    return f"""\
+application:
+  configuration: {{ input.size: 1 }}
+  interfaces: {{ input: {{ size: bind(web#input.size) }} }}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {{ input: {{ size: configuration(int) }} }}
+      configuration:
+        configuration.triggers: {{ input.size: launch }}
+        configuration.workflows:
+          launch:
+            steps:
+              - infra:
+                  action: opentofu
+                  parameters:
+                    name: shop
+                    variables: {{ size: "${{size}}", key: "{KEY}" }}
+                    module: |
+{block}
+{more}"""
+
+
+async def change_outside(api: Api, instance: str, **changed: Any) -> None:
+    """Change the boxes of a state as somebody without Launchbay would; None removes one."""
+    key = SecretKey(KeyFile(api.settings.key_file()).lines()[0][1])
+    async with api.database.transaction() as connection:
+        statement = "SELECT id, sealed FROM kept_documents WHERE instance_id = %s"
+        [[document, sealed]] = await (await connection.execute(statement, [instance])).fetchall()
+        module = read_module(key.open(bytes(sealed), document_purpose(document)))
+        state = msgspec.json.decode(module.state)
+        for name, value in changed.items():
+            [found] = [each for each in state["resources"] if each["name"] == name]
+            if value is None:
+                state["resources"].remove(found)
+            else:
+                kind = "string" if isinstance(value, str) else "number"
+                attributes = found["instances"][0]["attributes"]
+                attributes["input"] = attributes["output"] = {"value": value, "type": kind}
+        state["serial"] += 1
+        module = msgspec.structs.replace(module, state=msgspec.json.encode(state).decode())
+        await connection.execute(
+            "UPDATE kept_documents SET sealed = %s, version = version + 1 WHERE id = %s",
+            [key.seal(module.encoded(), document_purpose(document)), document],
+        )
+
+
+async def break_state(api: Api, instance: str) -> None:
+    """Leave a state that no program can read."""
+    key = SecretKey(KeyFile(api.settings.key_file()).lines()[0][1])
+    async with api.database.transaction() as connection:
+        statement = "SELECT id, sealed FROM kept_documents WHERE instance_id = %s"
+        [[document, sealed]] = await (await connection.execute(statement, [instance])).fetchall()
+        module = read_module(key.open(bytes(sealed), document_purpose(document)))
+        broken = key.seal(msgspec.structs.replace(module, state="{").encoded(), document_purpose(document))
+        await connection.execute("UPDATE kept_documents SET sealed = %s WHERE id = %s", [broken, document])
+
+
+async def checked(api: Api, instance: str, **body: Any) -> Any:
+    """Check an instance, and return its drift when that is done."""
+    accepted(await api.post(f"instances/{instance}/drift/check", body))
+    return await drift_of(api, instance)
+
+
+async def drift_of(api: Api, instance: str) -> Any:
+    """Return the drift of an instance when no check waits."""
+    async with asyncio.timeout(90):
+        while True:
+            found = accepted(await api.get(f"instances/{instance}/drift/report"))
+            if found["status"] not in {"Waiting", "Checking"}:
+                return found
+            await asyncio.sleep(0.1)
+
+
+def open_findings(drift: Any) -> dict[str, Any]:
+    """Return the findings that still differ, by address."""
+    return {each["address"]: each for each in drift["findings"] if each["state"] in {"new", "ignored"}}
