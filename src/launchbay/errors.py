@@ -34,6 +34,7 @@ LaunchbayError
 │   └── ProxyFailed          (egress/proxy.py) the outgoing proxy can't be reached, or refuses
 ├── ActionFailed             an action failed; its step fails, and may be retried
 │   ├── NotApproved          what a step would do isn't what was approved
+│   ├── NothingThere         (features/secret_providers/rules.py) a secret provider has no such key, or nothing at it
 │   ├── SecretFailed         (service_types/contract.py) a provider can't give a secret; has `problem`
 │   ├── CloudFailed          (machines/clouds/driver.py) the cloud rejected a request
 │   └── EngineRefused        (machines/containers/engine_api.py) the container engine rejected a request

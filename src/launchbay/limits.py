@@ -434,14 +434,15 @@ AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its 
 SECRET_TIMEOUT_S = 10.0  # for one request to the provider
 SECRET_RESPONSE_BYTES = MIB
 SECRET_SESSION_S = 12.0  # to renew a session with its leases, or to revoke it
-SECRET_SESSIONS_AT_ONCE = 100  # that one process renews or revokes
-SECRET_SESSIONS_OF_ORGANIZATION = 20  # of these
-SECRET_SESSIONS_OF_PROVIDER = 10  # of these
+SECRET_TEST_S = 20.0  # to sign in to a provider and look at some paths
+SECRET_READS_KEPT = 500  # last reads of one instance from one provider
+SECRET_READS_SHOWN = 200  # of one provider, the newest
+SECRET_SESSIONS_AT_ONCE = 100  # that one process renews or revokes at the same time
+SECRET_SESSIONS_OF_ORGANIZATION = 20  # of these, of one organization
+SECRET_SESSIONS_OF_PROVIDER = 10  # of these, at one provider
 SECRET_LEASE_S = 10 * 365 * 86_400  # what lasts longer counts as so long
 STEP_SECRETS = 20  # of one step
-PROVIDED_SECRET_BYTES = (
-    64 * KIB
-)  # of one value, as of one that is stored here: a kubeconfig, certificates with their chain
+PROVIDED_SECRET_BYTES = 64 * KIB  # of one value of a provider: certificates and kubeconfigs fit
 STEP_SECRETS_BYTES = 256 * KIB  # of one step; all of it is searched for in each line of the log
 STEP_SECRETS_VALUES = 500  # in the maps and lists of one step
 

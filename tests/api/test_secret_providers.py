@@ -31,7 +31,7 @@ from tests.support.databases import Databases
 from tests.support.machines import LOGIN, Hosts, needs_sshd
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.servers import Process, administrator_of
-from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, running_api, served
+from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, refused, running_api, served
 
 pytestmark = [
     pytest.mark.slow,  # a server of secrets
@@ -396,7 +396,7 @@ async def test_an_account_of_a_round_ends_when_the_next_one_begins(
     await until_revoked(api)
 
 
-async def test_accounts_of_a_loop_end_with_their_items(api: Api, receiver: LoopbackServer, bao: Bao) -> None:
+async def test_accounts_of_a_loop_end_with_their_items(api: Api, receiver: LoopbackServer) -> None:
     instance = await api.running(READ)
     accepted(await api.post(f"instances/{instance}/loop", {"url": receiver.url()}))
     users = await until_received(receiver, 12)
@@ -404,7 +404,6 @@ async def test_accounts_of_a_loop_end_with_their_items(api: Api, receiver: Loopb
     await until_revoked(api)
     for user in users:
         await until_gone(api, user)
-    assert bao.leases("database/creds/shop") == []
     assert len(await rows_of(api, "SELECT id FROM passing_values")) == 12
     await cancel(api, instance)
 
@@ -969,3 +968,184 @@ async def test_a_command_that_another_process_adopts_keeps_its_account_until_it_
             await killable.until_sessions(0)
             await until_gone(api, user)
             assert accepted(await caller.get(f"instances/{instance}"))["status"] == "Executing"
+
+
+async def outcome(api: Api, service: str, *paths: str, **more: Any) -> Any:
+    body = {"environment": api.environment, "paths": list(paths), **more}
+    return accepted(await api.post(f"services/{service}/provider/test", body))
+
+
+async def service_named(api: Api, name: str) -> str:
+    found = accepted(await api.get(f"organizations/{api.organization}/services"))
+    [service] = [each["id"] for each in found if each["name"] == name]
+    return str(service)
+
+
+async def test_a_test_says_of_each_path_what_a_job_could_do_and_shows_no_value(api: Api, bao: Bao) -> None:
+    service = await service_named(api, "bao")
+    paths = ["secret/shop", "secret/shop#password", "secret/shop#user", "secret/none", "secret/hidden"]
+    paths += ["secret/odd#large", "database/creds/shop"]
+    found = await outcome(api, service, *paths)
+    assert found["problem"] is None
+    said = {each["path"]: (each["result"], each["mayWrite"]) for each in found["paths"]}
+    assert said == {
+        "secret/shop": ("readable", False),
+        "secret/shop#password": ("readable", False),
+        "secret/shop#user": ("missing", False),
+        "secret/none": ("missing", False),
+        "secret/hidden": ("forbidden", False),
+        "secret/odd#large": ("failed", False),
+        "database/creds/shop": ("allowed", False),
+    }
+    assert CANARY not in json.dumps(found)
+    assert "has no key 'user' in 'secret/shop'" in found["paths"][2]["message"]
+    assert bao.leases("database/creds/shop") == [], "nobody has made an account"
+    assert await sessions(api) == 0
+    texts = await stored_texts(api)
+    assert CANARY not in texts
+    assert "test_secret_provider" in texts
+
+
+async def test_a_test_says_if_the_role_may_write(api: Api, bao: Bao) -> None:
+    rule = (
+        'path "secret/data/shop" {capabilities=["read", "update"]} path "secret/metadata/odd" {capabilities=["delete"]}'
+    )
+    rule += ' path "secret/data/odd" {capabilities=["read"]}'
+    await asyncio.to_thread(bao.ask, "POST", "sys/policies/acl/writer", {"policy": rule})
+    role = {"role_type": "jwt", "user_claim": "sub", "bound_audiences": ["vault"], "token_policies": ["writer"]}
+    await asyncio.to_thread(bao.ask, "POST", "auth/jwt/role/writer", role)
+    service = await provider(api, "writing", {"configuration.address": bao.url, "configuration.role": "writer"})
+    found = await outcome(api, service, "secret/shop", "secret/odd#short", "secret/hidden")
+    assert [each["mayWrite"] for each in found["paths"]] == [True, True, False]
+
+
+async def test_a_test_signs_in_as_a_launch_of_the_application(api: Api, bao: Bao) -> None:
+    application = await api.application("launch: {steps: []}")
+    role: dict[str, Any] = {"role_type": "jwt", "user_claim": "sub", "bound_audiences": ["vault"]}
+    role |= {"token_policies": ["shop"], "bound_claims": {"application_id": application, "workflow": "launch"}}
+    await asyncio.to_thread(bao.ask, "POST", "auth/jwt/role/of-one", role)
+    service = await provider(api, "of-one", {"configuration.address": bao.url, "configuration.role": "of-one"})
+    assert (await outcome(api, service, "secret/shop", application=application))["paths"][0]["result"] == "readable"
+    found = await outcome(api, service, "secret/shop")
+    assert "refused the sign-in of the job" in found["problem"]
+    assert found["paths"] == []
+
+
+async def test_a_test_masks_what_a_server_of_secrets_says_of_the_sign_in(api: Api, receiver: LoopbackServer) -> None:
+    async def repeat(request: Received, writer: asyncio.StreamWriter) -> None:
+        await answer(400, json.dumps({"errors": [request.body.decode()]}).encode())(request, writer)
+
+    receiver.routes["/v1/auth/approle/login"] = repeat
+    given = {"configuration.address": receiver.url().rstrip("/"), "configuration.sign-in": "approle"}
+    given |= {"configuration.role-id": "the-role", "configuration.secret-id": "canary-of-the-secret-id"}
+    service = await provider(api, "repeating", given)
+    found = await outcome(api, service, "secret/shop")
+    assert "the-role" in found["problem"]
+    assert "canary-of-the-secret-id" not in json.dumps(found)
+
+
+async def test_a_test_that_cannot_revoke_its_session_leaves_it_to_the_keeper(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    token = {"auth": {"client_token": "s.of-a-test", "lease_duration": 60, "renewable": True}}
+    receiver.routes |= {
+        "/v1/auth/jwt/login": answer(200, json.dumps(token).encode()),
+        "/v1/sys/capabilities-self": answer(200, b'{"secret/data/shop": ["read"]}'),
+        "/v1/secret/data/shop": answer(200, b'{"data": {"data": {"password": "canary-1"}}}'),
+        "/v1/auth/token/revoke-self": answer(503, b'{"errors": ["Vault is sealed"]}'),
+    }
+    service = await provider(api, "sealed", {"configuration.address": receiver.url(), "configuration.role": "x"})
+    assert (await outcome(api, service, "secret/shop"))["paths"][0]["result"] == "readable"
+    [session] = accepted(await api.get(f"services/{service}/provider/use"))["openSessions"]
+    assert session["job"] is None
+    assert "Vault is sealed" in session["message"]
+    receiver.routes["/v1/auth/token/revoke-self"] = answer(204)
+    await rows_of(api, "UPDATE secret_sessions SET next_at = now() RETURNING id")
+    await until_revoked(api)
+
+
+async def test_a_test_keeps_to_the_rules_of_the_environment(api: Api, bao: Bao) -> None:
+    caller, organization, environment = await api.outsider()
+    other = replace(api, client=caller.client, organization=organization, environment=environment)
+    policies = "policies:\n  outgoing.allow: 10.0.0.0/8\n"
+    accepted(await other.put_yaml(f"environments/{environment}", policies))
+    accepted(await other.put(f"environments/{environment}/audiences", {"audiences": ["vault"]}))
+    service = await provider(other, "bao", {"configuration.address": bao.url, "configuration.role": "shop"})
+    assert "127.0.0.1" in (found := await outcome(other, service, "secret/shop"))["problem"]
+    assert found["paths"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"paths": []}, 400, "name 1 to 20 paths"),
+        ({"paths": ["secret"]}, 200, ""),
+        ({"paths": [""]}, 400, "isn't a path of the provider"),
+        ({"paths": ["a/b"] * 21}, 400, "name 1 to 20 paths"),
+        ({"environment": "5f" * 12}, 404, ""),
+        ({"application": "5f" * 12}, 404, ""),
+    ],
+)
+async def test_a_test_refuses_what_it_cannot_do(api: Api, change: dict[str, Any], status: int, said: str) -> None:
+    body = {"environment": api.environment, "paths": ["secret/shop"], **change}
+    answered = await api.post(f"services/{await service_named(api, 'bao')}/provider/test", body)
+    assert (answered.status_code, said in answered.text) == (status, True)
+
+
+async def test_a_test_needs_the_rights_to_edit_the_service_and_the_environment(api: Api) -> None:
+    service = await service_named(api, "bao")
+    body = {"environment": api.environment, "paths": ["secret/shop"]}
+    for missing in ("EditService", "EditEnvironment"):
+        rest = {"EditService", "EditEnvironment", "Read"} - {missing}
+        member = await api.member(*(f"{each}: [/*]" for each in rest))
+        assert missing in refused(await member.post(f"services/{service}/provider/test", body), 403)
+    editor = await api.member("EditService: [/*]", "EditEnvironment: [/*]")
+    assert accepted(await editor.post(f"services/{service}/provider/test", body))["problem"] is None
+    application = await api.application("launch: {steps: []}")
+    named = {**body, "application": application}
+    assert "CreateInstance" in refused(await editor.post(f"services/{service}/provider/test", named), 403)
+
+
+async def test_reads_are_shown_by_step_without_values_to_who_may_read_the_instance(
+    api: Api, receiver: LoopbackServer
+) -> None:
+    service = await service_named(api, "bao")
+    instance = await api.running(READ)
+    job = await api.ran(instance, "read", url=receiver.url())
+    await api.ran(instance, "read", url=receiver.url(), secret="bao/secret/shop#port")
+    again = await api.ran(instance, "read", url=receiver.url())
+    found = accepted(await api.get(f"services/{service}/provider/use"))
+    mine = [each for each in found["reads"] if each["instance"]["id"] == instance]
+    newest = mine[0]
+    assert (newest["step"], newest["secret"], newest["job"]) == ("send", "secret/shop#password", again["id"])
+    assert {each["secret"] for each in mine} == {"secret/shop#password", "secret/shop#port"}
+    assert job["id"] != again["id"]
+    assert CANARY not in json.dumps(found)
+    stranger = await api.member(f"Read: [/services/{service}]")
+    assert accepted(await stranger.get(f"services/{service}/provider/use"))["reads"] == []
+    await until_revoked(api)
+
+
+async def test_the_page_of_a_provider_tests_it_and_shows_who_has_read(
+    api: Api, visitor: httpx.AsyncClient, receiver: LoopbackServer
+) -> None:
+    service = await service_named(api, "bao")
+    instance = await api.running(READ)
+    await api.ran(instance, "read", url=receiver.url())
+    page = await visitor.get(f"/console/services/{service}")
+    assert "secret/shop#password" in page.text
+    assert f"/console/instances/{instance}" in page.text
+    token = re.search(r'name="formToken" value="([^"]+)"', page.text)
+    assert token is not None
+    fields = {"formToken": token[1], "environment": api.environment, "application": ""}
+    shown = await visitor.post(
+        f"/console/services/{service}/test", data={**fields, "paths": "secret/shop#password\nsecret/hidden\n"}
+    )
+    assert shown.status_code == 200
+    assert "Readable" in shown.text
+    assert "Forbidden" in shown.text
+    assert CANARY not in shown.text
+    wrong = await visitor.post(f"/console/services/{service}/test", data={**fields, "paths": "#"})
+    assert wrong.status_code == 400
+    assert "isn&#39;t a path of the provider" in wrong.text
+    await until_revoked(api)

@@ -95,7 +95,9 @@ FEATURES: dict[str, Feature] = {
         tables="recurring_schedules",
     ),
     "rollouts": Feature(may_import=("generations",), tables="rollouts rollout_instances"),
-    "secret_providers": Feature(tables="secret_sessions"),
+    "secret_providers": Feature(
+        may_import=("identities",), tables="secret_sessions needed_secret_sessions secret_reads"
+    ),
     "sleep_windows": Feature(may_import=("lifetimes",), tables="instance_sleeps"),
     "webhooks": Feature(may_import=("directories",), tables="webhooks webhook_deliveries webhook_failures"),
 }

@@ -51,7 +51,7 @@ FINDING = Finding(
     last_seen=1_798_761_600_000,
 )
 # What leaves nothing but its entry in the audit log.
-ONLY_NOTED = {"reveal_service_secret", "reveal_instance_secret"}
+ONLY_NOTED = {"reveal_service_secret", "reveal_instance_secret", "test_secret_provider"}
 
 CHANGES_NOTHING = {
     "receive_git_event": "it makes a source look at its branch: tests of its own in test_forges.py",
@@ -548,6 +548,17 @@ async def run_service_command(stage: Stage) -> Call:
     return partial(stage.api.post, f"services/{await stage.service()}/acquire", {"arguments": {"holder": "me"}})
 
 
+async def test_secret_provider(stage: Stage) -> Call:
+    given = {"configuration.sign-in": "approle", "configuration.role-id": "a", "configuration.secret-id": "b"}
+    given["configuration.address"] = stage.source.url()
+    body = {"name": fresh_name("vault"), "typeId": "builtin:openbao", "parameters": given}
+    service = await stage.made(f"{stage.organization}/services", body)
+    environment = await stage.environment()
+    accepted(await stage.api.put(f"environments/{environment}/services", {"services": [service]}))
+    tested = {"environment": environment, "paths": ["secret/shop"]}
+    return partial(stage.api.post, f"services/{service}/provider/test", tested)
+
+
 async def launch_application(stage: Stage) -> Call:
     return partial(stage.api.post, f"applications/{await stage.api.application()}/launch", {})
 
@@ -964,7 +975,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_revision, change_revision, delete_revision,
         create_environment, rename_environment, clone_environment, delete_environment, set_default_environment,
         replace_policies, replace_markers, replace_properties, replace_environment_services,
-        create_service, update_service, delete_service, run_service_command,
+        create_service, update_service, delete_service, run_service_command, test_secret_provider,
         reveal_service_secret, reveal_instance_secret,
         launch_application, run_workflow, schedule_workflow, reschedule_workflow,
         put_user_data, delete_instance, reconfigure_instance, cancel_job, resume_job, approve, reject,

@@ -144,6 +144,8 @@ COMMANDS: Mapping[str, str] = {
     "update_service": "service update",
     "delete_service": "service delete",
     "run_service_command": "service run",
+    "test_secret_provider": "service test-provider",
+    "read_secret_provider_use": "service provider-use",
     "list_service_secrets": "service secrets",
     "reveal_service_secret": "service reveal",
     "list_instance_secrets": "instance secrets",

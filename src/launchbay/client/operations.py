@@ -1232,6 +1232,30 @@ class Operations:
         `include_intermediate`: Return the intermediate results before the final one.
         """
 
+    @operation(OperationSpec("POST", "/api/1/services/{id}/provider/test", media_type=JSON))
+    def test_secret_provider(
+        self,
+        service_id: str,
+        *,
+        environment: str,
+        paths: Sequence[str],
+        application: str | None = None,
+        if_match: str | None = None,
+    ) -> Call[types.ProviderTestDocument]:
+        """Show what a job could read from a secret provider. Permission: EditService; EditEnvironment on the
+        environment; CreateInstance on an application that is named.
+
+        `environment`: The ID of an environment that offers the service.
+        `paths`: As steps name them, without the provider: `secret/shop#password`. 1 to 20.
+        `application`: The ID of the application whose launch it is. Default: none.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/services/{id}/provider/use"))
+    def read_secret_provider_use(self, service_id: str) -> Call[types.ProviderUseDocument]:
+        """Show who has read from a secret provider, and unrevoked sessions. Permission: Read; Read on each instance
+        returned.
+        """
+
     # Secrets
 
     @operation(OperationSpec("GET", "/api/1/services/{id}/secrets"))

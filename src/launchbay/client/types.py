@@ -636,6 +636,50 @@ class ServiceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     internal_id: str
 
 
+class PathTestDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a job may do with a path. It has no value."""
+
+    path: str
+    result: str
+    may_write: bool | None
+    message: str
+
+
+class ProviderTestDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of a test."""
+
+    problem: str | None
+    paths: list[PathTestDocument]
+
+
+class OpenSessionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A session that should be revoked, and couldn't be."""
+
+    job: str | None
+    message: str
+    expires_at: int
+
+
+class SecretReadDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last read of a secret by a step."""
+
+    application: Named
+    environment: Named
+    instance: Named
+    component: str
+    step: str
+    secret: str
+    read_at: int
+    job: str
+
+
+class ProviderUseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who has read from a provider."""
+
+    reads: list[SecretReadDocument]
+    open_sessions: list[OpenSessionDocument]
+
+
 class SecretNames(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The names of masked values."""
 

@@ -12,8 +12,13 @@ class SecretReference(NamedTuple):
     path: str
     key: str
 
+    @property
+    def within(self) -> str:
+        """Return the reference without its provider."""
+        return f"{self.path}#{self.key}" if self.key else self.path
+
     def __str__(self) -> str:
-        return f"{self.provider}/{self.path}" + (f"#{self.key}" if self.key else "")
+        return f"{self.provider}/{self.within}"
 
 
 def parse_secret_reference(text: object) -> SecretReference:

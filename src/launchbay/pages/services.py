@@ -21,14 +21,16 @@ from launchbay.console.rendering import actor_name, change_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.features.impact.usecases import Impact, impact_of_service
+from launchbay.features.secret_providers.usecases import ProviderTest, read_use, try_provider
 from launchbay.model.instance import InstanceStatus
 from launchbay.pages.versions import groups_of
-from launchbay.service_types.contract import REDACTED, CommandArgument, ServiceCommand, ServiceParameter
+from launchbay.service_types.contract import REDACTED, CommandArgument, SecretProvider, ServiceCommand, ServiceParameter
 from launchbay.service_types.key_pairs import fingerprint
 from launchbay.store.audit import AuditRow
 from launchbay.store.fleet import FleetRow
 from launchbay.store.machines import HostKeyRow
 from launchbay.usecases import secrets, services
+from launchbay.usecases.applications import list_applications
 from launchbay.usecases.browsing import read_audit_page
 from launchbay.usecases.environments import list_contents
 from launchbay.usecases.fleet import InstanceFilter, list_instances
@@ -147,6 +149,7 @@ async def show(
     results: Mapping[str, Any] | None = None,
     arguments: Sequence[Field] | None = None,
     impact: Impact | None = None,
+    tested: ProviderTest | None = None,
 ) -> Response:
     """Show a service: what it holds, who uses it, and its forms."""
     view = await services.read_service(request.ctx, request.path("id"))
@@ -167,6 +170,9 @@ async def show(
     resources = ask(services.list_resources(ctx, view.record.id))
     waiting = ask(services.list_waiting(ctx, view.record.id, _WAITING))
     catalog = ask(services.read_catalog(ctx, view.record.id))
+    is_provider = isinstance(kind, SecretProvider)
+    use = await read_use(ctx, view.record.id) if is_provider else None
+    applications = await list_applications(ctx, organization_id) if is_provider else []
     log: list[AuditRow] = []
     people: Mapping[str, str] = {}
     if permissions.view_audit():
@@ -190,7 +196,11 @@ async def show(
         more_instances=len(instances) > _USERS,
         kept=kept.secrets,
         key_pairs=[(row, fingerprint(row.public_key or "")) for row in kept.key_pairs],
-        part=_PARTS.get(view.record.type_id, ""),
+        part="provider" if is_provider else _PARTS.get(view.record.type_id, ""),
+        provider_use=use,
+        provider_test=tested,
+        tested_paths=request.form.text("paths"),
+        applications=[(row.id, row.name) for row in applications],
         running=await _shareable(request, organization_id) if view.record.type_id == _CATALOG else [],
         log=[(row, actor_name(row, people), *_noted(row, people)) for row in log],
         impact=impact,
@@ -259,6 +269,17 @@ async def run(request: PageRequest) -> Response:
         fields, rest = with_errors(fields, error.messages)
         problem = BadRequest(*rest, field=error.field) if rest else problem
     return await show(request, problem, ran=name, arguments=fields)
+
+
+@routes.post("/console/services/{id}/test", again=show, refusals=(BadRequest, Conflict))
+async def test(request: PageRequest) -> Response:
+    """Test a provider of secrets."""
+    form = request.form
+    paths = [line.strip() for line in form.text("paths").splitlines() if line.strip()]
+    found = await try_provider(
+        request.ctx, request.path("id"), form.text("environment"), paths, form.text("application") or None
+    )
+    return await show(request, tested=found)
 
 
 @routes.post("/console/services/{id}/delete", again=show, refusals=(BadRequest, Conflict))

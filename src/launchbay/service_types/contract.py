@@ -283,6 +283,25 @@ class LeasingProvider(SecretProvider, Protocol):
         """End the session and all of its leases. One that has ended is fine."""
 
 
+class PathAccess(NamedTuple):
+    """What a session may do with a path.
+
+    What `is_stored` stays as it is when it is read.
+    """
+
+    may_read: bool
+    may_write: bool
+    is_stored: bool
+
+
+@runtime_checkable
+class ShowsAccess(SecretProvider, Protocol):
+    """A provider that says what a session may do."""
+
+    async def look(self, egress: EgressClient, session: str, path: str) -> PathAccess:
+        """Ask what a session may do, without reading. Raises SecretFailed."""
+
+
 @runtime_checkable
 class PublishesSignals(Protocol):
     """A type with publish-signal pins in its `interfaces`."""

@@ -20,6 +20,7 @@ from launchbay.service_types.contract import (
     FieldMessages,
     ParameterScope,
     PassiveServiceType,
+    PathAccess,
     ProvidedSecret,
     Renewed,
     SecretCall,
@@ -39,6 +40,9 @@ _ROLE_ID = "configuration.role-id"
 _SECRET_ID = "configuration.secret-id"  # noqa: S105 - the name of a parameter
 _KV = "configuration.kv-mounts"
 _NEEDED: Mapping[str, tuple[str, ...]] = {"jwt": (_ROLE,), "approle": (_ROLE_ID, _SECRET_ID)}
+_CAPABILITIES = "sys/capabilities-self"
+_READS = frozenset(("read", "root"))
+_WRITES = frozenset(("create", "update", "patch", "delete", "sudo", "root"))
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^\x00-\x20\x7f/]+")
 
 
@@ -121,11 +125,8 @@ class OpenBao(PassiveServiceType):
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
         """Read a secret of KV 2, or whatever the path gives. Raises SecretFailed."""
         opened = _decode(session)
-        if not _is_path(path):
-            raise SecretFailed(SecretProblem.INVALID, f"{path[:80]!r} can't be a path of {opened.name!r}.")
-        within = path.strip("/")
-        mount = max((each for each in opened.kv if within.startswith(f"{each}/")), key=len, default=None)
-        asked = within if mount is None else f"{mount}/data/{within[len(mount) + 1 :]}"
+        mount, within = _place(opened, path)
+        asked = within if mount is None else f"{mount}/data/{within}"
         answer = await _ask(egress, opened, "GET", asked, shown=path)
         data = answer.get("data")
         values = data.get("data") if mount is not None and isinstance(data, dict) else data
@@ -135,6 +136,20 @@ class OpenBao(PassiveServiceType):
         if not isinstance(lease, str) or answer.get("renewable") is not True:
             lease = ""  # it ends by itself, or with the token
         return ProvidedSecret(values, lease, _seconds(answer))
+
+    async def look(self, egress: EgressClient, session: str, path: str) -> PathAccess:
+        """Ask for the capabilities of the token. Raises SecretFailed."""
+        opened = _decode(session)
+        mount, within = _place(opened, path)
+        # Of KV 2, who may delete the metadata deletes all versions.
+        asked = [within] if mount is None else [f"{mount}/data/{within}", f"{mount}/metadata/{within}"]
+        answer = await _ask(egress, opened, "POST", _CAPABILITIES, {"paths": asked})
+        may = [found if isinstance(found := answer.get(each), list) else [] for each in asked]
+        return PathAccess(
+            may_read=not _READS.isdisjoint(may[0]),
+            may_write=any(not _WRITES.isdisjoint(each) for each in may),
+            is_stored=mount is not None,
+        )
 
     async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> Renewed:
         """Renew the token and its leases."""
@@ -158,6 +173,18 @@ class OpenBao(PassiveServiceType):
 
 
 _decode = msgspec.json.Decoder(_Session).decode
+
+
+def _place(session: _Session, path: str) -> tuple[str | None, str]:
+    """Return the mount of KV 2 and the path in it.
+
+    Elsewhere it is None and the whole path. Raises SecretFailed.
+    """
+    if not _is_path(path):
+        raise SecretFailed(SecretProblem.INVALID, f"{path[:80]!r} can't be a path of {session.name!r}.")
+    whole = path.strip("/")
+    mount = max((each for each in session.kv if whole.startswith(f"{each}/")), key=len, default=None)
+    return mount, whole if mount is None else whole[len(mount) + 1 :]
 
 
 def _is_path(path: str) -> bool:
@@ -230,7 +257,7 @@ async def _ask(
     place = shown or path
     if response.status == 403 and is_gone_fine and _is_gone(errors):
         return {}
-    if response.status == 403 and path.startswith("auth/token/"):
+    if response.status == 403 and path.startswith(("auth/token/", _CAPABILITIES)):
         raise SecretFailed(
             SecretProblem.FORBIDDEN,
             f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",

@@ -43,6 +43,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     revisions.routes,
     environments.routes,
     services.routes,
+    "secret_providers",
     secrets.routes,
     instances.routes,
     configuration.routes,

@@ -25,9 +25,10 @@ class FactsRow(NamedTuple):
     owner_id: str
     audiences: str | None
 
-    def allows(self, audience: str) -> bool:
-        """Tell whether steps in the environment may get tokens for this audience."""
-        return audience in read_audiences(self.audiences)
+
+def allows(stored: str | None, audience: str) -> bool:
+    """Tell whether steps in an environment may get tokens for this audience."""
+    return audience in read_audiences(stored)
 
 
 def read_audiences(stored: str | None) -> list[str]:

@@ -64,16 +64,10 @@ class JobIdentities:
 
     async def token(self, job: JobRun, path: str, audience: str) -> str:
         """Return a token for a step, by the rule of this moment. Raises ActionFailed."""
-        if not self._tokens.issuer:
-            raise ActionFailed(*NO_ISSUER, retryable=False)
+        self._require_issuer()
         found = await run_until_available(self._database, store.get_facts, job_id=job.job_id)
-        if found is None or not found.allows(audience):
-            raise ActionFailed(
-                f"Steps in the environment {'' if found is None else found.environment!r} may get no token for the"
-                f" audience {audience!r}.",
-                "Whoever edits the environment can add it to its audiences.",
-                retryable=False,
-            )
+        if found is None:
+            raise ActionFailed("The job is gone.", retryable=False)
         facts = JobFacts(
             organization_id=job.organization_id,
             organization=found.organization,
@@ -93,9 +87,32 @@ class JobIdentities:
             origin=job.plan.origin,
         )
 
+        token = await self._issue(facts, found.audiences, audience)
+        job.journal.log(path, "info", f"The step got a token for {audience!r}, for {IDENTITY_TOKEN_S // 60} minutes.")
+        return token
+
+    async def token_about(self, facts: JobFacts, audience: str) -> str:
+        """Return a token as a job would get, to test who accepts it.
+
+        Raises ActionFailed.
+        """
+        self._require_issuer()
+        stored = await run_until_available(self._database, store.get_audiences, environment_id=facts.environment_id)
+        return await self._issue(facts, stored, audience)
+
+    def _require_issuer(self) -> None:
+        if not self._tokens.issuer:
+            raise ActionFailed(*NO_ISSUER, retryable=False)
+
+    async def _issue(self, facts: JobFacts, audiences: str | None, audience: str) -> str:
+        if not store.allows(audiences, audience):
+            raise ActionFailed(
+                f"Steps in the environment {facts.environment!r} may get no token for the audience {audience!r}.",
+                "Whoever edits the environment can add it to its audiences.",
+                retryable=False,
+            )
+
         async def issue() -> str:
             return await self._tokens.issue(audience, facts.claims())
 
-        token = await retry_while_unavailable(issue)
-        job.journal.log(path, "info", f"The step got a token for {audience!r}, for {IDENTITY_TOKEN_S // 60} minutes.")
-        return token
+        return await retry_while_unavailable(issue)

@@ -2,9 +2,9 @@
 
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, Stuck, TaskDeps
-from launchbay.features.secret_providers import rows
+from launchbay.features.secret_providers import api, rows
+from launchbay.features.secret_providers.reads import ProvidedSecrets
 from launchbay.features.secret_providers.sessions import POLL_S, SessionKeeper
-from launchbay.features.secret_providers.usecases import ProvidedSecrets
 from launchbay.store.database import Connection
 
 _SHOWN = 20
@@ -21,7 +21,8 @@ async def _stuck(connection: Connection) -> list[Stuck]:
         Stuck(
             "secret sessions",
             f"{row.organization}/{row.provider}",
-            f"A session of job {row.job_id} is still open, because it can't be revoked: {row.message}",
+            f"A session of {f'job {row.job_id}' if row.job_id else 'a test'} is still open, because it can't be"
+            f" revoked: {row.message}",
             f"Launchbay tries again until it expires, {row.expires_at:%Y-%m-%d %H:%M} UTC. "
             "You can also revoke it at the provider.",
         )
@@ -31,6 +32,7 @@ async def _stuck(connection: Connection) -> list[Stuck]:
 
 FEATURE = Feature(
     name="secret_providers",
+    routes=(api.routes,),
     sealed={rows.sealed_sessions: lambda session_id, _: rows.session_purpose(session_id)},
     tasks=_tasks,
     stuck=_stuck,

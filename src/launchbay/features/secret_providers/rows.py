@@ -43,13 +43,29 @@ class SessionRow(NamedTuple):
 
 
 class StuckRow(NamedTuple):
-    """A session that couldn't be revoked."""
+    """A session that couldn't be revoked. A test has no `job_id`."""
 
     organization: str
     provider: str
     job_id: str
     message: str
     expires_at: datetime
+
+
+class ReadRow(NamedTuple):
+    """The last read of a `secret`, its path and key."""
+
+    application_id: str
+    application: str
+    environment_id: str
+    environment: str
+    instance_id: str
+    instance: str
+    component: str
+    step: str
+    secret: str
+    job_id: str
+    read_at: datetime
 
 
 def session_purpose(session_id: str) -> str:
@@ -65,5 +81,8 @@ claim = _sql.row("claim", SessionRow)
 renewed = _sql.change("renewed")
 failed = _sql.change("failed")
 list_stuck = _sql.rows("list_stuck", StuckRow)
+list_stuck_of = _sql.rows("list_stuck_of", StuckRow)
+note_reads = _sql.change("note_reads")
+list_reads = _sql.rows("list_reads", ReadRow)
 remove = _sql.change("remove")
 sealed_sessions = sealed_column(_sql, "secret_sessions", "list_sealed", "put_sealed")

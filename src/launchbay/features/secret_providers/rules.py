@@ -10,6 +10,13 @@ from launchbay.model.redaction import SHORTEST_CHARS
 from launchbay.model.secret_reference import SecretReference
 
 
+class NothingThere(ActionFailed):
+    """A provider has no such key, or nothing at it."""
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__(*messages, retryable=False)
+
+
 @dataclass
 class StepValues:
     """What one attempt of a step gets, within its limits."""
@@ -62,30 +69,26 @@ def _chosen(reference: SecretReference, values: Mapping[str, Any], whole: str | 
     if not reference.key and whole:
         return whole
     if not reference.key:
-        raise ActionFailed(
+        raise NothingThere(
             f"The secret provider {reference.provider!r} has an empty string in {reference.path!r}.",
             "Write a value there, or leave out the reference.",
-            retryable=False,
         )
     if whole is not None and not values:
-        raise ActionFailed(
+        raise NothingThere(
             f"The secret provider {reference.provider!r} has a string without keys in {reference.path!r}.",
             f"Leave out #{reference.key}, or store a JSON object with this key.",
-            retryable=False,
         )
     if reference.key not in values:
-        raise ActionFailed(
+        raise NothingThere(
             f"The secret provider {reference.provider!r} has no key {reference.key!r} in {reference.path!r}.",
             "Write it there, or correct the reference.",
-            retryable=False,
         )
     found = values[reference.key]
     if found is None or found in ("", [], {}):
-        raise ActionFailed(
+        raise NothingThere(
             f"The secret provider {reference.provider!r} has nothing at the key {reference.key!r} in"
             f" {reference.path!r}.",
             "Write a value there, or leave out the reference.",
-            retryable=False,
         )
     return found
 

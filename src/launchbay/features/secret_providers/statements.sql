@@ -8,7 +8,7 @@ WHERE environment_services.environment_id = %(environment_id)s AND services.name
 INSERT INTO secret_sessions (id, organization_id, environment_id, job_id, path, attempt, provider, type_id, sealed, lease_s, renew_at,
     expires_at, next_at)
 VALUES (%(id)s, %(organization_id)s, %(environment_id)s, %(job_id)s, %(path)s, %(attempt)s, %(provider)s, %(type_id)s, %(sealed)s,
-        %(lease_s)s, %(renew_at)s, %(expires_at)s, %(now)s)
+        %(lease_s)s, %(renew_at)s, %(expires_at)s, %(next_at)s)
 ON CONFLICT (id) DO NOTHING; -- its answer was lost
 
 -- name: add_lease
@@ -51,6 +51,40 @@ SELECT coalesce(organizations.name, secret_sessions.organization_id) AS organiza
 FROM secret_sessions LEFT JOIN organizations ON organizations.id = secret_sessions.organization_id
 WHERE failures > 0 AND NOT EXISTS (SELECT FROM needed_secret_sessions AS needed WHERE needed.id = secret_sessions.id)
 ORDER BY expires_at DESC LIMIT %(count)s;
+
+-- name: list_stuck_of
+-- The same of one provider.
+SELECT coalesce(organizations.name, secret_sessions.organization_id) AS organization, provider, job_id,
+    coalesce(message, '') AS message, expires_at
+FROM secret_sessions LEFT JOIN organizations ON organizations.id = secret_sessions.organization_id
+WHERE secret_sessions.organization_id = %(organization_id)s AND provider = %(provider)s
+  AND failures > 0 AND NOT EXISTS (SELECT FROM needed_secret_sessions AS needed WHERE needed.id = secret_sessions.id)
+ORDER BY expires_at DESC LIMIT %(count)s;
+
+-- name: note_reads
+-- The last read of each secret by a step. A manifest may compute references: an instance has so many rows at most.
+INSERT INTO secret_reads (service_id, instance_id, component, step, secret, job_id, read_at)
+SELECT services.id, instances.id, %(component)s, %(step)s, read.secret, %(job_id)s, %(now)s
+FROM services, instances, unnest(%(secrets)s::text[]) AS read (secret)
+WHERE services.id = %(service_id)s AND instances.id = %(instance_id)s AND (
+    (SELECT count(*) FROM secret_reads WHERE service_id = services.id AND instance_id = instances.id) < %(most)s
+    OR EXISTS (
+        SELECT FROM secret_reads AS known
+        WHERE known.service_id = services.id AND known.instance_id = instances.id
+          AND (known.component, known.step, known.secret) = (%(component)s, %(step)s, read.secret)))
+FOR KEY SHARE OF services, instances
+ON CONFLICT (service_id, instance_id, component, step, secret) DO UPDATE SET job_id = excluded.job_id, read_at = excluded.read_at;
+
+-- name: list_reads
+-- Who has read from a service, the newest reads first.
+SELECT applications.id AS application_id, applications.name AS application, environments.id AS environment_id,
+    environments.name AS environment, instances.id AS instance_id, instances.name AS instance,
+    secret_reads.component, secret_reads.step, secret_reads.secret, secret_reads.job_id, secret_reads.read_at
+FROM secret_reads JOIN instances ON instances.id = secret_reads.instance_id
+    JOIN applications ON applications.id = instances.application_id
+    JOIN environments ON environments.id = instances.environment_id
+WHERE secret_reads.service_id = %(service_id)s
+ORDER BY secret_reads.read_at DESC, instances.name, secret_reads.step, secret_reads.secret LIMIT %(count)s;
 
 -- name: remove
 DELETE FROM secret_sessions WHERE id = %(id)s;

@@ -1,176 +1,287 @@
-"""What steps read from providers of secrets (decision 0196).
+"""What a provider lets jobs read, and who has read from it (decision 0193)."""
 
-An attempt of a step signs in, and its session is stored, sealed, before anything is read with it. So whatever happens
-to this process, another one knows what to revoke.
-"""
-
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from itertools import groupby
-from typing import Any
+from typing import Literal
 
 import msgspec
 
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import UnsealFailed
 from launchbay.concurrency import uncancelled
-from launchbay.engine.journal import (
-    retry_while_unavailable,
-    run_until_available,
-    store_sealed_until_available,
-)
-from launchbay.errors import ActionFailed, Conflict
+from launchbay.egress.http import EgressClient
+from launchbay.errors import ActionFailed, BadRequest, Conflict, LaunchbayError
+from launchbay.features.identities.usecases import JobIdentities
 from launchbay.features.secret_providers import rows as store
-from launchbay.features.secret_providers.rows import session_purpose
-from launchbay.features.secret_providers.rules import StepValues, shows
+from launchbay.features.secret_providers.rows import ReadRow, StuckRow, session_purpose
+from launchbay.features.secret_providers.rules import NothingThere, StepValues
 from launchbay.features.secret_providers.sessions import lasting
 from launchbay.ids import new_id
-from launchbay.model.secret_reference import SecretReference
-from launchbay.runtime.contract import Identities, JobRun
-from launchbay.runtime.slot import staying
+from launchbay.limits import SECRET_READS_SHOWN, SECRET_TEST_S, STEP_SECRETS
+from launchbay.model.identity import JobFacts
+from launchbay.model.redaction import Redactor
+from launchbay.model.secret_reference import SecretReference, parse_secret_reference
 from launchbay.service_types.contract import (
     LeasingProvider,
     SecretCall,
     SecretFailed,
     SecretProblem,
     SecretProvider,
+    ShowsAccess,
 )
 from launchbay.service_types.secrets import open_secrets
-from launchbay.usecases.context import AppContext
+from launchbay.store.environments import Environment
+from launchbay.store.services import Service
+from launchbay.usecases.context import AppContext, Context, Work
+
+Result = Literal["readable", "allowed", "forbidden", "missing", "failed"]
+_RESULTS: Mapping[SecretProblem, Result] = {SecretProblem.FORBIDDEN: "forbidden", SecretProblem.MISSING: "missing"}
+_LEFT = timedelta(seconds=SECRET_TEST_S + 10)  # then the process that tests is gone
 
 
-class ProvidedSecrets:
-    """Implements `runtime.contract.SecretSource`; one object serves all jobs of the process."""
+@dataclass(frozen=True, slots=True)
+class PathTest:
+    """What a job may do with a path, and why it can't read."""
 
-    def __init__(self, app: AppContext, identities: Identities) -> None:
-        self._app = app
-        self._identities = identities
+    path: str
+    result: Result
+    may_write: bool | None  # None: the provider can't say
+    message: str = ""
 
-    async def read(
-        self, job: JobRun, path: str, attempt: int, references: Mapping[str, SecretReference]
-    ) -> Mapping[str, Any]:
-        """Return the values by name, with one sign-in for each provider. Raises ActionFailed."""
-        found: dict[str, Any] = {}
-        taken = StepValues()
-        ordered = sorted(references.items(), key=lambda each: each[1].provider)
-        for name, group in groupby(ordered, key=lambda each: each[1].provider):
-            found |= await self._read_from(job, path, attempt, name, dict(group), taken)
+
+@dataclass(slots=True)
+class ProviderTest:
+    """What came of a test. Without a `problem`, it could sign in and ask."""
+
+    problem: str = ""
+    paths: list[PathTest] = field(default_factory=list)
+
+
+async def try_provider(
+    ctx: Context, service_id: str, environment_id: str, paths: Sequence[str], application_id: str | None = None
+) -> ProviderTest:
+    """Sign in as a job would, and say what it may do.
+
+    It shows no value. With an application, it is as its launch. Raises BadRequest, Conflict.
+    """
+    async with ctx.begin() as work:
+        service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
+        environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
+        if environment.organization_id != service.organization_id:
+            raise BadRequest("The environment belongs to another organization.", code="UnknownId")
+        references = _references(service, paths)
+        provider = ctx.app.service_types.find(service.type_id)
+        if not isinstance(provider, SecretProvider):
+            raise BadRequest(f"Services of the type {service.type_id} give no secrets.", code="NotProvider")
+        offered = await store.list_providers(work.connection, environment_id=environment.id, name=service.name)
+        if service.id not in [row.id for row in offered]:
+            raise Conflict(
+                f"The environment {environment.name!r} doesn't offer {service.name!r}.",
+                "Add it to the services of the environment.",
+                code="NotOffered",
+            )
+        facts = await _facts(work, environment, application_id)
+        try:
+            secrets = await open_secrets(ctx.app.secret_key, work.connection, service.id)
+        except UnsealFailed as error:
+            raise Conflict(str(error)) from error
+        after = {"environment": environment.id, "application": application_id, "paths": list(paths)}
+        await work.audit("test_secret_provider", service, after=after)
+    policies = msgspec.json.decode(environment.policies)
+    egress = ctx.app.egress.for_environment(environment.organization_id, environment.id, policies)
+    redactor = Redactor()
+    for value in secrets.values():
+        redactor.register_secret(str(value))
+
+    async def token(audience: str) -> str:
+        issued = await JobIdentities(ctx.app).token_about(facts, audience)
+        redactor.register_secret(issued)
+        return issued
+
+    call = SecretCall(
+        name=service.name,
+        parameters={**msgspec.json.decode(service.parameters), **secrets},
+        egress=egress,
+        token=token,
+        organization_id=environment.organization_id,
+        environment_id=environment.id,
+    )
+    found = await _Trial(ctx.app, service, environment.id, provider, redactor.register_secret).run(call, references)
+    paths_shown = [
+        PathTest(each.path, each.result, each.may_write, redactor.text(each.message)) for each in found.paths
+    ]
+    return ProviderTest(redactor.text(found.problem), paths_shown)
+
+
+def _references(service: Service, paths: Sequence[str]) -> list[tuple[str, SecretReference]]:
+    if not 0 < len(paths) <= STEP_SECRETS:
+        raise BadRequest(f"paths: name 1 to {STEP_SECRETS} paths.", code="InvalidPath", field="paths")
+    found: list[tuple[str, SecretReference]] = []
+    for path in dict.fromkeys(paths):
+        try:
+            found.append((path, parse_secret_reference(f"provider/{path}")._replace(provider=service.name)))
+        except ValueError as error:
+            raise BadRequest(
+                f"paths: {path[:80]!r} isn't a path of the provider.",
+                "Write it without the provider's name, such as secret/shop or secret/shop#password.",
+                code="InvalidPath",
+                field="paths",
+            ) from error
+    return found
+
+
+async def _facts(work: Work, environment: Environment, application_id: str | None) -> JobFacts:
+    """Return what the token says: that of a launch without instance and job."""
+    organization = await work.lookup.organization(environment.organization_id)
+    name, version = "", 0
+    if application_id is not None:
+        application = await work.lookup.application(
+            application_id, Permission.CREATE_INSTANCE, permissions.environment(environment.id)
+        )
+        if application.organization_id != environment.organization_id:
+            raise BadRequest("The application belongs to another organization.", code="UnknownId")
+        application_id, name, version = application.id, application.name, application.latest_version
+    return JobFacts(
+        organization_id=organization.id,
+        organization=organization.name,
+        environment_id=environment.id,
+        environment=environment.name,
+        application_id=application_id or "",
+        application=name,
+        manifest_version=version,
+        revision_id=None,
+        instance_id="",
+        instance="",
+        job_id="",
+        workflow="launch",
+        component="",
+        step="",
+        actor_id=work.actor.user_id,
+        origin=work.origin(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A session for a test, stored as those of steps are."""
+
+    app: AppContext
+    service: Service
+    environment_id: str
+    provider: SecretProvider
+    hide: Callable[[str], object]
+
+    async def run(self, call: SecretCall, references: Sequence[tuple[str, SecretReference]]) -> ProviderTest:
+        found, session_id, session = ProviderTest(), "", ""
+        try:
+            async with asyncio.timeout(SECRET_TEST_S):
+                session_id, session = await uncancelled(self._begin(call))
+                for path, reference in references:
+                    found.paths.append(await self._look(call.egress, session, path, reference))
+        except TimeoutError:
+            found.problem = f"The secret provider {self.service.name!r} took longer than {SECRET_TEST_S:g} s."
+        except ActionFailed as error:
+            found.problem = str(error)
+        finally:
+            if session_id:
+                await uncancelled(self._end(call.egress, session_id, session))
         return found
 
-    async def _read_from(
-        self,
-        job: JobRun,
-        path: str,
-        attempt: int,
-        name: str,
-        references: Mapping[str, SecretReference],
-        taken: StepValues,
-    ) -> Mapping[str, Any]:
-        provider, row = await self._provider(job, name)
-        egress = self._app.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
-
-        async def token(audience: str) -> str:
-            issued = await self._identities.token(job, path, audience)
-            job.secrets.register_passing(issued, path)
-            return issued
-
-        opened = await self._open(row.id, name)
-        job.secrets.register_secret(opened)
-        parameters = {**msgspec.json.decode(row.parameters), **opened}
-        call = SecretCall(
-            name=name,
-            parameters=parameters,
-            egress=egress,
-            token=token,
-            organization_id=job.organization_id,
-            environment_id=job.environment_id,
-            job_id=job.job_id,
-        )
-        with staying():  # a session that can't be stored could never be revoked
-            await retry_while_unavailable(self._check_seals)
-        session_id, session = await uncancelled(self._begin(job, path, attempt, provider, row.type_id, call))
-        values: dict[str, Any] = {}
-        for variable, reference in references.items():
-            secret = await provider.read(egress, session, reference.path)
-            if session_id and secret.lease and secret.lease_s:
-                now = self._app.clock.now()
-                await run_until_available(
-                    self._app.database,
-                    store.add_lease,
-                    id=session_id,
-                    organization_id=job.organization_id,
-                    lease=secret.lease,
-                    renew_at=now + timedelta(seconds=secret.lease_s) / 2,
-                )
-            value = values[variable] = taken.take(reference, secret.values, secret.whole)
-            job.secrets.register_passing(value if reference.key else [value, secret.values], path)
-            if shows(value):
-                job.journal.log(path, "warning", f"{reference} is too short to be masked.")
-        job.journal.log(path, "info", f"The step read {', '.join(map(str, references.values()))}.")
-        return values
-
-    async def _begin(
-        self, job: JobRun, path: str, attempt: int, provider: SecretProvider, type_id: str, call: SecretCall
-    ) -> tuple[str, str]:
-        """Sign in, and first of all store a session to revoke.
-
-        Returns its ID, empty for one that nobody revokes, and the session.
-        """
-        signed_in = await provider.sign_in(call)
-        job.secrets.register_passing(signed_in.secret, path)
-        if not isinstance(provider, LeasingProvider):
+    async def _begin(self, call: SecretCall) -> tuple[str, str]:
+        signed_in = await self.provider.sign_in(call)
+        for secret in [signed_in.secret] if isinstance(signed_in.secret, str) else signed_in.secret:
+            self.hide(secret)
+        if not isinstance(self.provider, LeasingProvider):
             return "", signed_in.session
-        session_id, now = new_id(), self._app.clock.now()
-        lasts = lasting(signed_in.lease_s)
-        await store_sealed_until_available(
-            self._app.database,
-            store.insert,
-            partial(self._app.secret_key.seal, signed_in.session.encode(), session_purpose(session_id)),
-            id=session_id,
-            organization_id=job.organization_id,
-            environment_id=job.environment_id,
-            job_id=job.job_id,
-            path=path,
-            attempt=attempt,
-            provider=call.name,
-            type_id=type_id,
-            lease_s=signed_in.lease_s,
-            renew_at=now + lasts / 2,
-            expires_at=now + lasts,
-            now=now,
-        )
+        session_id, now = new_id(), self.app.clock.now()
+        async with self.app.database.transaction() as connection:
+            await store.insert(
+                connection,
+                id=session_id,
+                organization_id=self.service.organization_id,
+                environment_id=self.environment_id,
+                job_id="",
+                path="",
+                attempt=0,
+                provider=self.service.name,
+                type_id=self.service.type_id,
+                sealed=self.app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
+                lease_s=signed_in.lease_s,
+                renew_at=now + _LEFT,
+                expires_at=now + lasting(signed_in.lease_s),
+                next_at=now + _LEFT,
+            )
         return session_id, signed_in.session
 
-    async def _check_seals(self) -> None:
-        async with self._app.database.connection():  # raises Unavailable while the database is away
-            self._app.secret_key.seal(b"", "check")
-
-    async def _provider(self, job: JobRun, name: str) -> tuple[SecretProvider, store.ProviderRow]:
-        rows = await run_until_available(
-            self._app.database, store.list_providers, environment_id=job.environment_id, name=name
-        )
-        found: list[tuple[SecretProvider, store.ProviderRow]] = []
-        for row in rows:
-            kind = self._app.service_types.find(row.type_id)
-            if isinstance(kind, SecretProvider):
-                found.append((kind, row))
-        if len(found) != 1:
-            many = "several secret providers" if found else "no secret provider"
-            raise SecretFailed(
-                SecretProblem.INVALID,
-                f"The environment has {many} with the name {name!r}.",
-                "Add one service of a type such as builtin:openbao to the environment, and name it in the reference.",
-            )
-        return found[0]
-
-    async def _open(self, service_id: str, name: str) -> Mapping[str, Any]:
-        """Return the secret parameters of the provider. Raises ActionFailed."""
-
-        async def work() -> Mapping[str, Any]:
-            async with self._app.database.connection() as connection:
-                return await open_secrets(self._app.secret_key, connection, service_id)
-
+    async def _look(self, egress: EgressClient, session: str, path: str, reference: SecretReference) -> PathTest:
+        """Say what the session may do with a path. Raises ActionFailed."""
+        may_write: bool | None = None
+        if isinstance(self.provider, ShowsAccess):
+            access = await self.provider.look(egress, session, reference.path)
+            may_write = access.may_write
+            if not access.may_read:
+                return PathTest(path, "forbidden", may_write, "The policies of the role don't allow to read it.")
+            if not access.is_stored:
+                return PathTest(path, "allowed", may_write, "It wasn't read, which would make something new.")
+        result: Result = "readable"
         try:
-            return await retry_while_unavailable(work)
-        except (Conflict, UnsealFailed) as error:
-            raise ActionFailed(f"Can't open the parameters of the secret provider {name!r}: {error}") from error
+            secret = await self.provider.read(egress, session, reference.path)
+            StepValues().take(reference, secret.values, secret.whole)
+        except NothingThere as error:
+            result, message = "missing", str(error)
+        except SecretFailed as error:
+            result, message = _RESULTS.get(error.problem, "failed"), str(error)
+        except ActionFailed as error:
+            result, message = "failed", str(error)
+        else:
+            message = ""
+        return PathTest(path, result, may_write, message)
+
+    async def _end(self, egress: EgressClient, session_id: str, session: str) -> None:
+        """Revoke the session, or leave it to the keeper."""
+        assert isinstance(self.provider, LeasingProvider), "others have no session to revoke"
+        try:
+            await self.provider.revoke(egress, session)
+            write = partial(store.remove, id=session_id)
+        except LaunchbayError as error:
+            write = partial(store.failed, id=session_id, next_at=self.app.clock.now(), message=str(error)[:500])
+        async with self.app.database.transaction() as connection:
+            await write(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderUse:
+    """The newest reads, and sessions that couldn't be revoked."""
+
+    reads: list[ReadRow]
+    open_sessions: list[StuckRow]
+
+
+async def read_use(ctx: Context, service_id: str) -> ProviderUse:
+    """Return who has read from a provider, the newest reads first.
+
+    They are of instances that the caller may read.
+    """
+    async with ctx.read() as work:
+        service = await work.lookup.service(service_id, Permission.READ)
+        reads = await store.list_reads(work.connection, service_id=service.id, count=SECRET_READS_SHOWN)
+        stuck = await store.list_stuck_of(
+            work.connection, organization_id=service.organization_id, provider=service.name, count=SECRET_READS_SHOWN
+        )
+    return ProviderUse(
+        [
+            row
+            for row in reads
+            if work.lookup.allows(
+                service.organization_id,
+                Permission.READ,
+                permissions.instance(row.application_id, row.instance_id),
+                permissions.environment(row.environment_id),
+            )
+        ],
+        stuck,
+    )

@@ -11,3 +11,16 @@ WHERE NOT EXISTS (
     SELECT FROM steps
     WHERE steps.job_id = secret_sessions.job_id AND steps.path = secret_sessions.path
       AND (steps.status IN ('Succeeded', 'Failed') OR steps.attempt > secret_sessions.attempt));
+
+-- The last read of each secret by a step of an instance, without its value.
+CREATE TABLE secret_reads (
+    service_id  text NOT NULL REFERENCES services ON DELETE CASCADE,
+    instance_id text NOT NULL REFERENCES instances ON DELETE CASCADE,
+    component   text NOT NULL,
+    step        text NOT NULL,
+    secret      text NOT NULL,
+    job_id      text NOT NULL,
+    read_at     timestamptz NOT NULL,
+    PRIMARY KEY (service_id, instance_id, component, step, secret)
+);
+CREATE INDEX secret_reads_instance ON secret_reads (instance_id);
