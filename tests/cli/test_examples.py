@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from tests.support.shell import COMMANDS, ROOT
 
-FILES = ("manifest.yml", "archive.json", "launchbay.backup", "organization/x.yml")
+FILES = ("manifest.yml", "production.test.yml", "archive.json", "launchbay.backup", "organization/x.yml")
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_each_name_has_its_own_heading(kind: str) -> None:
 
 
 def test_each_command_has_its_own_heading() -> None:
-    groups = {f"launchbay {group}" for group in ("profile", "quota")}  # their commands have the headings
+    groups = {f"launchbay {group}" for group in ("profile", "quota", "rule")}  # their commands have the headings
     assert NAMES["command"] - groups <= names_of("command")
 
 
