@@ -16,6 +16,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from launchbay.cli import plans
 from launchbay.cli.connection import OUTPUTS, Connection, connect, say_warning
 from launchbay.cli.following import leave_approvals, print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
@@ -437,7 +438,21 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
 def _create_change_set(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     if call.body["act"] in {"reconfigure", "version", "destroy"}:
         _require_choice(call, "filters with --select")
-    show(with_names(connection, answer(connection, call)), connection.output)
+    plans.show_change_set(with_names(connection, answer(connection, call)), connection.output)
+
+
+def _change_set(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    found = answer(connection, call)
+    if options.get("wait"):
+        found = plans.wait_for_plans(connection.client, found["id"], options["timeout"])
+    plans.show_change_set(with_names(connection, found), connection.output)
+
+
+def _plan(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    found = answer(connection, call)
+    if options["wait"]:
+        found = plans.wait_for_plan(connection.client, found["id"], options["timeout"])
+    plans.show_plan(found, connection.output)
 
 
 def _create_rollout(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -885,6 +900,10 @@ EXTENSIONS: Mapping[str, Extension] = {
         flags={"labels": ["--set-label"], "preview": ["--dry-run", "--preview"]},
     ),
     "create_change_set": Extension(_create_change_set),
+    "read_change_set": Extension(_change_set, waiting_options(until="Wait until its plans are made.", of_job=False)),
+    "approve_change_set": Extension(_change_set),
+    "create_plan": Extension(_plan, waiting_options(until="Wait until it is made, and show it.", of_job=False)),
+    "read_plan": Extension(_plan, waiting_options(until="Wait until it is made.", of_job=False)),
     "create_user": Extension(flags={"is_for_program": ["--for-program"]}),
     "create_rollout": Extension(_create_rollout),
     "create_recurring_schedule": Extension(_create_recurring),

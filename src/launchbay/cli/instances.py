@@ -370,7 +370,11 @@ def _wait_until_ended(
     connection = connected(given)
     number, what = connection.names.listed(kind, text), f"The {kind}"
     until_s = None if timeout is None else time.monotonic() + timeout
+    is_said = False
     while (found := msgspec.to_builtins(read(connection.client, number)))["finishedAt"] is None:
+        if found["status"] == "Planned" and not is_said:
+            click.echo(f"{what} isn't applied yet. {found.get('waitingFor') or ''}".rstrip(), err=True)
+            is_said = True
         if found["status"] in {"Stopped", "Waiting"}:
             break
         if until_s is not None and time.monotonic() >= until_s:

@@ -1,0 +1,134 @@
+"""Plans in the terminal: what each step would do, and a wait until that is known."""
+
+import json
+import shlex
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+import msgspec
+
+from launchbay.cli.output import CommandFailed, ExitCode, printable, show
+
+_SIGNS = {"delete": "-", "create": "+", "change": "~", "run": "!", "unknown": "?"}
+_VERBS = {"delete": "deletes", "create": "creates", "change": "changes", "run": "runs", "unknown": "unknown"}
+_MOST = 200  # effects of a plan
+_MOST_VALUES = 12  # of an effect
+_VALUE_CHARS = 60
+_POLL_S = 0.5
+_UNMADE = frozenset({"Waiting", "Planning"})
+
+
+def show_plan(plan: Mapping[str, Any], output: str) -> None:
+    """Show a plan, in a table with what its steps would do."""
+    if output != "table":
+        show(plan, output)
+        return
+    show({name: value for name, value in plan.items() if name not in {"steps", "counts", "deletes"}}, output)
+    _print(_plan_lines("The plan", plan))
+
+
+def show_change_set(found: Mapping[str, Any], output: str) -> None:
+    """Show a change set, in a table with the plan of each instance and what its approval must allow."""
+    if output != "table":
+        show(found, output)
+        return
+    rows = found.get("plan") or ()
+    plans = {each["instanceName"]: each["effects"] for each in rows if each.get("effects")}
+    bare = [{name: value for name, value in each.items() if name != "effects"} for each in rows]
+    show({**found, "plan": bare}, output)
+    for name, plan in plans.items():
+        _print(_plan_lines(name, plan))
+    deletes = list(dict.fromkeys(address for plan in plans.values() for address in plan["deletes"]))
+    if deletes and found["status"] == "Planned":
+        allowed = " ".join(f"--allow-deletes {shlex.quote(each)}" for each in deletes[:5])
+        more = "" if len(deletes) <= 5 else f", and {len(deletes) - 5} more"
+        click.echo(printable(f"To allow what is deleted, approve with {allowed}{more}"), err=True)
+
+
+def wait_for_plan(client: Any, plan: str, timeout_s: float | None) -> dict[str, Any]:
+    """Return a plan once it is made.
+
+    Raises CommandFailed if it failed, or isn't made in time.
+    """
+    until_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while (found := client.read_plan(plan)).status in _UNMADE:
+        if until_s is not None and time.monotonic() >= until_s:
+            raise CommandFailed(f"The plan isn't made within {timeout_s:g} s.", ExitCode.TIMED_OUT)
+        time.sleep(_POLL_S)
+    if found.status == "Failed":
+        raise CommandFailed(f"The plan failed: {found.problem}", ExitCode.FAILED)
+    made: dict[str, Any] = msgspec.to_builtins(found)
+    return made
+
+
+def wait_for_plans(client: Any, change_set: str, timeout_s: float | None) -> dict[str, Any]:
+    """Return a change set once its plans are made or have failed.
+
+    Raises CommandFailed if they aren't in time.
+    """
+    until_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        found = client.read_change_set(change_set)
+        if not any(each.effects is not None and each.effects.status in _UNMADE for each in found.plan):
+            document: dict[str, Any] = msgspec.to_builtins(found)
+            return document
+        if until_s is not None and time.monotonic() >= until_s:
+            raise CommandFailed(f"Its plans aren't made within {timeout_s:g} s.", ExitCode.TIMED_OUT)
+        time.sleep(_POLL_S)
+
+
+def _plan_lines(name: str, plan: Mapping[str, Any]) -> Iterator[str]:
+    if plan["status"] in _UNMADE:
+        yield f"{name}: the plan is being made; show it again"
+        return
+    if plan["status"] == "Failed":
+        yield f"{name}: no plan: {plan['problem']}"
+        return
+    counts = [f"{verb} {plan['counts'][kind]}" for kind, verb in _VERBS.items() if plan["counts"].get(kind)]
+    yield f"{name}: {', '.join(counts) or 'does nothing'}"
+    left = _MOST
+    for step in plan["steps"]:
+        where = f"{step['instance']}.{step['path']}" if step.get("instance") else step["path"]
+        yield f"  {where}  ({step['action']})"
+        for effect in step["effects"][:left]:
+            yield from _effect_lines(effect)
+        left -= len(step["effects"])
+        if left < 0:
+            yield f"    and {-left} more; all of them: --output json"
+            left = 0
+        for warning in step.get("warnings", ()):
+            yield f"    warning: {warning}"
+
+
+def _effect_lines(effect: Mapping[str, Any]) -> Iterator[str]:
+    notes = [each for each in (effect.get("note"), effect.get("certainty")) if each and each != "exact"]
+    about = f"  ({'; '.join(dict.fromkeys(notes))})" if notes else ""
+    yield f"    {_SIGNS[effect['kind']]} {effect['address']}{about}"
+    before, after = effect.get("before"), effect.get("after")
+    if isinstance(before, dict) or isinstance(after, dict):
+        old, new = before or {}, after or {}
+        names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
+        for name in names[:_MOST_VALUES]:
+            yield f"        {name}: {_change(old, new, name)}"
+        if len(names) > _MOST_VALUES:
+            yield f"        and {len(names) - _MOST_VALUES} more"
+    elif before is not None or after is not None:
+        yield f"        {_change({'': before}, {'': after}, '')}"
+
+
+def _change(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> str:
+    texts = [_short(each[name]) for each in (old, new) if each.get(name) is not None]
+    return " → ".join(texts)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE_CHARS else f"{text[:_VALUE_CHARS]}…"
+
+
+def _print(lines: Iterator[str]) -> None:
+    click.echo("")
+    for line in lines:
+        click.echo(printable(line))
