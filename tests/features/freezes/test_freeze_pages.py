@@ -115,3 +115,25 @@ async def test_lists_mark_frozen_environments(api: Api, visitor: httpx.AsyncClie
     accepted(await api.delete(f"environments/{environment}/freeze"))
     one = (await visitor.get(f"/console/organizations/{api.organization}/instances?environment={environment}")).text
     assert ">frozen</span>" not in one
+
+
+async def test_a_window_is_on_the_pages_once_it_is_near_and_in_the_settings_before(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    for kind, owner in (("environments", environment), ("applications", application)):
+        path = f"/console/{kind}/{owner}"
+        far = {"reason": "Jubilee", "firstDay": "2190-12-20", "lastDay": "2191-01-04"}
+        accepted(await api.put(f"{kind}/{owner}/freeze-windows", {"windows": [far]}))
+        assert "freezes in" not in (await visitor.get(path)).text
+        settings = await get(visitor, f"{path}/settings")
+        assert "Thu 5 Jan" not in settings.answer.text
+        assert "Mon 20 Dec 2190" in settings.answer.text
+        form = {"formToken": settings.fields["formToken"], "do": "preview", "reason": "Always", "zone": "UTC"}
+        form |= {"beginsAt": "", "endsAt": "", "firstDay": "2000-01-01", "lastDay": "2199-12-30"}
+        shown = await visitor.post(f"{path}/freeze-windows", data=form)
+        assert "Now to " in shown.text
+        seen = settings.answer.text.partition(f'action="{path}/freeze-windows"')[2].partition('name="seen" value="')[2]
+        saved = await visitor.post(f"{path}/freeze-windows", data={**form, "do": "", "seen": seen.partition('"')[0]})
+        assert saved.status_code == 303, saved.text
+        assert "is frozen until 2199-12-31 00:00:00 UTC" in words_of((await visitor.get(path)).text)
