@@ -13,6 +13,7 @@ Decision 0092 says why there is no queue library, decision 0096 how a parked job
 
 import asyncio
 import contextvars
+import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ CLEANUP_S = 0.7  # for cancelled jobs to clean up
 LONGEST_DELAY_S = 32.0
 PARKED_AT_ONCE = 4  # at most, each on a connection: one, and one more for each PARKED_ALONE that have rested
 PARKED_ALONE = 20
+COLLECTED_AFTER = 50  # parked jobs: garbage of some 2 MiB
 PARK_LOOK_S = 0.1  # jobs that began to wait one after the other are parked so, and not as many as there are in a second
 WOKEN_AT_ONCE = 500
 
@@ -134,6 +136,7 @@ class Dispatcher:
         self._last = ""  # the organization whose turn was last
         self._dead = asyncio.Event()
         self._due = asyncio.Event()  # set when a job is parked that is due before `_wakes_at_s`
+        self._uncollected = 0  # jobs that were parked since the last look for garbage
         self._wakes_at_s = 0.0  # the next look for parked jobs that are due, by the event loop's clock
         self._has_claimed = asyncio.Event()  # set after each look for jobs
         self._has_jobs = asyncio.Event()  # set when a job begins here
@@ -490,6 +493,17 @@ class Dispatcher:
             if rested:
                 at_once = min(PARKED_AT_ONCE, 1 + len(rested) // PARKED_ALONE)
                 await gather_bounded(map(self._park, rested), at_once)
+                self._collect_garbage(sum(held.is_parked for held in rested))
+
+    def _collect_garbage(self, parked: int) -> None:
+        """Free what parked jobs leave: tasks and frames that refer to each other.
+
+        They have outlived the collector's first generations, so it would come to them after millions of objects.
+        """
+        self._uncollected += parked
+        if self._uncollected >= max(COLLECTED_AFTER, len(self._held) // 4):  # it looks at those, too
+            self._uncollected = 0
+            gc.collect()
 
     def _has_rested(self, held: _Held, now_s: float) -> bool:
         """Return whether a job has rested long enough, and will for as long."""

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from launchbay.engine import dispatch
 from tests.support.databases import Databases
 from tests.support.service import Api, accepted, running_api
 
@@ -39,3 +40,22 @@ async def test_an_instance_that_waits_leaves_no_object_in_memory(databases: Data
         await _parked(api, application, MORE)
         grown = await _objects() - before
         assert all(count < MORE // 4 for count in grown.values()), grown.most_common(10)
+
+
+@pytest.mark.slow  # two hundred launches, as above
+async def test_what_parked_jobs_leave_is_collected_before_there_is_much_of_it(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "COLLECTED_AFTER", 10)
+    async with running_api(databases.create(), park_after_s=0.2) as api:
+        application = await api.application(WAITING)
+        await _parked(api, application, 10)
+        gc.collect()
+        before = len(gc.get_objects())
+        gc.disable()  # in a server, it wouldn't come to them either
+        try:
+            await _parked(api, application, MORE)
+            left = len(gc.get_objects()) - before
+        finally:
+            gc.enable()
+        assert left < 20 * MORE  # without it, some two hundred objects for each
