@@ -87,6 +87,7 @@ _ABOUT_OTHERS = {
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
     "export_organization_lines",
     *("read_git_drift", "read_service_impact", "read_plan"),
+    "read_secret_provider_use",  # it needs a server of secrets: tests/api/test_secret_providers.py
 }
 # Tools that change something, check a text, or say why: what they answer is not stored.
 _TOOLS_THAT_ACT = {
