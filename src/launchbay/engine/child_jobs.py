@@ -80,9 +80,10 @@ class ChildJobs:
         """Return whether the linked instance needs a reconfiguration at this place of the parent's plan.
 
         It does if no job has applied its new configuration yet or, in a reconfiguration, if it failed. A child job that
-        the parent started before a crash continues regardless of the instance's present state.
+        the parent started before a crash continues regardless of the instance's present state, and so does one that
+        the parent resumes.
         """
-        if await self._has_begun(parent, path):
+        if await self._has_begun(parent, path) or await self._earlier_calls(parent, path):
             return True
         target = await self._target(link.instance_id)
         launch_path = path.removesuffix(RECONFIGURE) + LAUNCH

@@ -173,7 +173,8 @@ class JobOutcome:
     """How a job ended. `propagates` False keeps the instance's status regardless of the plan (language §5).
 
     `return_values` are the instance's and `results` the job's, as JSON texts; `component_count` and `running_count`
-    say how many components there are and how many of them are launched. None leaves each unchanged.
+    say how many components there are and how many of them are launched. None leaves each unchanged. `former` is what a
+    failed reconfiguration came from, without what it has stopped; None: all of it is there.
     """
 
     error: str | None = None
@@ -185,6 +186,7 @@ class JobOutcome:
     running_count: int | None = None
     follow_ups: FollowUps = NO_FOLLOW_UPS
     manifest: CompiledManifest | None = None  # to plan the follow-up
+    former: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,7 @@ class JobCompletion:
             "running_count": outcome.running_count,
             "is_gone": status is InstanceStatus.DESTROYED,
             "ends_reconfiguration": self.plan.configures,
+            "former": outcome.former,
             "took": _TOOK,
             "has_journal": bool(journal["paths"] or journal["log_texts"]),
             **journal,

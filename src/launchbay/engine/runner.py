@@ -363,9 +363,8 @@ class Runner:
         manifest = await self._manifest(claim.application_id, before.version)
         links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
         configuration = configure(manifest, before.parameters)
-        return Configured(
-            *scaled(manifest, configuration, existing_quantity(state)), links, frozenset(before.parameters)
-        )
+        graph = scaled(manifest, configuration, existing_quantity(state))
+        return Configured(*graph, links, frozenset(before.parameters), frozenset(before.stopped))
 
     async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
         cached = self._manifests.cached(application_id, version)
@@ -393,6 +392,7 @@ class Runner:
             running_count=sum(map(job.state.is_launched, job.manifest.order)),
             follow_ups=follows,
             manifest=job.manifest,
+            former=_left_to_do(job, claim),
         )
 
     async def _follow_ups(
@@ -449,6 +449,17 @@ class Runner:
             failures += await release_all(job)
         failures += await release_descendants(self._database, job)
         return JobOutcome(error=" ".join(failures) or None)
+
+
+def _left_to_do(job: JobRun, claim: ClaimRow) -> str | None:
+    """Return from what a resumption of a reconfiguration starts, as JSON.
+
+    None if that is where this job started.
+    """
+    if claim.before is None or not job.stopped:
+        return None
+    before = read_former_configuration(claim.before)
+    return msgspec.structs.replace(before, stopped=sorted({*before.stopped, *job.stopped})).to_text()
 
 
 def _with_reason(cancellation: str | None, failure: str) -> str:

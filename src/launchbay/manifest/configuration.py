@@ -171,12 +171,20 @@ class ComponentChange:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """One side of a comparison: a manifest, the values of its pins, links of components, given parameters."""
+    """One side of a comparison: a manifest, the values of its pins, links, given parameters.
+
+    Of the former side, `stopped` are components that are there no more.
+    """
 
     manifest: CompiledManifest
     configuration: Configuration
     links: Mapping[str, Link] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
+    stopped: frozenset[str] = frozenset()
+
+    def has(self, path: str) -> bool:
+        """Return whether this side has a component."""
+        return path in self.manifest.components and path not in self.stopped
 
 
 def difference(before: Configured, after: Configured) -> list[ComponentChange]:
@@ -188,13 +196,13 @@ def difference(before: Configured, after: Configured) -> list[ComponentChange]:
     stops: list[ComponentChange] = []
     for path in reversed(before.manifest.order):
         replaced = _is_replaced(before, after, path)
-        if replaced or path not in after.manifest.components:
+        if before.has(path) and (replaced or path not in after.manifest.components):
             stops.append(ComponentChange(path, Change.STOPS, replaced=replaced))
     rest: list[ComponentChange] = []
     for path in after.manifest.order:
         replaced = _is_replaced(before, after, path)
         pins = _pin_changes(before, after, path)
-        if replaced or path not in before.manifest.components:
+        if replaced or not before.has(path):
             rest.append(ComponentChange(path, Change.STARTS, pins, replaced))
         elif pins:
             rest.append(ComponentChange(path, Change.CHANGES, pins))

@@ -117,11 +117,15 @@ def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
 
 
 class FormerConfiguration(msgspec.Struct, frozen=True):
-    """Manifest version, given parameters and former links of components: `{component: [instance id, kind]}`."""
+    """Manifest version, given parameters and former links of components: `{component: [instance id, kind]}`.
+
+    `stopped` are components that a failed reconfiguration has stopped already.
+    """
 
     version: int
     parameters: dict[str, Any]
     links: dict[str, tuple[str, str]] = {}
+    stopped: list[str] = []
 
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()

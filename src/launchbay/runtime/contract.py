@@ -531,6 +531,7 @@ class JobRun:
     parent_signals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     before: Configured | None = None  # the configuration before a reconfiguration
+    stopped: set[str] = field(default_factory=set)  # the components of it that were stopped
     budget: StepBudget = field(default_factory=StepBudget)
     variables: VariableBudget = field(default_factory=VariableBudget)
     caller: Caller | None = None

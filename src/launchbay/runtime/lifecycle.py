@@ -309,6 +309,7 @@ async def _stop(job: JobRun, before: Configured, stops: list[ComponentChange]) -
             failures.append(f"Can't destroy component {change.path!r}: {failure}")
         else:
             job.state.forget(change.path)
+            job.stopped.add(change.path)
     return failures
 
 

@@ -134,12 +134,13 @@ FROM held;
 -- worker holds the job, or it was cancelled since this claim.
 -- The instance is locked before its job, as every request does it: in turn, the two would wait for each other for ever.
 WITH held AS (
-    SELECT instances.id FROM instances JOIN jobs ON jobs.instance_id = instances.id WHERE jobs.id = %(job_id)s
+    SELECT instances.id, instances.before FROM instances JOIN jobs ON jobs.instance_id = instances.id WHERE jobs.id = %(job_id)s
     FOR NO KEY UPDATE OF instances
 ), ended AS (
     UPDATE jobs
     SET status = %(job_status)s, steps = %(steps)s, error_message = %(error_message)s, results = %(results)s,
-        finished_at = now(), worker_id = NULL, shown_parameters = %(shown_parameters)s, shown_return_values = %(shown_return_values)s
+        finished_at = now(), worker_id = NULL, shown_parameters = %(shown_parameters)s, shown_return_values = %(shown_return_values)s,
+        former = CASE WHEN %(ends_reconfiguration)s AND %(error_message)s::text IS NOT NULL THEN coalesce(%(former)s::text, held.before) END
     FROM held
     WHERE jobs.id = %(job_id)s AND instance_id = held.id AND fence = %(fence)s AND status = 'Executing'
       AND (NOT cancel_requested OR %(is_cancelled)s::boolean)
@@ -297,7 +298,8 @@ SELECT id, name, state FROM below WHERE status <> 'Destroyed';
 -- name: take_over
 -- Gives a new job what an earlier one has recorded as finished: successes and ignored failures, without skipped steps, whose
 -- conditions may be true now. A call that failed in a later attempt is taken over as under way, so that what this attempt has done
--- inside counts. The fence above 0 makes the first claim read all that. Returns how many own steps of the earlier job are finished,
+-- inside counts. The fence above 0 makes the first claim read all that. A reconfiguration comes again from what the earlier one came from.
+-- Returns how many own steps of the earlier job are finished,
 -- with those that have no record because they are computed again, and how many of these are ignored failures.
 WITH taken AS (
     INSERT INTO steps (job_id, path, name, status, percent, is_record, attempt, outputs, error_message, started_at, finished_at, inputs)
@@ -315,6 +317,9 @@ WITH taken AS (
     )
 ), ready AS (
     UPDATE jobs SET fence = greatest(fence, 1) WHERE id = %(job_id)s
+), again AS (
+    UPDATE instances SET before = jobs.former
+    FROM jobs WHERE jobs.id = %(earlier_id)s AND jobs.former IS NOT NULL AND instances.id = jobs.instance_id AND instances.before IS NULL
 )
 SELECT count(*) FILTER (WHERE status = 'Succeeded' AND attempt > 0 OR status = 'Failed' AND outputs IS NOT NULL) AS finished,
        count(*) FILTER (WHERE status = 'Failed' AND outputs IS NOT NULL) AS ignored
