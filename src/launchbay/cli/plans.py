@@ -1,4 +1,4 @@
-"""Plans in the terminal: what each step would do, and a wait until that is known."""
+"""Plans in the terminal: what each step would do."""
 
 import json
 import shlex
@@ -30,7 +30,7 @@ def show_plan(plan: Mapping[str, Any], output: str) -> None:
 
 
 def show_change_set(found: Mapping[str, Any], output: str) -> None:
-    """Show a change set, in a table with the plan of each instance and what its approval must allow."""
+    """Show a change set, in a table with the plan of each instance."""
     if output != "table":
         show(found, output)
         return
