@@ -93,6 +93,7 @@ class _PlansByCommand(ActionDefaults):
             sudo=flag(parameters, "isSudo", default=self.is_sudo),
             timeout_s=optional_duration_s(parameters, "timeout"),
             keep_bytes=limits.PLAN_VALUE_BYTES + 1,
+            purpose=PLAN,
         )
 
         async def ask(machine: Machine) -> Any:
@@ -222,7 +223,7 @@ class ExecRun(_PlansByCommand):
 
 
 def output_limit_bytes(machines: int) -> int:
-    """Return the limit of each output, so that all of them fit into the limit of a step's outputs.
+    """Return the limit of each output; all fit into the limit of a step.
 
     Escaped as JSON a byte may become six, and every machine has two outputs.
     """

@@ -32,6 +32,7 @@ class ShellMachines(ABC):
             context,
             machine,
             lambda: self.open(context, machine),
+            command.purpose,
             sudo_password=lambda: self.sudo_password(context, machine),
         )
         return await run.command(command)

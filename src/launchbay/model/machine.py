@@ -122,6 +122,8 @@ class RemoteCommand:
     `timeout_s` None is the provider's default. `sink` gets the live output. The result has the first and the last
     bytes of stdout and of stderr, up to `keep_bytes` of each. `identity` is the step's token: the command finds it in
     a file that is there while it runs, and in the environment if sudo isn't between.
+
+    An attempt runs one command on a machine, once. `purpose` tells another one of the same attempt apart.
     """
 
     line: str
@@ -132,6 +134,7 @@ class RemoteCommand:
     sink: Sink | None = None
     keep_bytes: int = limits.COMMAND_RESULT_BYTES
     identity: str | None = None
+    purpose: str = ""
 
     @property
     def kind(self) -> CommandKind:

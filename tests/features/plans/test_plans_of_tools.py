@@ -133,6 +133,23 @@ async def test_a_command_that_only_reads_says_what_the_step_would_do_and_holds_i
 
 
 @pytest.mark.slow
+async def test_an_approved_command_runs_after_the_one_that_only_reads(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "schema"
+    file.write_text("1\n")
+    grow = f"""
+- migrate:
+    action: execrun
+    parameters: {{roles: [web], command: ["echo 2 > {file}"], plan: ["echo from $(cat {file}) to 2"]}}
+"""
+    found = await change_set(api, await api.running(manifest(grow)))
+
+    done = await applied(api, found["id"])
+
+    assert done["status"] == "Succeeded"
+    assert file.read_text() == "2\n"
+
+
+@pytest.mark.slow
 async def test_a_playbook_that_would_do_something_else_now_stops(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "settings"
     file.write_text("size=1")
