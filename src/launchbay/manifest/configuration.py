@@ -171,7 +171,7 @@ class ComponentChange:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """One side of a comparison: a manifest, the values of its pins, links, given parameters.
+    """One side of a comparison: a manifest, values of pins, links, given parameters.
 
     Of the former side, `stopped` are components that are there no more.
     """

@@ -45,8 +45,8 @@ from launchbay.usecases.launch_tree import (
 )
 from launchbay.usecases.workflows import InstanceBusy, before_triggers, busy
 
-_LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
-_LOCK_LOOKS_MOST = 20  # 3 s
+LOCK_LOOKS = Backoff(0.01, 0.2)  # at an instance that another request has locked
+LOCK_LOOKS_MOST = 20  # 3 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ async def reconfigure(
 
 
 async def _reconfigure(ctx: Context, instance_id: str, body: Mapping[str, Any], way_back: WayBack | None) -> StartedJob:
-    for delay_s in islice(_LOCK_LOOKS.delays(), _LOCK_LOOKS_MOST):
+    for delay_s in islice(LOCK_LOOKS.delays(), LOCK_LOOKS_MOST):
         async with ctx.begin() as work:
             instances.announce_new.later(work.connection)  # a submodule may be new
             asked = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)

@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from launchbay import limits
+from launchbay.store import instances
+from launchbay.store.database import Connection
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
 from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, person, refused, running_api
@@ -99,6 +101,30 @@ async def test_a_stale_change_set_is_refused_and_names_what_changed(api: Api) ->
     assert "present parameter input.size changed" in told
     assert (await api.document(instance))["version"] == 2
     assert accepted(await api.get(f"change-sets/{shown['id']}"))["status"] == "Ready"
+
+
+async def test_an_instance_that_something_else_has_for_a_moment_is_no_reason_to_refuse(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3)
+    look = instances.lock_at_once
+    looked = asyncio.Event()
+
+    async def look_once(connection: Connection, *, instance_id: str) -> str | None:
+        found = await look(connection, instance_id=instance_id)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(instances, "lock_at_once", look_once)
+    async with api.database.transaction() as connection:
+        assert await look(connection, instance_id=instance) is not None
+        applying = asyncio.create_task(api.post(f"change-sets/{shown['id']}/apply"))
+        await looked.wait()
+        assert not applying.done()
+
+    accepted(await applying)
+    await api.settled(instance)
 
 
 async def test_a_change_of_the_environment_makes_it_stale(api: Api) -> None:

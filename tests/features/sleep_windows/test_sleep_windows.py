@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from launchbay.clock import iso_time
+from launchbay.features.sleep_windows import rows as store
 from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
 from tests.support.databases import Databases
 from tests.support.pages import browser, get, words_of
@@ -348,3 +349,19 @@ def test_windows_may_overlap_and_cron_expressions_span_weekends() -> None:
     assert rules.is_asleep(saturday)
     assert rules.next_change(saturday, to_sleep=False) == datetime(2026, 7, 6, 5, tzinfo=UTC)
     assert not SleepRules(windows=(night,)).is_asleep(saturday)
+
+
+@pytest.mark.parametrize("of_environment", [[], [NIGHTS]], ids=["no-windows", "windows-of-the-environment"])
+async def test_an_instance_without_windows_has_no_turn(bay: Bay, of_environment: list[Any]) -> None:
+    made = await bay.api.post(f"organizations/{bay.api.organization}/environments", {"name": "lab"})
+    environment = accepted(made)["id"]
+    accepted(await bay.api.put(f"environments/{environment}/sleep", {"windows": of_environment}))
+    application = await bay.api.application(STOPPABLE)
+    accepted(await bay.api.put(f"applications/{application}/sleep", {"windows": []}))
+    instance = await bay.api.launch(application, environmentId=environment)
+    await bay.api.settled(instance)
+    await bay.round()
+
+    async with bay.api.database.transaction() as connection:  # as a round looks, which would have to go on and on
+        await store.add_launched(connection, after="", now=NOON)
+        assert await store.list_due(connection, now=NOON, but=[], count=10) == []

@@ -4,10 +4,11 @@ The plan of each instance is reduced to facts: versions, parameters as fingerpri
 change set is one transaction. It plans again, and refuses if a fact has changed since (promise 15).
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import starmap
+from itertools import islice, starmap
 from typing import Any, Literal
 
 import msgspec
@@ -71,7 +72,7 @@ from launchbay.usecases.launch import check_name, launch, nothing_launched, plan
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.on_behalf import require_control
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
-from launchbay.usecases.reconfigure import plan_configuration, reconfigure
+from launchbay.usecases.reconfigure import LOCK_LOOKS, LOCK_LOOKS_MOST, plan_configuration, reconfigure
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 from launchbay.usecases.selection import choose_instances, page_of_visible, require_visible, visible_runs
 from launchbay.usecases.services import fingerprints
@@ -1206,15 +1207,27 @@ async def _plan_again(work: Work, act: ChangeAct, rows: list[ChangeSetInstance])
     """
     for row in rows:
         if row.instance_id is not None:
-            record = await work.lookup.instance(row.instance_id, Permission.EDIT_INSTANCE)
-            # No job begins or ends while this is held, so what is planned now holds until the commit.
-            is_locked = await instances.lock_at_once(work.connection, instance_id=record.id) is not None
-            if not is_locked or record.job_id is not None:
-                raise Conflict(f"A job is under way on {row.instance_name!r}; try again later.", code="InstanceBusy")
+            await _lock_idle(work, row.instance_id, row.instance_name)
     found, changed = await _compare(work, act, rows)
     if changed:
         raise stale(changed)
     return found
+
+
+async def _lock_idle(work: Work, instance_id: str, name: str) -> None:
+    """Lock an instance: no job of it begins or ends before the commit.
+
+    Raises Conflict if a job is under way, or if another transaction has it for seconds.
+    """
+    for delay_s in islice(LOCK_LOOKS.delays(), LOCK_LOOKS_MOST):
+        record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        if record.job_id is not None:
+            raise Conflict(f"A job is under way on {name!r}; try again later.", code="InstanceBusy")
+        if await instances.lock_at_once(work.connection, instance_id=record.id) is not None:
+            return
+        # Never in the database: whoever has it may wait for what this transaction has locked.
+        await asyncio.sleep(delay_s)
+    raise Conflict(f"Another request is changing {name!r}; try again.", code="InstanceBusy")
 
 
 async def _compare(work: Work, act: ChangeAct, rows: list[ChangeSetInstance]) -> tuple[list[_Planned], list[str]]:

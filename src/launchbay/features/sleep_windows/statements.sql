@@ -28,17 +28,19 @@ ON CONFLICT (instance_id) DO UPDATE SET due_at = NULL, fires_at = excluded.fires
 SELECT organization_id FROM sleep_rules;
 
 -- name: add_launched
--- Instances that were launched since the rules of their application or environment were set.
+-- Instances that were launched since the rules of their application or environment were set. None with a rule without windows, also
+-- where its environment has some: its turn would remove it at once, and the next look would add it again, over and over.
 INSERT INTO instance_sleeps (instance_id, organization_id, fires_at)
 SELECT DISTINCT id, organization_id, %(now)s::timestamptz
 FROM (
     SELECT instances.id, instances.organization_id
     FROM sleep_rules JOIN instances ON instances.application_id = sleep_rules.application_id
-    WHERE instances.id > %(after)s AND instances.parent_id IS NULL AND instances.status <> 'Destroyed'
+    WHERE sleep_rules.rules::jsonb -> 'windows' <> '[]' AND instances.id > %(after)s AND instances.parent_id IS NULL AND instances.status <> 'Destroyed'
     UNION ALL
     SELECT instances.id, instances.organization_id
     FROM sleep_rules JOIN instances ON instances.environment_id = sleep_rules.environment_id
-    WHERE instances.id > %(after)s AND instances.parent_id IS NULL AND instances.status <> 'Destroyed'
+    WHERE sleep_rules.rules::jsonb -> 'windows' <> '[]'
+      AND NOT EXISTS (SELECT FROM sleep_rules AS own WHERE own.application_id = instances.application_id) AND instances.id > %(after)s AND instances.parent_id IS NULL AND instances.status <> 'Destroyed'
 ) AS launched
 WHERE NOT EXISTS (SELECT FROM instance_sleeps WHERE instance_sleeps.instance_id = launched.id)
 ON CONFLICT DO NOTHING;
