@@ -140,9 +140,7 @@ class Stage:
         instance = await self.settled()
         accepted(await self.api.post(f"instances/{instance}/drift/check"))
         async with self.api.database.transaction() as connection:
-            statement = (
-                "UPDATE drift_reports SET findings = %s, new_findings = 1, checked_at = now() WHERE instance_id = %s"
-            )
+            statement = "UPDATE drift_reports SET findings = %s, waiting_since = NULL WHERE instance_id = %s"
             await connection.execute(statement, [msgspec.json.encode([FINDING]).decode(), instance])
         return instance
 

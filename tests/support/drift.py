@@ -7,6 +7,7 @@ import msgspec
 
 from launchbay.actions.opentofu import read_module
 from launchbay.auth.secret_key import KeyFile, SecretKey
+from launchbay.features.drift.rules import Finding
 from launchbay.store.instances import document_purpose
 from tests.support.service import Api, accepted
 
@@ -102,3 +103,15 @@ async def drift_of(api: Api, instance: str) -> Any:
 def open_findings(drift: Any) -> dict[str, Any]:
     """Return the findings that still differ, by address."""
     return {each["address"]: each for each in drift["findings"] if each["state"] in {"new", "ignored"}}
+
+
+async def found_by_hand(api: Api, finding: Finding) -> str:
+    """Return an instance of which a check seems to have found this."""
+    instance = await api.running("launch: {steps: []}\n")
+    text = msgspec.json.encode([finding]).decode()
+    async with api.database.transaction() as connection:
+        made = "INSERT INTO drift_reports (instance_id, organization_id, checked_at) VALUES (%s, %s, now())"
+        await connection.execute(made, [instance, api.organization])
+        noted = "UPDATE drift_reports SET findings = %s, new_findings = 1 WHERE instance_id = %s"
+        await connection.execute(noted, [text, instance])
+    return instance

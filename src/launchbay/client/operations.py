@@ -1534,7 +1534,7 @@ class Operations:
     def check_drift(
         self, instance_id: str, *, baseline: bool | None = None, if_match: str | None = None
     ) -> Call[types.DriftDocument]:
-        """Check how an instance differs from what it is described as. Permission: EditInstance.
+        """Check how an instance differs from what it is described as. Permission: Read and EditInstance.
 
         `baseline`: What differs now is known from then on, and no finding.
         """
@@ -1573,7 +1573,7 @@ class Operations:
     def take_over_drift(
         self, instance_id: str, finding_id: str, *, if_match: str | None = None
     ) -> Call[types.DriftDocument]:
-        """Make a change set that gives a parameter the found value. Permission: EditInstance."""
+        """Make a change set that gives a parameter the found value. Permission: Read and EditInstance."""
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/drift/check-schedule"))
     def read_drift_schedule(self, instance_id: str) -> Call[types.DriftScheduleDocument]:

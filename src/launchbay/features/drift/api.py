@@ -133,7 +133,7 @@ class MadeDocument(msgspec.Struct, kw_only=True):
 
 @routes.post(
     "/instances/{id}/drift/check",
-    permission="EditInstance",
+    permission="Read and EditInstance",
     body=JsonBody(example={"baseline": False}),
     returns=Returns("The drift so far. The check is made in the background.", type=DriftDocument),
     shown_by="read_drift",
@@ -224,7 +224,7 @@ async def put_back_drift(request: Request[None, None]) -> MadeDocument:
 @routes.post(
     "/instances/{id}/drift/findings/{findingId}/take-over",
     command="drift take-over",
-    permission="EditInstance",
+    permission="Read and EditInstance",
     returns=Returns("The drift. A check looks for the parameter in the background.", type=DriftDocument),
     statuses=(409,),
     shown_by="read_drift",

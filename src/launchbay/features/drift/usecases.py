@@ -110,6 +110,7 @@ async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -
     TooManyRequests beyond the limit of waiting ones.
     """
     async with ctx.begin() as work:
+        await work.lookup.instance(instance_id, Permission.READ)  # or the caller couldn't see what it began
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         if record.status is InstanceStatus.DESTROYED:
             raise BadRequest("The instance is destroyed, so there is nothing to check.", code="InstanceDestroyed")
@@ -233,6 +234,7 @@ async def take_over_drift(ctx: Context, instance_id: str, finding_id: str) -> No
     """
     actor = ctx.actor
     async with ctx.begin() as work:
+        await work.lookup.instance(instance_id, Permission.READ)  # or the caller couldn't see what it began
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         findings = await _locked(work, record)
         found = _open_finding(findings, finding_id)

@@ -1,0 +1,51 @@
+"""The page of an instance's drift, and where else it shows."""
+
+import httpx
+import pytest
+
+from tests.support.changes import FINDING
+from tests.support.drift import found_by_hand
+from tests.support.pages import ORIGIN, get, send
+from tests.support.service import Api, accepted
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    return working_service
+
+
+async def test_a_finding_shows_both_values_and_is_ignored_from_the_page(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await found_by_hand(api, FINDING)
+    path = f"/console/instances/{instance}/drift"
+
+    page = await get(visitor, path)
+
+    assert page.answer.status_code == 200
+    for text in ("terraform_data.box", "web#launch/infra", ">1</code>", ">5</code>", "Take over"):
+        assert text in page.answer.text
+    token = page.fields["formToken"]
+    reason = {"do": "ignore", "reason": "<b>Autoscaler</b>", "days": "30", "formToken": token}
+    headers = {"Sec-Fetch-Site": "same-origin", "Origin": ORIGIN}
+    assert (await visitor.post(f"{path}/{FINDING.id}", data=reason, headers=headers)).status_code == 303
+    ignored = (await visitor.get(path)).text
+    assert "&lt;b&gt;Autoscaler&lt;/b&gt;" in ignored
+    refused = await send(visitor, f"{path}/{FINDING.id}", do="ignore", reason=" ", days="30", formToken=token)
+    assert refused.answer.status_code == 400
+
+
+async def test_lists_know_who_has_drifted_and_a_webhook_hears_it(api: Api, visitor: httpx.AsyncClient) -> None:
+    hook = {"url": "https://hooks.example.com/launchbay", "events": ["drift"]}
+    accepted(await api.post(f"organizations/{api.organization}/webhooks", hook))
+
+    instance = await found_by_hand(api, FINDING)
+
+    page = await visitor.get(f"/console/organizations/{api.organization}/instances?q=drift:new")
+    assert f"/console/instances/{instance}/drift" in page.text
+    listed = accepted(await api.get(f"organizations/{api.organization}/instances?drifted=true"))
+    assert all(each["isDrifted"] for each in listed)
+    assert instance in {each["id"] for each in listed}
+    assert accepted(await api.get(f"instances/{instance}"))["status"] == "Running"
+    async with api.database.connection() as connection:
+        statement = "SELECT body::json FROM webhook_deliveries WHERE event = 'drift' AND body::json ->> 'instance' = %s"
+        [[told]] = await (await connection.execute(statement, [instance])).fetchall()
+    assert told["drift"] == {"new": 1}
