@@ -312,6 +312,7 @@ async def test_agents_may_propose_and_not_apply_where_a_rule_says_so(bay: Served
     async with bay.agent() as agent:
         direct = await agent.bad("launch", application=application, environment=environment, name="direct")
         assert (direct["code"], "Agents propose" in direct["error"]) == ("RuleRefused", True)
+        assert "Change what the rule names." in direct["next"]
         proposed = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-5")
         change_set = f"change-sets/{proposed['changeSet']}"
         accepted(await bay.api.post(f"{change_set}/approve"))
@@ -319,6 +320,20 @@ async def test_agents_may_propose_and_not_apply_where_a_rule_says_so(bay: Served
         assert applied["code"] == "RuleRefused"
     # The same person, without an agent.
     accepted(await bay.api.post(f"{change_set}/apply"))
+
+
+async def test_an_agent_learns_how_to_go_on_under_a_policy_and_in_a_freeze(bay: Served) -> None:
+    environment, application = await bay.api.offer(), await bay.api.application(SIMPLE)
+    accepted(await bay.api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    async with bay.agent() as agent:
+        told = await agent.bad("launch", application=application, environment=environment)
+        assert told["code"] == "ChangeSetRequired"
+        assert told["next"].startswith("propose_change makes a change set")
+        assert "Only a person can propose a launch" in told["next"]
+        accepted(await bay.api.put(f"environments/{environment}/changePolicy", {"approvals": 0}))
+        accepted(await bay.api.put(f"environments/{environment}/freeze", {"reason": "Incident"}))
+        told = await agent.bad("launch", application=application, environment=environment)
+        assert (told["code"], "until the freeze ends" in told["next"]) == ("EnvironmentFrozen", True)
 
 
 async def test_a_token_gets_no_further_than_its_scope(bay: Served) -> None:

@@ -261,3 +261,13 @@ def test_the_bounds_of_a_schedule_take_what_times_are(cli: Shell, tmp_path: Path
     soon = cli.document(*words, "--starts-at", "+2h", "--ends-at", "never")
     assert (soon["startsAt"] is not None, soon["endsAt"]) == (True, None)
     assert "Use +2h, 2026-12-24T18:00" in cli.bad(2, *words, "--starts-at", "tomorrow")
+
+
+def test_an_object_in_a_body_is_json_or_a_file(cli: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "bulk.yaml"
+    file.write_text("act: resume\nselect: { lastStatus: Failed }\n", "utf-8")
+    words = ("recurring-schedule", "create", tmp_path.name, "--cron", "0 4 * * *", "--preview", "--bulk")
+    for bulk in ('{"act": "resume", "select": {"lastStatus": "Failed"}}', f"@{file}"):
+        assert cli.document(*words, bulk)["act"] == "resume"
+    assert "resume contains no object" in cli.bad(2, *words, "resume")
+    assert "select" in cli.bad(9, *words, '{"act": "resume", "select": {"last": 1}}')

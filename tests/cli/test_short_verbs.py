@@ -242,6 +242,39 @@ def test_a_dry_run_of_a_launch_launches_nothing(cli: Shell, ferry: str) -> None:
     assert cli.good("ps", "--application", ferry, "-q", "--all") == ""
 
 
+def test_a_dry_run_exits_as_what_it_tries_would(cli: Shell, ferry: str, ship: str) -> None:
+    environment = f"frozen {ferry}"
+    cli.good("environment", "create", environment)
+    launch = ("launch", ferry, "--environment", environment)
+    frozen = f"{ferry}-2"
+    cli.good(*launch, "--name", frozen, "--wait")
+    cli.good("instance", "reconfigure", frozen, "--name", frozen, "--wait")
+    tries = (launch, ("instance", "reconfigure", frozen), ("destroy", frozen), ("rollback", frozen, "1"))
+    for words in tries:
+        cli.good(*words, "--dry-run")
+    cli.good("environment", "set-freeze", environment, "Incident 4711")
+    try:
+        for words in tries:
+            result = cli.run(*words, "--dry-run")
+            assert result.exit_code == 9, words
+            assert "This would be refused now. " in result.stderr
+            assert "Incident 4711" in result.stderr
+            assert "workflows" in result.stdout
+            cli.good(*words, "--dry-run", "--override-freeze", "The fix")
+        cli.good("launch", ferry, "--dry-run")
+    finally:
+        cli.good("environment", "lift-freeze", environment)
+
+
+def test_a_refusal_that_is_not_about_roles_leads_to_none(cli: Shell, ferry: str) -> None:
+    environment = f"governed {ferry}"
+    cli.good("environment", "create", environment)
+    cli.good("environment", "set-change-policy", environment, "--approvals", "1")
+    told = cli.bad(5, "launch", ferry, "--environment", environment)
+    assert "launchbay change-set create, or Save as change set in the console." in told
+    assert "roles" not in told
+
+
 def test_open_prints_the_address_in_the_console(cli: Shell, ferry: str, ship: str) -> None:
     address = cli.good("open", ferry).strip()
     assert address == f"{cli.environ['LAUNCHBAY_URL']}/console/instances/{ship}"

@@ -311,14 +311,33 @@ def show_preview(connection: Connection, call: Call[Any], advice: str = "") -> N
 
 
 def print_preview(connection: Connection, document: dict[str, Any], advice: str = "") -> None:
-    """Print a preview. Raises CommandFailed if it has errors: the server would refuse it."""
+    """Print a preview.
+
+    Raises CommandFailed if the server would refuse it: it has errors, or a rule is against it.
+    """
+    if document.get("refused") and not document["errors"]:
+        refusal, *others = document["warnings"]
+        _print_warnings({"warnings": others})
+        _show_preview(connection, document)
+        raise CommandFailed(printable(refusal), ExitCode.REFUSED)
     _print_warnings(document)
     if document["errors"]:
         raise CommandFailed(printable("\n".join(filter(None, [*document["errors"], advice]))), ExitCode.REFUSED)
+    _show_preview(connection, document)
+
+
+def _show_preview(connection: Connection, document: dict[str, Any]) -> None:
     if connection.output == "table":
         components = [{**each, "code": _code(each)} for each in document["components"]]
         document = {"components": components, "workflows": document["workflows"]}
     show(document, connection.output)
+
+
+def _reconfigure(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
+    if options["is_dry_run"]:
+        show_preview(connection, replace(call, spec=Operations.preview_configuration.row, idempotency_key=None))
+    else:
+        begin(connection, call, options)
 
 
 def _code(component: Mapping[str, Any]) -> str | None:
@@ -920,7 +939,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "set_manifest_source": Extension(_upload),
     "refresh_manifest": Extension(_upload),
     "run_workflow": Extension(begin, waiting_options()),
-    "reconfigure_instance": Extension(begin, waiting_options()),
+    "reconfigure_instance": Extension(_reconfigure, [_DRY_RUN, *waiting_options()]),
     "resume_job": Extension(begin, waiting_options()),
     "schedule_workflow": Extension(_schedule, waiting_options()),
     "delete_instance": Extension(_delete, waiting_options()),

@@ -571,6 +571,8 @@ def _hint(name: str, kind: Any) -> tuple[str, str | None]:
         return form.hint, form.metavar
     if get_origin(kind) is Mapping:
         return _PAIRS, "NAME=VALUE"
+    if _is_struct(kind):
+        return _object_hint(kind), "JSON"
     if name.endswith("_id") and name.removesuffix("_id") in _NAMED:
         return "Name or ID.", name.removesuffix("_id").upper()
     return ("Repeatable." if get_origin(kind) is Sequence else ""), None
@@ -595,7 +597,25 @@ def _reader(name: str, annotation: Any) -> Read:
         read = partial(_formed, mapping)
     elif kind is Sequence:
         read = partial(_formed, partial(_items, get_args(_unwrapped(annotation))[0]))
+    elif _is_struct(_unwrapped(annotation)):
+        read = partial(_formed, partial(_object, _unwrapped(annotation)))
     return read
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct) and bool(kind.__struct_fields__)
+
+
+def _object_hint(kind: type[msgspec.Struct]) -> str:
+    keys = ", ".join(each.encode_name for each in msgspec.structs.fields(kind))
+    return f"A JSON or YAML object with {keys}, or @FILE."
+
+
+def _object(kind: type[msgspec.Struct], text: str) -> Any:
+    value = document(text_or_file(text), text)
+    if not isinstance(value, dict):
+        raise click.UsageError(f"{text} contains no object. Use: {_object_hint(kind)}")
+    return value
 
 
 def _formed(form: Callable[[Any], Any], given: Any, *_: Any) -> Any:

@@ -276,6 +276,7 @@ _REMEDIES = {
     ExitCode.NOT_AUTHENTICATED: "Sign in: launchbay login",
     ExitCode.NOT_ALLOWED: "To see what your roles grant, run: launchbay permission explain --help",
 }
+_ABOUT_ROLES = {None, "NotAllowed", "BeyondOwnRights"}
 _LACKED = re.compile(r"You need the permission (\w+) for (/\S+)(?: with (/\S+))?\.")  # a refusal of web/api
 
 
@@ -392,8 +393,9 @@ def lines(error: ClientError, context: click.Context | None = None) -> Iterator[
     used = next((name for name in ("LAUNCHBAY_TOKEN", "LAUNCHBAY_PASSWORD") if os.environ.get(name)), None)
     if used is not None and isinstance(error, NotAuthenticated):
         remedy = f"The credentials are those of {used}. Correct it, or unset it to use the stored login."
-    if error.code == "NotAllowed":
-        remedy = _remedy_of_refusal(error.messages) or remedy
+    if isinstance(error, NotAllowed) and remedy == _REMEDIES[ExitCode.NOT_ALLOWED]:
+        # The refusals of rules, policies and requests aren't about roles.
+        remedy = (_remedy_of_refusal(error.messages) or remedy) if error.code in _ABOUT_ROLES else None
     if error.code == "InstanceBusy":
         remedy = _remedy_of_busy({} if context is None else context.params)
     if context is not None and error.code == "InvalidParameters":

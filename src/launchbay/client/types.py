@@ -844,7 +844,8 @@ class PreviewedComponent(msgspec.Struct, frozen=True, kw_only=True, rename="came
 class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What would happen. With errors nothing would: they are the reasons for a refusal. `steps` are those of the
     workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted. Of a launch,
-    `destroyAfterMs` says how long the instance lives; null means without an end.
+    `destroyAfterMs` says how long the instance lives; null means without an end. `refused` says that a freeze, a
+    policy or a rule refuses it now, as the first warning explains. It may still be proposed, or wait.
     """
 
     components: list[PreviewedComponent] = []
@@ -855,6 +856,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     approvals: int = 0
     estimate: Estimate | None = None
     destroy_after_ms: int | None = None
+    refused: bool = False
 
 
 class CauseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

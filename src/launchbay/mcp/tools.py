@@ -1138,13 +1138,28 @@ def _directory(found: DirectoryChanges) -> dict[str, Any]:
     }
 
 
+_PROPOSE = (
+    "propose_change makes a change set that reconfigures or destroys instances, or brings a version to them."
+    " Only a person can propose a launch or another change: launchbay change-set create."
+)
+_ADVICE_OF_REFUSALS = {
+    "ChangeSetRequired": _PROPOSE,
+    "RuleRefused": f"Change what the rule names. If it asks for a change set: {_PROPOSE}",
+    **dict.fromkeys(
+        ("EnvironmentFrozen", "ApplicationFrozen"), "Wait until the freeze ends. Only a person can lift or override it."
+    ),
+}
+
+
 def explained(error: Exception) -> dict[str, Any]:
     """Return an error for a model: what is wrong, and what to do."""
     if not isinstance(error, ApiError):
         return {"error": str(error)}
     advice = None
     if isinstance(error, NotAllowed):
-        advice = "explain_permission says which role or token scope decides. A person can change it."
+        advice = _ADVICE_OF_REFUSALS.get(
+            error.code or "", "explain_permission says which role or token scope decides. A person can change it."
+        )
     elif isinstance(error, NotFound):
         advice = "find lists all that you may read."
     elif isinstance(error, TooManyRequests):

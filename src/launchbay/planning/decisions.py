@@ -54,6 +54,7 @@ class Refused(NotAllowed):
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(*refusal.sentences, code=refusal.code)
+        self.refusal = refusal
         self.until = refusal.until
 
 

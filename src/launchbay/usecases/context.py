@@ -44,7 +44,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
-from launchbay.planning.decisions import Change, ChangeRule, RuleBusy, answer_of, decide
+from launchbay.planning.decisions import Change, ChangeRule, Refused, RuleBusy, decide
 from launchbay.planning.names import DESTROY
 from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.service_types.registry import ServiceTypes
@@ -343,9 +343,18 @@ class Work:
         """
         change = replace(self._change(operation, changed, kind, environment_id, proposed), never_waits=True)
         try:
-            return await answer_of(self.connection, self.app.change_rules, change)
+            found = await decide(self.connection, self.app.change_rules, change, partial(self._may_override, change))
+        except Refused as refused:
+            return refused.refusal
         except RuleBusy:
             return Allowed(())
+        return Allowed(tuple(found.warnings))
+
+    def _may_override(self, change: Change, refusal: Refusal) -> bool:
+        try:
+            return self._overrides(change, refusal)
+        except NotAllowed:
+            return False
 
     def _change(
         self, operation: str, changed: LookedUp, kind: ChangeKind, environment_id: str | None, proposed: Proposal

@@ -101,7 +101,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What would happen. With errors nothing would: they are the reasons for a refusal.
 
     `steps` are those of the workflows, and `approvals` how many of them ask people. Steps inside a step aren't counted.
-    Of a launch, `destroyAfterMs` says how long the instance lives; null means without an end.
+    Of a launch, `destroyAfterMs` says how long the instance lives; null means without an end. `refused` says that a
+    freeze, a policy or a rule refuses it now, as the first warning explains. It may still be proposed, or wait.
     """
 
     components: list[PreviewedComponent] = []
@@ -112,6 +113,15 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     approvals: int = 0
     estimate: Estimate | None = None
     destroy_after_ms: int | None = msgspec.field(default=None, name="destroyAfterMs")
+    refused: bool = False
+
+    def answered(self, answer: Refusal | Allowed) -> "Preview":
+        """Return it with what the rules say."""
+        if isinstance(answer, Refusal):
+            warnings = [f"This would be refused now. {' '.join(answer.sentences)}", *self.warnings]
+        else:
+            warnings = list(dict.fromkeys([*answer.warnings, *self.warnings]))
+        return msgspec.structs.replace(self, warnings=warnings, refused=isinstance(answer, Refusal))
 
 
 async def preview_launch(
@@ -128,7 +138,12 @@ async def preview_launch(
             return Preview(warnings=[nothing_launched(planned, existing)])
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         estimate = await _estimate(work, application_id)
-        said: list[str] = []
+        preview = msgspec.structs.replace(
+            preview,
+            warnings=list(dict.fromkeys([*preview.warnings, *ignored_by_launch(planned)])),
+            estimate=estimate,
+            destroy_after_ms=planned.destroy_after_ms,
+        )
         if planned.may_be_ruled:
             answer = await work.foresee(
                 "launch_application",
@@ -137,23 +152,8 @@ async def preview_launch(
                 environment_id=planned.environment.id,
                 proposed=proposal_of(planned),
             )
-            said = said_by_rules(answer)
-        return msgspec.structs.replace(
-            preview,
-            warnings=list(dict.fromkeys([*said, *preview.warnings, *ignored_by_launch(planned)])),
-            estimate=estimate,
-            destroy_after_ms=planned.destroy_after_ms,
-        )
-
-
-def said_by_rules(answer: Refusal | Allowed) -> list[str]:
-    """Return what a preview says of the rules.
-
-    A refused change may still be proposed or wait, so that isn't an error.
-    """
-    if isinstance(answer, Allowed):
-        return list(answer.warnings)
-    return [f"This would be refused now. {' '.join(answer.sentences)}"]
+            return preview.answered(answer)
+        return preview
 
 
 async def estimate_launch(ctx: Context, application_id: str) -> Estimate | None:
@@ -184,8 +184,8 @@ async def preview_configuration(ctx: Context, instance_id: str, body: Mapping[st
         preview = await preview_tree(work, planned.root, planned.environment.organization_id)
         proposed = configured_proposal(planned)
         answer = await work.foresee("reconfigure_instance", planned.record, kind="reconfigure", proposed=proposed)
-        warnings = [*said_by_rules(answer), *preview.warnings, *ignored_in_configuration(body)]
-        return msgspec.structs.replace(preview, warnings=warnings)
+        warnings = [*preview.warnings, *ignored_in_configuration(body)]
+        return msgspec.structs.replace(preview, warnings=warnings).answered(answer)
 
 
 async def preview_version(ctx: Context, instance_id: str, version: int | None) -> Preview:
@@ -214,7 +214,7 @@ async def preview_destroy(ctx: Context, instance_id: str, *, force: bool) -> Pre
         if found.errors:
             return found
         answer = await work.foresee("run_workflow", record, kind="destroy", proposed=Proposal(workflow=DESTROY))
-        found = msgspec.structs.replace(found, warnings=[*said_by_rules(answer), *found.warnings])
+        found = found.answered(answer)
         if force:
             return found
         refusal, wait = await foresee_grace(work, record)

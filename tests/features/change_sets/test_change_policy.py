@@ -161,6 +161,7 @@ async def test_what_no_change_set_contains_has_a_true_remedy(api: Api) -> None:
     environment, _, instance = await held(api)
     accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
     said = refused(await api.put(f"instances/{instance}/destroyAt", {"destroyAt": END_MS}), 403, "ChangeSetRequired")
-    assert "launchbay change-set create destroy. No change set contains this." in said
+    assert "No change set can do this. Whoever may edit the environment can set the policy to 0 approvals" in said
+    assert "To destroy the instance, create a change set: launchbay change-set create destroy." in said
     said = refused(await api.put(f"instances/{instance}/environments", {"environments": []}), 403, "ChangeSetRequired")
     assert "set the policy to 0 approvals" in said

@@ -169,7 +169,7 @@ def _needs(found: Sequence[tuple[Scope, Verdict]], facts: Facts, *, has_change_s
     if has_change_set:
         remedy = f"This change set has too few. Create it again with {of}."
     else:
-        remedy = f"Create a change set with {of}: launchbay change-set create, or Plan a change in the console."
+        remedy = f"Create a change set with {of}: launchbay change-set create, or Save as change set in the console."
     details = [f"The facts were {', '.join(verdict.facts)}."] if verdict.facts else []
     details += [each.sentence for _, each in found[1:]]
     return Refusal(

@@ -61,18 +61,17 @@ def missing_approval(
     wanted = "1 approval" if policy.approvals == 1 else f"{policy.approvals} approvals"
     rule = f"The policy of the environment {environment!r} asks for a change set with {wanted}"
     if change_set is None and operation in WITHOUT_CHANGE_SET:
-        remedy = (
-            "No change set contains this. Whoever may edit the environment can set the policy to 0 approvals for it."
-        )
+        remedy = "No change set can do this. Whoever may edit the environment can set the policy to 0 approvals for it."
         if operation == "set_destroy_at":
-            remedy = f"Create a change set that destroys the instance: launchbay change-set create destroy. {remedy}"
+            destroys = "To destroy the instance, create a change set: launchbay change-set create destroy."
+            remedy = f"{remedy} {destroys}"
         return Refusal("needs", "ChangeSetRequired", f"{rule}.", remedy)
     if change_set is None:
         return Refusal(
             "needs",
             "ChangeSetRequired",
             f"{rule}.",
-            "Create a change set: launchbay change-set create, or Plan a change in the console.",
+            "Create a change set: launchbay change-set create, or Save as change set in the console.",
         )
     if approvals < policy.approvals or (policy.role_id is not None and policy.role_id not in role_ids):
         return Refusal(

@@ -22,7 +22,7 @@ from launchbay.store.instances import InstanceRecord, LinkedRow
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import shared_instances
 from launchbay.usecases.preview import Preview, preview_tree
-from launchbay.usecases.reconfigure import WayBack, plan_configuration, reconfigure
+from launchbay.usecases.reconfigure import WayBack, plan_configuration, proposal_of, reconfigure
 from launchbay.usecases.submodule_shapes import submodules_inside
 from launchbay.usecases.workflows import before_triggers
 
@@ -98,7 +98,9 @@ async def preview_rollback(ctx: Context, instance_id: str, number: int | None) -
                 f"The {' and '.join(parts)} of the environment have changed since generation {generation.number}. "
                 "The present ones apply."
             )
-        return generation, msgspec.structs.replace(preview, warnings=warnings)
+        proposed = proposal_of(planned)
+        answer = await work.foresee("rollback_instance", planned.record, kind="reconfigure", proposed=proposed)
+        return generation, msgspec.structs.replace(preview, warnings=warnings).answered(answer)
 
 
 async def rollback(ctx: Context, instance_id: str, number: int | None) -> tuple[Generation, StartedJob]:
