@@ -125,6 +125,20 @@ async def test_only_a_job_takes_a_role(sts: LoopbackServer) -> None:
         await without.token("sts.amazonaws.com")
 
 
+@pytest.mark.parametrize("region", ["evil.example/x", "evil.example#", "a@evil.example:8443/?"])
+async def test_a_region_does_not_choose_who_gets_the_token(region: str) -> None:
+    asked: list[str] = []
+
+    async def token(audience: str) -> str:
+        asked.append(audience)
+        return TOKEN
+
+    context, _ = step(token=token)
+    with pytest.raises(CloudFailed, match="Invalid name of a region"):
+        await CloudCalls(EGRESS).call(context, with_role("", ""), region, lambda cloud: cloud.find_tagged({}))
+    assert asked == []
+
+
 @pytest.mark.slow  # a cloud
 async def test_the_cloud_is_asked_with_the_session(moto_url: str) -> None:
     asked: list[Any] = []

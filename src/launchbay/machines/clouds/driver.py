@@ -165,11 +165,6 @@ class CloudCalls:
 
         The cloud may still carry out a call that is cancelled or takes too long.
         """
-        egress = self._egress.for_environment(context.organization_id, context.environment_id, context.policies)
-        if account.role:
-            account = await self._sessions.signed_in(context, egress, account, region)
-        else:
-            context.register_secret(account.credential)
         driver = DRIVERS.get(account.provider)
         if driver is None:
             raise CloudFailed(
@@ -177,7 +172,13 @@ class CloudCalls:
                 f"Supported: {', '.join(DRIVERS)}. For another cloud that supports EC2, use ec2 with its endpoint-url.",
                 retryable=False,
             )
-        endpoint = await _endpoint(egress, account, region)
+        url = endpoint_url(account, region)  # first: a region that isn't a name would choose who gets the job's token
+        egress = self._egress.for_environment(context.organization_id, context.environment_id, context.policies)
+        if account.role:
+            account = await self._sessions.signed_in(context, egress, account, region)
+        else:
+            context.register_secret(account.credential)
+        endpoint = await _endpoint(egress, account, url)
 
         def work() -> T:
             # A driver's object is for one thread, and cheap to create.
@@ -248,8 +249,8 @@ async def _role_taken(
         ) from None
 
 
-async def _endpoint(egress: EgressClient, account: CloudAccount, region: str) -> Endpoint:
-    url = urlsplit(endpoint_url(account, region))
+async def _endpoint(egress: EgressClient, account: CloudAccount, of_region: str) -> Endpoint:
+    url = urlsplit(of_region)
     host, port = url.hostname or "", url.port or _PORTS[url.scheme]
     try:
         route = await egress.route(host, port)
