@@ -157,8 +157,9 @@ def test_parts_of_known_facts_are_accepted(when: str) -> None:
         rule("(" * 5_000 + "true" + ")" * 5_000),
         rule("true", f"deny: {'x' * (limits.CHANGE_RULE_SENTENCE_CHARS + 1)}"),
         "- name: \ud800\n  deny: No.",
+        "# nothing\n" * limits.CHANGE_RULES_BYTES,
     ],
-    ids=["aliases", "long", "deep", "many", "nested expression", "long sentence", "half a character"],
+    ids=["aliases", "long", "deep", "many", "nested expression", "long sentence", "half a character", "comments"],
 )
 def test_what_is_too_large_is_refused_soon(text: str) -> None:
     began_s = time.process_time()
@@ -198,6 +199,22 @@ def test_properties_of_environments_are_not_shown() -> None:
     text = rule("$.environment.properties.limit == 3 && $.environment.name == 'test'")
     [verdict] = said(text, facts(environment=environment))
     assert verdict.facts == ("environment.properties.limit: a value that is not shown", 'environment.name: "test"')
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "$.environment == 1",
+        "$.environment.* == 1",
+        "$['environment']['properties'] == 1",
+        "$.environment.*.secret == 1",
+    ],
+)
+def test_what_contains_properties_is_not_shown(when: str) -> None:
+    environment = {"name": "test", "properties": {"secret": "s3cr3t"}}
+    [verdict] = said(rule(f'"!({when})"'), facts(environment=environment))
+    assert verdict.failure is None
+    assert "s3cr3t" not in " ".join(verdict.facts)
 
 
 def test_a_sentence_that_cannot_be_computed_is_shown_as_written() -> None:

@@ -7,6 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from launchbay.features.change_rules.rules import Facts, parse
+from launchbay.features.change_rules.suite import read_suite
+from launchbay.features.change_rules.usecases import Scope, answered
+from launchbay.model.changes import Allowed
 from launchbay.telemetry import metrics
 from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, refused
 from tests.support.statements import counted, note_statements
@@ -305,6 +309,26 @@ async def test_writing_rules_needs_its_own_permission(api: Api, kind: str) -> No
     answer = await narrow.put(path, body)
     assert answer.status_code == (200 if kind == "applications" else 403), answer.text
     accepted(await (await api.member("EditRules: [/*]")).put(path, body))
+
+
+async def test_rules_are_read_only_for_those_who_may_write_them(api: Api) -> None:
+    reader = await api.member("Read: [/*]")
+    path = f"environments/{await api.offer()}/change-rules"
+    for body in ({"rules": "- wrong"}, {"rules": "- wrong", "dryRun": True}):
+        assert "EditRules" in refused(await reader.put(path, body), 403)
+
+
+async def test_other_requests_continue_while_many_rules_are_computed() -> None:
+    text = "".join(f"- {{name: r{n}, when: '$.parameters.big == $.parameters.big', warn: Large.}}\n" for n in range(50))
+    nothing = read_suite(b"facts: {}\ntests: { one: { expect: allow } }").cases[0].facts
+    facts = Facts({**nothing.values, "parameters": {"big": ["x" * 100] * 500}}, nothing.at)
+    asked = asyncio.create_task(answered([Scope("organization", "o", 1, parse(text))] * 3, facts, has_change_set=False))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert isinstance(await asked, Allowed)
+    assert turns > 3
 
 
 async def test_a_rule_that_locks_everybody_out_can_be_removed(api: Api) -> None:

@@ -156,7 +156,9 @@ def parse(text: str) -> tuple[Rule, ...]:
     Raises InvalidManifest with all findings.
     """
     data = text.encode("utf-8", "surrogatepass")
-    if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
+    if len(data) <= limits.CHANGE_RULES_BYTES and all(
+        not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()
+    ):
         return ()
     findings = Findings()
     reader = _Reader(data, findings)
@@ -345,7 +347,8 @@ def ask(rules: Sequence[Rule], facts: Facts) -> Iterator[Verdict]:
             missing = _missing(rule.requirement, facts.approvals)
             if missing == 0 and facts.approvals is not None:
                 continue
-        yield Verdict(rule, outcome, _said(rule, scope), tuple(_read_facts(rule, scope)), failure, missing)
+        decided_by = () if outcome == "warn" else tuple(_read_facts(rule, scope))  # a warning shows none
+        yield Verdict(rule, outcome, _said(rule, scope), decided_by, failure, missing)
 
 
 def _applies(rule: Rule, scope: Scope) -> tuple[bool, str | None]:
@@ -392,7 +395,7 @@ def _read_facts(rule: Rule, scope: Scope) -> Iterator[str]:
             continue
         seen.add(name)
         _, _, _, *steps = path.meaning
-        is_hidden = tuple(rest[0] for kind, *rest in steps[: len(_HIDDEN)] if kind == "key") == _HIDDEN
+        is_hidden = _holds_hidden(steps)
         try:
             value = path.resolve(scope, EvaluationBudget(limits.CHANGE_RULE_NS, limits.CHANGE_RULE_MEMORY_BYTES))
         except ExpressionError:
@@ -400,6 +403,12 @@ def _read_facts(rule: Rule, scope: Scope) -> Iterator[str]:
         shown = msgspec.json.encode(None if value is NOTHING else value).decode()
         shown = shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"
         yield f"{name}: {'a value that is not shown' if is_hidden else shown}"
+
+
+def _holds_hidden(steps: Sequence[tuple[Any, ...]]) -> bool:
+    """Return whether a path leads to hidden facts, or to what contains them."""
+    begins = [rest[0] if kind == "key" else None for kind, *rest in steps[: len(_HIDDEN)]]
+    return all(name in (None, hidden) for name, hidden in zip(begins, _HIDDEN, strict=False))
 
 
 def time_facts(at: datetime, zone: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ reads and each save raises. So they cost an organization without rules no statem
 its own lookup.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class RulesCache:
             rows = await store.list_current(connection, organization_id=organization_id)
             if not rows:
                 return ()  # the organization is being deleted
-            scopes = tuple(scope for row in rows if row.owner_id is not None for scope in [_scope(row)] if scope.rules)
+            scopes = await asyncio.to_thread(_scopes, rows) if rows[0].owner_id is not None else ()
             kept = self._kept[organization_id] = _Kept(rows[0].access_stamp, scopes)
             while len(self._kept) > self._capacity:
                 self._kept.popitem(last=False)
@@ -87,6 +88,10 @@ class RulesCache:
 
 
 _cache = RulesCache()
+
+
+def _scopes(rows: Sequence[store.CurrentRow]) -> tuple[Scope, ...]:
+    return tuple(scope for scope in map(_scope, rows) if scope.rules)
 
 
 def _scope(row: store.CurrentRow) -> Scope:
@@ -108,7 +113,15 @@ async def ask_rules(connection: Connection, change: Change) -> Refusal | Allowed
     if not scopes:
         return None
     facts = await facts_of(connection, change)
-    return answer(scopes, facts, has_change_set=change.change_set is not None)
+    return await answered(scopes, facts, has_change_set=change.change_set is not None)
+
+
+async def answered(scopes: Sequence[Scope], facts: Facts, *, has_change_set: bool) -> Refusal | Allowed | None:
+    """Return `answer` from a thread.
+
+    Each of many conditions may cost its bound, and other requests continue meanwhile.
+    """
+    return await asyncio.to_thread(answer, scopes, facts, has_change_set=has_change_set)
 
 
 def answer(scopes: Sequence[Scope], facts: Facts, *, has_change_set: bool) -> Refusal | Allowed | None:
@@ -368,7 +381,7 @@ async def replace_rules(ctx: Context, kind: Owner, owner_id: str, text: str) -> 
 
     An empty text removes them. The same text again writes nothing. Raises BadRequest for rules with errors.
     """
-    checked(text)
+    await asyncio.to_thread(checked, text)
     text = text if text.strip() else ""
     async with ctx.begin() as work:
         owner = await _owner(work, kind, owner_id, edits=True)
@@ -433,9 +446,9 @@ async def check_recent(ctx: Context, kind: Owner, owner_id: str, text: str) -> R
     Objects, labels and roles are those of now, and parameters aren't in the log: rules that read them are left out.
     Raises BadRequest for rules with errors.
     """
-    rules = checked(text)
     async with ctx.read() as work:
         owner = await _owner(work, kind, owner_id, edits=True)
+        rules = await asyncio.to_thread(checked, text)
         organization_id = _organization_id(owner)
         if not work.lookup.holds(organization_id, Permission.VIEW_AUDIT):
             return RecentCheck(missing="You need the permission ViewAudit to compare rules with recent changes.")
@@ -455,7 +468,7 @@ async def check_recent(ctx: Context, kind: Owner, owner_id: str, text: str) -> R
         for row in rows:
             change = _recent_change(organization_id, row)
             facts = await facts_of(work.connection, change)
-            found = answer([Scope(kind, owner.id, 0, rules)], facts, has_change_set=False)
+            found = await answered([Scope(kind, owner.id, 0, rules)], facts, has_change_set=False)
             if isinstance(found, Refusal):
                 refused.append(
                     RefusedChange(row.at, row.actor_email, row.operation, row.object, found.outcome, found.sentence)
