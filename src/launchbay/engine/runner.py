@@ -364,7 +364,7 @@ class Runner:
         links = {path: read_link(target, kind, None) for path, (target, kind) in before.links.items()}
         configuration = configure(manifest, before.parameters)
         graph = scaled(manifest, configuration, existing_quantity(state))
-        return Configured(*graph, links, frozenset(before.parameters), frozenset(before.stopped))
+        return Configured(*graph, links, frozenset(before.parameters), frozenset(before.stopped), before.owed)
 
     async def _manifest(self, application_id: str, version: int) -> CompiledManifest:
         cached = self._manifests.cached(application_id, version)

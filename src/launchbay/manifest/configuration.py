@@ -1,6 +1,6 @@
 """The values of all configuration pins of one launch or reconfiguration (manifest-language §3, value order)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -173,7 +173,7 @@ class ComponentChange:
 class Configured:
     """One side of a comparison: a manifest, values of pins, links, given parameters.
 
-    Of the former side, `stopped` are components that are there no more.
+    Of the former side, `stopped` are components that are there no more, and `owed` pins that count as changed.
     """
 
     manifest: CompiledManifest
@@ -181,6 +181,7 @@ class Configured:
     links: Mapping[str, Link] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
     stopped: frozenset[str] = frozenset()
+    owed: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def has(self, path: str) -> bool:
         """Return whether this side has a component."""
@@ -245,9 +246,10 @@ def _is_replaced(before: Configured, after: Configured, path: str) -> bool:
 def _pin_changes(before: Configured, after: Configured, path: str) -> tuple[PinChange, ...]:
     old, new = before.configuration.get(path, {}), after.configuration.get(path, {})
     pins = after.manifest.configuration_pins.get(path, {})
+    owed = before.owed.get(path, ())
     changes = []
     for key in dict.fromkeys((*old, *new)):
-        if same(old.get(key), new.get(key)) and (key in old) == (key in new):
+        if key not in owed and same(old.get(key), new.get(key)) and (key in old) == (key in new):
             continue
         parameter = pins[key].parameter if key in pins else None
         reset = parameter is not None and parameter in before.given and parameter not in after.given

@@ -119,13 +119,15 @@ def is_active(status: InstanceStatus, *, may_hold_something: bool) -> bool:
 class FormerConfiguration(msgspec.Struct, frozen=True):
     """Manifest version, given parameters and former links of components: `{component: [instance id, kind]}`.
 
-    `stopped` are components that a failed reconfiguration has stopped already.
+    `stopped` are components that a failed reconfiguration has stopped already. `owed` are pins by component that an
+    earlier one changed, without the workflows that they trigger (decision 0217).
     """
 
     version: int
     parameters: dict[str, Any]
     links: dict[str, tuple[str, str]] = {}
     stopped: list[str] = []
+    owed: dict[str, list[str]] = {}
 
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -6,6 +6,7 @@ So the launch is accepted whole or refused whole (promise 8).
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotFound
 from launchbay.ids import new_id
 from launchbay.limits import SUBMODULE_INSTANCES, SUBMODULE_LEVELS
-from launchbay.manifest.configuration import configure, typed_parameters
+from launchbay.manifest.configuration import Configured, configure, typed_parameters
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component
 from launchbay.manifest.scaling import scaled, template_path
 from launchbay.manifest.v1 import inner_name
@@ -43,13 +44,14 @@ from launchbay.usecases.launch_request import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormerLaunch:
-    """What an instance that stays is like before a reconfiguration."""
+    """What an instance that stays is like before a reconfiguration. `owed` is that of `FormerConfiguration`."""
 
     version: int
     revision_id: str | None
     parameters: Mapping[str, Any]
     links: Mapping[str, LinkedRow]
     family: Mapping[str, Mapping[str, LinkedRow]]  # links of the instances inside, by instance and component
+    owed: Mapping[str, list[str]] = field(default_factory=dict)
 
     def link(self, path: str) -> Link | None:
         row = self.links.get(path)
@@ -350,6 +352,22 @@ async def former_of(
         links=family.get(instance_id, {}),
         family=family,
     )
+
+
+def configured_as(
+    manifest: CompiledManifest,
+    parameters: Mapping[str, Any],
+    links: Mapping[str, Link],
+    scales: Mapping[str, Scale],
+    owed: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Configured:
+    """Return one side of a comparison, with the members of its Scalers."""
+    configuration = configure(manifest, parameters)
+
+    def quantity(path: str, configured: int) -> int:
+        return effective_scale(scales.get(path), configured).quantity
+
+    return Configured(*scaled(manifest, configuration, quantity), links, frozenset(parameters), owed=owed)
 
 
 def write_launch(

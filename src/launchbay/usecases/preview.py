@@ -17,13 +17,11 @@ from launchbay.manifest.configuration import (
     Change,
     ComponentChange,
     Configured,
-    configure,
     difference,
     restarting,
     triggered,
 )
 from launchbay.manifest.graph import APPROVAL, NOTHING_COMPILED, CompiledManifest, Step
-from launchbay.manifest.scaling import scaled
 from launchbay.model.changes import Allowed, Proposal, Refusal
 from launchbay.model.code_change import CodeChange
 from launchbay.model.expiry import IfExists
@@ -32,7 +30,6 @@ from launchbay.model.instance import (
     Link,
     LinkKind,
     Scale,
-    effective_scale,
     read_former_configuration,
     read_link,
     scales_in,
@@ -46,7 +43,7 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
 from launchbay.usecases.launch import check_name, ignored_by_launch, nothing_launched, plan_launch_tree, proposal_of
 from launchbay.usecases.launch_request import ignored_in_configuration
-from launchbay.usecases.launch_tree import LaunchNode
+from launchbay.usecases.launch_tree import LaunchNode, configured_as
 from launchbay.usecases.manifests import changed_code, manifest_text
 from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
@@ -248,7 +245,7 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
     steps: list[Step] = []
     for node in root.walk():
         before, launched, scales, version = await _before(work, node)
-        after = _configured(node.manifest, node.parameters, node.links, scales)
+        after = configured_as(node.manifest, node.parameters, node.links, scales)
         changes = restarting(difference(before, after), launched.__contains__)
         code: Mapping[str, CodeChange] = {}
         if version != node.version:
@@ -269,6 +266,8 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
                 components += below
                 workflows += runs
                 steps += inside
+        if before.owed:
+            warnings.append(_OWED)
         warnings += [_message_for(node, finding.message) for finding in node.manifest.warnings]
     warnings += root.ignored_parameters()
     return Preview(
@@ -278,6 +277,9 @@ async def preview_tree(work: Work, root: LaunchNode, shows_sources_in: str | Non
         steps=len(steps),
         approvals=_approvals(steps),
     )
+
+
+_OWED = "The last reconfiguration failed. What its changes trigger runs now, too."
 
 
 def _approvals(steps: Iterable[Step]) -> int:
@@ -303,7 +305,7 @@ class Runs(NamedTuple):
 async def runs_of(work: Work, node: LaunchNode) -> Runs:
     """Return what would run on the instance of a node."""
     before, launched, scales, _ = await _before(work, node)
-    after = _configured(node.manifest, node.parameters, node.links, scales)
+    after = configured_as(node.manifest, node.parameters, node.links, scales)
     changes = restarting(difference(before, after), launched.__contains__)
     removed = tuple(change.path for change in changes if change.change is Change.STOPS)
     started = tuple(change.path for change in changes if change.change is Change.STARTS)
@@ -325,15 +327,15 @@ async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], M
     standing = await instances.get_status(work.connection, instance_id=node.instance_id)
     state = "{}" if standing is None else standing.state
     launched = {path for path, part in msgspec.json.decode(state, type=dict[str, _Part]).items() if part.launched}
-    version, parameters = former.version, former.parameters
+    version, parameters, owed = former.version, former.parameters, former.owed
     links = {path: link for path in former.links if (link := former.link(path)) is not None}
     if standing is not None and standing.before is not None:
         pending = read_former_configuration(standing.before)
-        version, parameters = pending.version, pending.parameters
+        version, parameters, owed = pending.version, pending.parameters, pending.owed
         links = {path: read_link(target, kind, None) for path, (target, kind) in pending.links.items()}
     manifest = await work.manifest(node.application_id, version)
     scales = scales_in(state)
-    return _configured(manifest, parameters, links, scales), launched, scales, version
+    return configured_as(manifest, parameters, links, scales, owed), launched, scales, version
 
 
 async def _below(
@@ -351,7 +353,7 @@ async def _below(
     compiled = await work.manifest(standing.application_id, standing.version)
     rows = await instances.list_linked(work.connection, instance_id=link.instance_id)
     links = {row.component: read_link(row.target_id, row.kind, row.binding) for row in rows}
-    manifest = _configured(
+    manifest = configured_as(
         compiled, msgspec.json.decode(standing.parameters), links, scales_in(standing.state)
     ).manifest
     for path in reversed(manifest.order):
@@ -371,18 +373,6 @@ async def _below(
         workflows += runs
         steps += their_steps
     return components, workflows, steps
-
-
-def _configured(
-    manifest: CompiledManifest, parameters: Mapping[str, Any], links: Mapping[str, Link], scales: Mapping[str, Scale]
-) -> Configured:
-    """Return one side of the comparison, with the members of its Scalers."""
-    configuration = configure(manifest, parameters)
-
-    def quantity(path: str, configured: int) -> int:
-        return effective_scale(scales.get(path), configured).quantity
-
-    return Configured(*scaled(manifest, configuration, quantity), links, frozenset(parameters))
 
 
 def _components(
@@ -415,6 +405,7 @@ def _component(
             reset=pin.reset,
         )
         for pin in change.pins
+        if pin.before != pin.after or pin.reset  # or its workflow is owed
     ]
     link = (before.links if change.change is Change.STOPS else node.links).get(change.path)
     child = node.children.get(change.path)

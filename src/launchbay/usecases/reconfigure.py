@@ -15,14 +15,21 @@ import msgspec
 from launchbay.auth.permissions import Permission
 from launchbay.clock import Backoff
 from launchbay.errors import BadRequest, NotAllowed
-from launchbay.manifest.configuration import effective_parameters
+from launchbay.manifest.configuration import Change, difference, effective_parameters
 from launchbay.model.changes import Proposal
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.instance import FormerConfiguration, InstanceStatus, LinkKind
+from launchbay.model.instance import (
+    FormerConfiguration,
+    InstanceStatus,
+    LinkKind,
+    read_former_configuration,
+    read_link,
+    scales_in,
+)
 from launchbay.model.scalars import decode_json
 from launchbay.planning.acceptance import StartedJob, environment_view
 from launchbay.planning.plans import may_accept, plan_reconfigure
-from launchbay.store import applications, environments, instances
+from launchbay.store import applications, environments, instances, jobs
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import Context, Work
@@ -36,9 +43,11 @@ from launchbay.usecases.launch_request import (
     without_parameters,
 )
 from launchbay.usecases.launch_tree import (
+    FormerLaunch,
     LaunchNode,
     TreePlanner,
     components_text,
+    configured_as,
     former_of,
     write_children,
     write_links,
@@ -157,6 +166,7 @@ async def plan_configuration(
     if way_back is not None:
         target = replace(target, revision_id=way_back.revision_id)
     manifest = await work.manifest(record.application_id, target.version)
+    former = await former_of(work, record.id, record.version, record.revision_id, record.parameters)
     environment = await work.lookup.environment(record.environment_id, None)
     view = environment_view(environment)
     root = LaunchNode(
@@ -167,7 +177,7 @@ async def plan_configuration(
         revision_id=target.revision_id,
         parameters=target.parameters,
         manifest=manifest,
-        former=await former_of(work, record.id, record.version, record.revision_id, record.parameters),
+        former=replace(former, owed=await _owed(work, record, former)),
     )
     shared = await shared_instances(work, environment.id)
     planner = TreePlanner(work, environment, shared, resets_parameters=True)
@@ -179,6 +189,29 @@ async def plan_configuration(
     for node in root.walk():
         validate_runnable(node, view, work.app.runnable_types, unmet)
     return PlannedConfiguration(record, environment, root, view)
+
+
+async def _owed(work: Work, record: InstanceRecord, present: FormerLaunch) -> dict[str, list[str]]:
+    """Return pins by component that a failed reconfiguration changed, with workflows that haven't run.
+
+    That is one that was held to a plan: what was refused is planned again (decision 0217).
+    """
+    text = await jobs.get_owing(work.connection, instance_id=record.id)
+    if text is None:
+        return {}
+    former = read_former_configuration(text)
+    scales = scales_in(record.state)
+    links = {path: link for path in present.links if (link := present.link(path)) is not None}
+    former_links = {path: read_link(target, kind, None) for path, (target, kind) in former.links.items()}
+    manifest = await work.manifest(record.application_id, former.version)
+    before = configured_as(manifest, former.parameters, former_links, scales, former.owed)
+    manifest = await work.manifest(record.application_id, present.version)
+    after = configured_as(manifest, present.parameters, links, scales)
+    return {
+        change.path: sorted(change.changed_pins)
+        for change in difference(before, after)
+        if change.change is Change.CHANGES
+    }
 
 
 def proposal_of(planned: PlannedConfiguration) -> Proposal:
@@ -313,4 +346,4 @@ def _former_text(node: LaunchNode) -> str:
     former = node.former
     assert former is not None
     links = {path: (row.target_id, row.kind) for path, row in former.links.items()}
-    return FormerConfiguration(former.version, dict(former.parameters), links).to_text()
+    return FormerConfiguration(former.version, dict(former.parameters), links, owed=dict(former.owed)).to_text()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -240,3 +241,62 @@ async def test_a_resumed_job_is_held_to_the_plan_that_its_change_set_had(
     resumed = await api.settled(instance)
     assert ("was deleted" if is_deleted else "the state changed") in resumed["errorMessage"]
     assert file.read_text() == "2\n"
+
+
+def resizable(file: Path) -> str:
+    """Return a manifest whose infrastructure follows a parameter, and which a command can change behind its back."""
+    apply = indent(shop(file).partition("steps:\n")[2].partition("grow:")[0], " " * 8)
+    step = f"steps:\n{apply}"
+    return f"""
+application:
+  configuration: {{input.size: 1}}
+  interfaces: {{input: {{size: bind(infra#input.size)}}, actions: {{tweak: bind(infra#actions.tweak)}}}}
+  components:
+    infra:
+      type: workflow.Instance
+      interfaces: {{input: {{size: configuration(int)}}, actions: {{tweak: receive-command()}}}}
+      configuration:
+        configuration.triggers: {{input.size: update}}
+        configuration.propagateStatus: [update]
+        configuration.workflows:
+          launch:
+            {step.replace("size: 1", 'size: "{$.size}"')}
+          update:
+            {step.replace("size: 1", 'size: "{$.size}"')}
+          tweak:
+            {step.replace("size: 1", "size: 9")}
+"""
+
+
+async def test_what_a_plan_refused_is_in_the_next_plan_of_the_same_configuration(
+    api: Api, lab: str, approver: Caller, tmp_path: Path
+) -> None:
+    file = tmp_path / "made"
+    instance = await api.running(resizable(file), environmentId=lab)
+    change: dict[str, Any] = {
+        "act": "reconfigure",
+        "ids": [instance],
+        "configuration": {"parameters": {"input.size": 2}},
+    }
+    found = await made(api, lab, **change)
+    accepted(await approver.post(f"change-sets/{found['id']}/approve", {"allowDeletes": ["*"]}))
+    await api.run(instance, "actions.tweak")
+    stopped = await applied(api, found["id"])
+    assert "This isn't what was approved" in stopped["plan"][0]["message"]
+    assert file.read_text() == "9\n"
+    accepted(await api.post(f"instances/{instance}/jobs/{stopped['plan'][0]['jobId']}/resume", {}))
+    assert "This isn't what was approved" in (await api.settled(instance))["errorMessage"]
+    await api.run(instance, "actions.tweak")  # what is owed outlasts other workflows
+    back = {"parameters": {"input.size": 1}}
+    preview = accepted(await api.post(f"instances/{instance}/configuration/preview", back))
+    assert preview["workflows"] == ["infra#update"]
+
+    again = await made(api, lab, **change)
+
+    assert again["plan"][0]["effects"]["counts"]["delete"] == 1, again["plan"][0]
+    assert [each["name"] for each in again["plan"][0]["workflows"]] == ["infra#update"]
+    accepted(await approver.post(f"change-sets/{again['id']}/approve", {"allowDeletes": ["*"]}))
+    assert (await applied(api, again["id"]))["status"] == "Succeeded"
+    assert file.read_text() == "2\n"
+    once_more = await made(api, lab, **change)
+    assert once_more["plan"][0]["workflows"] == []

@@ -500,6 +500,12 @@ SELECT id, path, attempt, sealed, EXISTS (
 ) AS has_ended
 FROM passing_values WHERE job_id = %(job_id)s ORDER BY has_ended, id DESC;
 
+-- name: get_owing
+-- What the last launch or reconfiguration of an instance came from, if that failed and was held to a plan, or owed something itself.
+SELECT CASE WHEN status = 'Failed' AND (plan::json ->> 'held' = 'true' OR former::json ->> 'owed' <> '{}') THEN former END
+FROM (SELECT status, plan, former FROM jobs WHERE instance_id = %(instance_id)s AND name IN ('launch', 'reconfigure')
+      ORDER BY created_at DESC, number DESC LIMIT 1) AS last;
+
 -- name: get_busy_job
 -- The job that keeps an instance busy.
 SELECT jobs.id, coalesce(jobs.number, 0) AS number, jobs.name AS workflow, instances.name AS instance
