@@ -411,6 +411,34 @@ async def test_nobody_does_what_they_may_not(api: Api) -> None:
         assert answer.status_code == 200, answer.text
 
 
+async def test_a_secret_is_not_kept_for_another_address(api: Api) -> None:
+    secret = "configuration.secret-id"
+    parameters = {
+        "configuration.address": "https://bao.example.org",
+        "configuration.sign-in": "approle",
+        "configuration.role-id": "shop",
+        secret: "sealed for the first address",
+    }
+    body = {"name": fresh_name("bao"), "typeId": "builtin:openbao", "parameters": parameters}
+    service = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
+    path = f"services/{service}"
+    editor = await api.member("Read: [/services/*]", "EditService: [/services/*]")
+    moved = {"configuration.address": "https://collector.example.org"}
+    for given in (
+        moved,
+        {**moved, secret: MASK},
+        {**moved, "configuration.sign-in": "jwt", "configuration.role": "x"},
+    ):
+        answer = await editor.put(path, {"parameters": given})
+        assert answer.status_code == 400, answer.text
+        assert "enter this secret again" in answer.json()[secret][0]
+    assert accepted(await editor.get(path))["parameters"]["configuration.address"] == "https://bao.example.org"
+    accepted(await editor.put(path, {"parameters": {"configuration.role-id": "other"}}))
+    accepted(await editor.put(path, {"parameters": {**moved, secret: "for the second address"}}))
+    without = {"configuration.address": "https://third.example.org", "configuration.sign-in": "jwt", secret: None}
+    accepted(await editor.put(path, {"parameters": {**without, "configuration.role": "x"}}))
+
+
 async def test_a_cloud_account_has_a_role_or_a_key(api: Api) -> None:
     role = "arn:aws:iam::123456789012:role/launchbay"
     path = f"organizations/{api.organization}/services"

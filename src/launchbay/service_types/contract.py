@@ -46,6 +46,9 @@ class ServiceParameter:
 
     A `required` one isn't needed if the parameter `unless` has a value.
 
+    A secret that a service sends in clear names the parameter with the URL that it `goes_to`. Whoever may change the
+    URL need not see the secret, so it isn't kept for another one.
+
     `texts` are the fields of an object, at any depth, whose numbers are the texts that their author wrote.
     """
 
@@ -55,6 +58,7 @@ class ServiceParameter:
     secret: bool = False
     texts: frozenset[str] = frozenset()
     unless: str = ""
+    goes_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +395,10 @@ async def changed_parameters(
         is_needed = parameter.required and not values.get(parameter.unless)
         if is_needed and name not in values and name not in problems and name not in set_later:
             problems[name] = ["This parameter is required."]
+        if parameter.goes_to and name in values and given.get(name, REDACTED) == REDACTED:
+            is_moved = values.get(parameter.goes_to) != old.open.get(parameter.goes_to)
+            if is_moved and name in old.secret:
+                problems[name] = [f"With another {parameter.goes_to}, enter this secret again: it would go there."]
     if not problems and not set_later:
         found = await kind.check(scope, values)
         problems = {name: list(messages) for name, messages in found.items() if messages}

@@ -68,7 +68,7 @@ class OpenBao(PassiveServiceType):
         _ROLE: ServiceParameter(STRING, "The role for jwt."),
         _AUDIENCE: ServiceParameter(STRING, "The audience for jwt, one of the environment's. Default: vault."),
         _ROLE_ID: ServiceParameter(STRING, "The role ID for approle."),
-        _SECRET_ID: ServiceParameter(STRING, "The secret ID for approle.", secret=True),
+        _SECRET_ID: ServiceParameter(STRING, "The secret ID for approle.", secret=True, goes_to=_ADDRESS),
         _MOUNT: ServiceParameter(STRING, "Where the sign-in is mounted. Default: jwt or approle."),
         _NAMESPACE: ServiceParameter(STRING, "The namespace."),
         _KV: ServiceParameter(ListType(STRING), "The mounts of KV version 2. Default: secret."),
