@@ -12,7 +12,7 @@ from launchbay.limits import SECRET_BYTES
 from launchbay.service_types.contract import ProvidedSecret, SecretCall, SecretFailed, SecretProblem
 from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
 
-OWN, OTHER = new_id(), new_id()
+OWN, OTHER = "6b0d6af7493fc450b0781cc6", "6b0d6af684d22482c3157743"
 EGRESS = EgressClient()
 
 
