@@ -2,6 +2,7 @@
 
 import pytest
 
+from launchbay import limits
 from launchbay.actions.helm_plan import NO_REVISION, ApprovedRelease, Revision, chart_definitions, held_objects
 from launchbay.errors import ActionFailed, NotApproved
 from tests.support.network import packed
@@ -20,6 +21,8 @@ def test_definitions_are_found_in_the_chart_and_in_subcharts_of_either_form() ->
             "shop/templates/crds/x.yaml": definition("x"),
             "shop/charts/db/crds/c.yaml": definition("c"),
             "shop/charts/web-1.0.0.tgz": packed({"web/crds/d.yaml": definition("d")}),
+            "shop/charts/_old.tgz": packed({"old/crds/y.yaml": definition("helm-ignores-it")}),
+            "shop/charts/.old/crds/z.yaml": definition("helm-ignores-it-too"),
         }
     )
     assert [each["metadata"]["name"] for each in chart_definitions(archive)] == ["a", "b", "c", "d"]
@@ -31,6 +34,16 @@ def test_a_definition_that_cannot_be_read_fails_the_plan(content: bytes) -> None
         chart_definitions(packed({"shop/crds/a.yaml": content}))
     with pytest.raises(ActionFailed, match="Can't read the definitions of the chart"):
         chart_definitions(b"no archive")
+
+
+def test_subcharts_in_subcharts_cannot_unpack_to_more_than_one_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ARCHIVE_FILES", 50)
+    chart = packed({"c/crds/a.yaml": definition("a")})
+    for _ in range(3):
+        chart = packed({f"c/charts/{number}.tgz": chart for number in range(5)})
+
+    with pytest.raises(ActionFailed, match="it unpacks to more than 256 MiB or 50 files"):
+        chart_definitions(chart)
 
 
 def test_a_release_that_changed_is_described() -> None:

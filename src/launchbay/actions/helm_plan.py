@@ -20,8 +20,9 @@ from launchbay.model.scalars import settled
 
 KEPT = "kept by its resource policy, but no longer of the release"
 _NAMED_AT_RANDOM = 5
-_DEFINITION = re.compile(r"(?:\./)?[^/]+/(?:charts/[^/]+/)*crds/.+\.(?:ya?ml|json)")
-_SUBCHART = re.compile(r"(?:\./)?[^/]+/(?:charts/[^/]+/)*charts/[^/]+\.tgz")
+# Helm ignores subcharts whose names begin with `_` or `.`.
+_DEFINITION = re.compile(r"(?:\./)?[^/]+/(?:charts/[^/_.][^/]*/)*crds/.+\.(?:ya?ml|json)")
+_SUBCHART = re.compile(r"(?:\./)?[^/]+/(?:charts/[^/_.][^/]*/)*charts/[^/_.][^/]*\.tgz")
 _POLICY = "helm.sh/resource-policy"
 _EVENTS: Mapping[str, frozenset[str]] = {
     "install": frozenset(("pre-install", "post-install")),
@@ -79,18 +80,27 @@ def chart_definitions(archive: bytes) -> list[dict[str, Any]]:
 
     `helm show crds` would write files one after the other, which Helm 3 doesn't separate. Raises ActionFailed.
     """
-    found: list[dict[str, Any]] = []
     try:
-        for source, member in read_members(archive, limits.ARCHIVE_UNPACKED_BYTES, limits.ARCHIVE_FILES):
-            is_definition, is_chart = _DEFINITION.fullmatch(member.name), _SUBCHART.fullmatch(member.name)
-            if (is_definition or is_chart) and (file := source.extractfile(member)) is not None:
-                content = file.read()
-                found += (
-                    read_objects(content.decode("utf-8", "replace")) if is_definition else chart_definitions(content)
-                )
+        return [each for file in _definition_files(archive) for each in read_objects(file.decode("utf-8", "replace"))]
     except (ValueError, tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ActionFailed(f"Can't read the definitions of the chart: {error}.", retryable=False) from error
-    return found
+
+
+def _definition_files(archive: bytes) -> Iterator[bytes]:
+    """Yield the files of a chart and its subcharts, which have the limits of one archive together."""
+    bytes_max, files_max = limits.ARCHIVE_UNPACKED_BYTES, limits.ARCHIVE_FILES
+    bytes_left, files_left, charts = bytes_max, files_max, [archive]
+    while charts:
+        for source, member in read_members(charts.pop(), bytes_max, files_max):
+            bytes_left, files_left = bytes_left - member.size, files_left - 1
+            if bytes_left < 0 or files_left < 0:
+                raise ValueError(f"it unpacks to more than {bytes_max // limits.MIB} MiB or {files_max} files")
+            is_definition, is_chart = _DEFINITION.fullmatch(member.name), _SUBCHART.fullmatch(member.name)
+            if (is_definition or is_chart) and (file := source.extractfile(member)) is not None:
+                if is_chart:
+                    charts.append(file.read())
+                else:
+                    yield file.read()
 
 
 def read_hooks(text: str) -> list[dict[str, Any]]:
