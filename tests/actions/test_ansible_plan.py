@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launchbay import limits
-from launchbay.actions.ansible import Ansible
+from launchbay.actions.ansible import Ansible, AnsibleReport
 from launchbay.actions.ansible_plan import ApprovedCheck, Checked, Difference, Outcome
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.plan import ActionPlan, plan_action
@@ -130,6 +130,29 @@ async def test_tasks_that_cannot_say_what_they_would_do_are_unknown_and_named(tm
 
 
 @pytest.mark.slow
+async def test_tasks_that_only_a_check_skips_or_lets_fail_are_unknown(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    fails = {"ansible.builtin.assert": {"that": "not ansible_check_mode"}}
+    given = step(
+        {"name": "Not in a check", "ansible.builtin.command": f"touch {file}", "when": "not ansible_check_mode"},
+        {"name": "Ignored", **fails, "ignore_errors": True},
+        {"block": [{"name": "Rescued", **fails, "loop": [1, 2]}], "rescue": [{"ansible.builtin.debug": {"msg": "so"}}]},
+    )
+
+    made = await plan(here(), **given)
+
+    assert [(each.kind, each.address) for each in made.effects] == [
+        ("unknown", "localhost: Not in a check"),
+        ("unknown", "localhost: Ignored"),
+        ("unknown", "localhost: Rescued"),
+    ]
+    assert "skips it" in made.effects[0].note
+    assert "fails in the check" in made.effects[1].note
+    await apply(here(), made, **given)
+    assert file.exists()
+
+
+@pytest.mark.slow
 async def test_hidden_results_and_secrets_are_in_no_effect(tmp_path: Path) -> None:
     hidden = {**copy(tmp_path / "a", "canary-1"), "no_log": True, "name": "Hidden"}
     listed = {**copy(tmp_path / "b", "{{ item }}"), "no_log": True, "loop": ["canary-2"], "name": "Listed"}
@@ -207,8 +230,8 @@ async def test_a_task_that_fails_because_an_earlier_one_did_nothing_leaves_the_r
         ({"playbook": "- hosts: all\n  tasks: 7\n"}, "Ansible ended with exit code"),
         (step({"name": "Broken", "ansible.builtin.assert": {"that": False}}), "the task 'Broken' failed"),
         (
-            step({"ansible.builtin.wait_for": {"path": "/nonexistent", "timeout": 60}}, timeout=2),
-            "took longer than 2 s",
+            step({"ansible.builtin.wait_for": {"path": "/nonexistent", "timeout": 60}}, timeout=0.5),
+            "took longer than 0.5 s",
         ),
     ],
 )
@@ -218,10 +241,24 @@ async def test_a_playbook_that_cannot_be_checked_fails_the_plan(parameters: dict
 
 
 @pytest.mark.slow
-async def test_a_check_that_reports_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ANSIBLE_CHECK_BYTES", 100)
+async def test_a_check_that_reports_too_much_is_refused_and_does_not_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ANSIBLE_CHECK_BYTES", 1_000)
+    sizes: list[int] = []
+    checked = AnsibleReport.checked
+
+    def measured(report: AnsibleReport) -> list[Checked]:
+        sizes.append(report._checked.stat().st_size)
+        return checked(report)
+
+    monkeypatch.setattr(AnsibleReport, "checked", measured)
+    files = {**copy(tmp_path / "file{{ item }}", "x" * 500), "loop": list(range(30))}
+
     with pytest.raises(ActionFailed, match="Split the playbook or its hosts"):
-        await plan(here(), **step(copy(tmp_path / "file", "x")))
+        await plan(here(), **step(files))
+
+    assert sizes[0] < 3_000
 
 
 async def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

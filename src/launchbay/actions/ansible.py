@@ -133,7 +133,7 @@ class AnsibleReport:
             return []
         if size > limits.ANSIBLE_CHECK_BYTES:
             raise ActionFailed(
-                f"The check of the playbook reports {size} bytes. Limit: {limits.ANSIBLE_CHECK_BYTES} bytes.",
+                f"The check of the playbook reports more than {limits.ANSIBLE_CHECK_BYTES} bytes.",
                 "Split the playbook or its hosts into several steps, or make the change without a plan.",
                 retryable=False,
             )
@@ -273,7 +273,7 @@ class _Prepared(NamedTuple):
         name = "check" if check else "run"
         report = self.directory / f"report-{name}"
         report.mkdir()
-        variables = {"LAUNCHBAY_CHECK": "1", "ANSIBLE_DIFF_ALWAYS": "True"} if check else {}
+        variables = {"LAUNCHBAY_CHECK": str(limits.ANSIBLE_CHECK_BYTES), "ANSIBLE_DIFF_ALWAYS": "True"} if check else {}
         options = self.directory / "env" / "cmdline"
         if check:
             # Not as an argument: the runner keeps that in this file, so that a later run were a check too.
@@ -322,9 +322,11 @@ async def _check(call: ActionCall, prepared: _Prepared) -> tuple[list[Checked], 
         return checked, [each.effect() for each in checked]
     stats = (await asyncio.to_thread(report.totals))["stats"]
     causes = await asyncio.to_thread(report.causes, call.context.redact)
+    ended = [host for host, counts in stats.items() if counts.get("failed")]
+    ends = {each.host: each for each in checked if each.status == "failed" and each.host in ended}
+    checked = [each for each in checked if each is not ends.get(each.host)]
     if not stats or not checked or any(counts.get("unreachable") for counts in stats.values()):
         raise _failed(call, causes, events, result)
-    ended = [host for host, counts in stats.items() if counts.get("failed")]
     notes = "The check ends here: " + " ".join(causes)
     effects = [
         Effect(kind="unknown", address=f"{host}: what follows", certainty="unknown", note=notes) for host in ended

@@ -1,6 +1,6 @@
 """What a playbook would do, and what an approval holds of it. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +11,11 @@ from launchbay.model.effect import NOT_SHOWN, Effect, EffectKind
 _ABSENT = "absent"
 _GONE = frozenset((_ABSENT, "removed", "deleted"))
 _HIDDEN = "hidden by no_log"
+_UNKNOWN: Mapping[str, str] = {
+    "unknown": "{} can't say what it would do",
+    "skipped": "the check skips it, because its condition asks for ansible_check_mode",
+    "failed": "it fails in the check, and the playbook goes on",
+}
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -24,18 +29,18 @@ class Difference(msgspec.Struct, frozen=True):
 class Checked(msgspec.Struct, frozen=True):
     """What a task or an item of its loop says on one host.
 
-    It is a line of `checked.jsonl`. `ran` is what the playbook exempts from check mode. `digest` covers
-    the differences, also those that are too long.
+    It is a line of `checked.jsonl`. `ran` is what the playbook exempts from check mode, `skipped` what it runs only
+    without. After a task that `failed`, the playbook goes on. `digest` covers the differences, also those that are too
+    long.
     """
 
     host: str
     task: str
-    status: Literal["changed", "unknown", "ran"]
+    status: Literal["changed", "unknown", "ran", "skipped", "failed"]
     digest: str
     item: str = ""
     module: str = ""
     state: str = ""
-    message: str = ""
     hidden: bool = False
     long: bool = False
     differences: list[Difference] = []
@@ -49,8 +54,8 @@ class Checked(msgspec.Struct, frozen=True):
 
         No task promises to do what it says, so each is an estimate.
         """
-        if self.status == "unknown":
-            note = f"{self.module} can't say what it would do"
+        if self.status in _UNKNOWN:
+            note = _UNKNOWN[self.status].format(self.module)
             return Effect(kind="unknown", address=self.address, certainty="unknown", note=note)
         if self.status == "ran":
             note = "check_mode: false, so the check itself ran it"

@@ -3,7 +3,7 @@
 It runs in Ansible's process and environment, not in the server's. What it writes goes into the directory that the
 variable LAUNCHBAY_REPORT names: `failures.jsonl`, a line for each failure that the playbook doesn't ignore, and
 `totals.json` when the playbook ends. In check mode, `checked.jsonl` has a line for each task that would change
-something or can't say so. Ansible has removed what `no_log` hides.
+something, can't say so or fails. Ansible has removed what `no_log` hides.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ _COUNTS = {"failures": "failed"}
 _DIFF_CHARS = 16_000  # of one task or item; of a longer difference, only the digest is written
 _TIMES = ("atime", "mtime")  # differ in each check
 _REASONS = ("skip_reason", "skipped_reason", "false_condition")  # of what is skipped in a run too
+_MODE = "ansible_check_mode"  # a condition with this variable may be another one in a run
 _NOT_NEEDED = ("matching creates option", "matching removes option", "skipped, since", "No hosts matched")
 
 
@@ -41,6 +42,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible calls it so
         if not ignore_errors:
             self._report(result)
+        self._check(result, "failed")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._report(result)
@@ -57,10 +59,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         if "results" not in result._result:  # noqa: SLF001 - see below; items come one by one
-            self._check(result, is_skipped=True)
+            self._check(result, "skipped")
 
     def v2_runner_item_on_skipped(self, result: Any) -> None:
-        self._check(result, is_skipped=True)
+        self._check(result, "skipped")
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         counts = {host: stats.summarize(host) for host in sorted(stats.processed)}
@@ -88,12 +90,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         }
         self._write("failures.jsonl", "a", json.dumps(line) + "\n")
 
-    def _check(self, result: Any, *, is_skipped: bool = False) -> None:
-        if not os.environ.get("LAUNCHBAY_CHECK"):
-            return
+    def _check(self, result: Any, ended: str = "ok") -> None:
+        most_bytes = int(os.environ.get("LAUNCHBAY_CHECK", "0"))  # of all lines; with more, nobody reads them
         task, found = result._task, result._result  # noqa: SLF001 - see above
-        status = _status(task, found, is_skipped=is_skipped)
-        if status is None:
+        status = _status(task, found, ended) if most_bytes else None
+        if status is None or self._size("checked.jsonl") > most_bytes:
             return
         arguments = (found.get("invocation") or {}).get("module_args") or {}
         item = found.get("_ansible_item_label", found.get("item"))
@@ -105,7 +106,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
             "status": status,
             "module": str(task.action),
             "state": str(arguments.get("state") or "") if isinstance(arguments, dict) else "",
-            "message": _short(found.get("msg")),
             "hidden": "censored" in found,
             "differences": differences,
             "digest": hashlib.sha256(json.dumps(_lasting(differences), default=_text).encode()).hexdigest(),
@@ -114,6 +114,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         if len(text) > _DIFF_CHARS:
             text = json.dumps({**line, "differences": [], "long": True}, default=_text, skipkeys=True)
         self._write("checked.jsonl", "a", text + "\n")
+
+    def _size(self, name: str) -> int:
+        file = Path(os.environ.get("LAUNCHBAY_REPORT", ""), name)
+        return file.stat().st_size if file.exists() else 0
 
     def _write(self, name: str, mode: str, text: str) -> None:
         directory = os.environ.get("LAUNCHBAY_REPORT")
@@ -130,12 +134,14 @@ def _text(value: Any) -> str:
     return str(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
-def _status(task: Any, found: dict[str, Any], *, is_skipped: bool) -> str | None:
+def _status(task: Any, found: dict[str, Any], ended: str) -> str | None:
     """Return what a task says in check mode; None for nothing."""
-    if not task.check_mode and not is_skipped:
-        return "ran" if found.get("changed") else None
-    if not is_skipped:
-        return "changed" if found.get("changed") else None
+    if ended == "failed":
+        return "failed" if task.check_mode else None
+    if ended != "skipped":
+        return None if not found.get("changed") else "changed" if task.check_mode else "ran"
+    if _MODE in str(found.get("false_condition")):
+        return "skipped"
     if any(name in found for name in _REASONS) or any(text in str(found.get("msg")) for text in _NOT_NEEDED):
         return None
     return "unknown"
