@@ -14,7 +14,7 @@ _HIDDEN = "hidden by no_log"
 _UNKNOWN: Mapping[str, str] = {
     "unknown": "{} can't say what it would do",
     "skipped": "the check skips it, because its condition asks for ansible_check_mode",
-    "failed": "it fails in the check, and the playbook goes on",
+    "failed": "it fails in the check, and the playbook continues",
 }
 
 
@@ -30,7 +30,7 @@ class Checked(msgspec.Struct, frozen=True):
     """What a task or an item of its loop says on one host.
 
     It is a line of `checked.jsonl`. `ran` is what the playbook exempts from check mode, `skipped` what it runs only
-    without. After a task that `failed`, the playbook goes on. `digest` covers the differences, also those that are too
+    without. After a task that `failed`, the playbook continues. `digest` covers the differences, also those that are too
     long.
     """
 
