@@ -199,6 +199,10 @@ class Settings:
         """Return the path of the secret key."""
         return Path(self.secret_key_file or self.data_dir / "secret.key")
 
+    def own_files(self) -> list[Path]:
+        """Return the files with secrets of the server itself."""
+        return [self.key_file(), *map(Path, filter(None, (self.tls_key, self.outgoing_proxy_credentials_file)))]
+
     def direct_url(self) -> str:
         """Return the URL of PostgreSQL itself; empty for the embedded one."""
         return self.database_direct_url or self.database_url

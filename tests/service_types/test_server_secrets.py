@@ -11,6 +11,7 @@ from launchbay.ids import new_id
 from launchbay.limits import SECRET_BYTES
 from launchbay.service_types.contract import ProvidedSecret, SecretCall, SecretFailed, SecretProblem
 from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
+from launchbay.settings import Settings
 
 OWN, OTHER = "6b0d6af7493fc450b0781cc6", "6b0d6af684d22482c3157743"
 EGRESS = EgressClient()
@@ -108,6 +109,18 @@ async def test_nothing_else_is_read(mount: Path, path: str, problem: SecretProbl
         await read(mount, path)
     assert failed.value.problem is problem
     assert "somebody" not in str(failed.value)
+
+
+async def test_files_of_the_server_itself_are_never_read(mount: Path) -> None:
+    (mount / "secret.key").write_text("opens everything")
+    (mount / "link").symlink_to("secret.key")
+    settings = Settings(secret_key_file=str(mount / "link"), tls_key=str(mount / "password"), tls_certificate="x")
+    files = ServerFiles(f"{mount}@*", settings.own_files())
+    session = (await files.sign_in(call(str(mount)))).session
+    for path in ("secret.key", "link", "password"):
+        with pytest.raises(SecretFailed, match="a file of Launchbay itself") as failed:
+            await files.read(EGRESS, session, path)
+        assert failed.value.problem is SecretProblem.FORBIDDEN
 
 
 async def test_an_entry_is_for_one_organization_or_environment(mount: Path) -> None:

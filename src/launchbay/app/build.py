@@ -439,7 +439,7 @@ def _assemble(
         machines=providers,
         service_types=ServiceTypes.load(
             CloudAccount(PostgresAccountProbe(egress)),
-            ServerFiles(settings.secret_directories),
+            ServerFiles(settings.secret_directories, settings.own_files()),
             ServerVariables(settings.secret_variables),
         ),
         secret_key=secret,

@@ -8,7 +8,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,7 +85,9 @@ class ServerFiles(PassiveServiceType):
         )
     }
 
-    def __init__(self, allowed: str = "") -> None:
+    def __init__(self, allowed: str = "", own: Collection[Path] = ()) -> None:
+        """Take the setting, and files of the server itself, which are never read. Raises CannotStart."""
+        self._own = own
         self._allowed = _parse("secret_directories", allowed, "/run/credentials/shop")
         for entry in self._allowed:
             if not Path(entry.what).is_absolute():
@@ -116,7 +118,7 @@ class ServerFiles(PassiveServiceType):
         who = f"The secret provider {opened.name!r}"
         try:
             async with asyncio.timeout(SECRET_TIMEOUT_S):
-                data = await asyncio.to_thread(_content, opened.allowed[0], path, who)
+                data = await asyncio.to_thread(_content, opened.allowed[0], path, who, self._own)
         except (OSError, TimeoutError) as error:
             raise _disk_failure(error, who, path) from None
         try:
@@ -155,22 +157,24 @@ def _real(*parts: str | Path) -> Path:
     return Path(os.path.realpath(Path(*parts)))
 
 
-def _content(directory: str, path: str, who: str) -> bytes:
+def _content(directory: str, path: str, who: str, own: Collection[Path]) -> bytes:
     """Return what a file has. Raises SecretFailed for one outside, and OSError."""
     parts = path.split("/")
     if "\0" in path or any(part in ("", ".", "..") for part in parts):
         raise SecretFailed(SecretProblem.INVALID, f"{who} has no path such as {path[:80]!r}.")
     try:
-        return _open_within(directory, parts, path, who)
+        return _open_within(directory, parts, path, who, own)
     except FileNotFoundError:  # Kubernetes replaces the directory that links lead to
-        return _open_within(directory, parts, path, who)
+        return _open_within(directory, parts, path, who, own)
 
 
-def _open_within(directory: str, parts: list[str], path: str, who: str) -> bytes:
+def _open_within(directory: str, parts: list[str], path: str, who: str, own: Collection[Path]) -> bytes:
     root = _real(directory)
     real = _real(root, *parts)  # links within the directory are how Kubernetes mounts
     if not real.is_relative_to(root):
         raise SecretFailed(SecretProblem.FORBIDDEN, f"{who} doesn't read {path!r}: a link leads out of its directory.")
+    if real in map(_real, own):  # such as the key that opens all secrets of all organizations
+        raise SecretFailed(SecretProblem.FORBIDDEN, f"{who} doesn't read {path!r}: it is a file of Launchbay itself.")
     descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
