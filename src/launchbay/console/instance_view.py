@@ -82,6 +82,7 @@ class JobLine:
     steps: list[StepLine]
     number: int = 0  # 0 if only its failure is known
     is_asking: bool = False  # for an approval
+    could_not_begin: bool = False
 
     @property
     def shown(self) -> str:
@@ -147,7 +148,9 @@ class InstanceView:
     @property
     def can_resume(self) -> bool:
         """Whether the newest job failed and can be resumed."""
-        return bool(self.jobs) and self.jobs[0].status == JobStatus.FAILED and not self.is_busy and not self.is_over
+        if not self.jobs or self.is_busy or self.is_over:
+            return False
+        return self.jobs[0].status == JobStatus.FAILED and not self.jobs[0].could_not_begin
 
 
 class _Component(msgspec.Struct, frozen=True, rename="camel"):
@@ -254,6 +257,7 @@ def _job(row: JobRow, error: str) -> JobLine:
         error=error,
         steps=_summaries(row.steps, live),
         number=row.number,
+        could_not_begin=row.could_not_begin,
     )
 
 

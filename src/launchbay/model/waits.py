@@ -252,11 +252,11 @@ def place_message(title: str, *, most: int, held: int, before: int, holders: Hol
     return f"{sentence} Held by {'; '.join(names)}{'; and others' if holders.more else ''}."
 
 
-def turns_message(*, running: int, busy: int = 0, waiting: int = 0, most: int = 0) -> str:
+def turns_message(*, running: int, busy: int = 0, frozen: int = 0, waiting: int = 0, most: int = 0) -> str:
     """Describe what work on many instances that has not ended waits for.
 
-    `running` instances have a job of it, `busy` ones are held up by other work, and `waiting` ones follow, at most
-    `most` at a time.
+    `running` instances have a job of it, `busy` ones are held up by other work, `frozen` ones by a freeze, and
+    `waiting` ones follow, at most `most` at a time.
     """
     parts = []
     if running:
@@ -264,6 +264,8 @@ def turns_message(*, running: int, busy: int = 0, waiting: int = 0, most: int = 
     if busy:
         which = "1 busy instance, which gets its turn" if busy == 1 else f"{busy} busy instances, which get their turns"
         parts.append(f"{which} when other work allows it")
+    if frozen:
+        parts.append("the end of a freeze of " + ("1 instance" if frozen == 1 else f"{frozen} instances"))
     if not parts:
         parts.append("its next turn")
     follow = "1 instance follows" if waiting == 1 else f"{waiting} instances follow"

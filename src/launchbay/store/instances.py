@@ -116,7 +116,8 @@ class InstanceSummary(msgspec.Struct, frozen=True, gc=False):
 class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job of the history; times are ms since the Unix epoch. `steps` are `(path, name, status, percent)`.
 
-    `live_steps` are `(path, status, percent)`, newer, and only set for the running job.
+    `live_steps` are `(path, status, percent)`, newer, and only set for the running job. `could_not_begin` is only known
+    of the newest job of an instance, if it failed.
     """
 
     id: str
@@ -129,6 +130,7 @@ class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
     finished_at_ms: int | None
     live_steps: list[tuple[str, str, int]] | None
     number: int
+    could_not_begin: bool = False
 
 
 read_history = msgspec.json.Decoder(list[JobRow]).decode  # of `InstanceDetail.history` and `jobs.get_page`

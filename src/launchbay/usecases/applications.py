@@ -79,6 +79,8 @@ async def rename_application(ctx: Context, application_id: str, name: str) -> No
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         name = validate_name(name)
+        await store.lock_for_deletion(work.connection, application_id=application.id)
+        await work.decide("rename_application", application, kind="edit")  # a refusal has the present name
         with unique_violation_as(*name_taken("an application", name)):
             await store.rename(work.connection, application_id=application.id, name=name)
         await work.audit("rename_application", application, before={"name": application.name}, after={"name": name})
@@ -99,6 +101,7 @@ async def delete_application(ctx: Context, application_id: str) -> None:
                 "Destroy them first.",
                 code="ApplicationInUse",
             )
+        await work.decide("delete_application", application, kind="edit")  # its freeze and rules go with it
         await store.delete_instances(work.connection, application_id=application.id)
         await store.delete(work.connection, application_id=application.id)
         await work.audit("delete_application", application, before={"name": application.name})

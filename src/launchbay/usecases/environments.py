@@ -96,6 +96,8 @@ async def rename_environment(ctx: Context, environment_id: str, name: str) -> No
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         name = validate_name(name)
+        await store.lock(work.connection, environment_id=environment.id)
+        await work.decide("rename_environment", environment, kind="edit")  # a refusal has the present name
         with unique_violation_as(*name_taken("an environment", name)):
             await store.rename(work.connection, environment_id=environment.id, name=name)
         before, after = {"name": environment.name}, {"name": name}
@@ -144,6 +146,7 @@ async def delete_environment(ctx: Context, environment_id: str) -> None:
                 "Destroyed instances count too, until they are deleted.",
                 code="EnvironmentInUse",
             )
+        await work.decide("delete_environment", environment, kind="edit")  # its freeze and rules go with it
         await store.delete(work.connection, environment_id=environment.id)
         before = {"name": environment.name}
         await work.audit("delete_environment", environment, before)

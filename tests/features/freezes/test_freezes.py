@@ -1,6 +1,7 @@
 """Stop the line: nothing changes in a frozen environment, and no launch on its way is missed."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +10,8 @@ import psycopg
 import pytest
 
 from tests.support.applications import picky
-from tests.support.service import Api, Caller, accepted, fresh_name, refused
+from tests.support.pages import browser, get
+from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, fresh_name, refused
 
 MANIFEST = "greet:\n  steps: []\nlaunch:\n  steps: []\ndestroy:\n  steps: []\n"
 REASON = "Incident 4711: hands off."
@@ -81,7 +83,9 @@ async def test_a_bulk_run_waits_until_the_freeze_is_lifted(api: Api) -> None:
     async with asyncio.timeout(20):
         while REASON not in (await api.get(f"bulk/{bulk}/instances")).text:
             await asyncio.sleep(0.05)
-    assert accepted(await api.get(f"bulk/{bulk}"))["status"] == "Running"
+    shown = accepted(await api.get(f"bulk/{bulk}"))
+    assert (shown["status"], shown["counts"]["waiting"]) == ("Running", 1)
+    assert shown["waitingFor"] == "Waiting for the end of a freeze of 1 instance."
     await lifted(api, environment)
     async with asyncio.timeout(40):
         while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
@@ -147,6 +151,34 @@ async def test_a_freeze_under_a_condition_is_refused_since_launches_would_wait_f
     answer = await api.client.put(path, json={"reason": REASON}, headers={"If-Match": tag})
     refused(answer, 400, "ConditionNotSupported")
     assert accepted(await api.get(path))["reason"] is None
+
+
+async def test_a_refusal_says_since_when_and_what_lifts_the_freeze(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "database down"}))
+    answer = await api.post(f"applications/{application}/launch", {"environmentId": environment})
+    said = refused(answer, 403, "EnvironmentFrozen")
+    since = r" froze the environment '.*' at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: database down\. Wait until"
+    assert re.search(since, said), said
+    assert "can do that: launchbay environment lift-freeze " in said
+
+
+async def test_what_is_frozen_can_be_neither_deleted_nor_renamed(api: Api) -> None:
+    environment, application = fresh_name("lab"), fresh_name("shop")
+    home = f"organizations/{api.organization}"
+    paths = {
+        environment: f"environments/{accepted(await api.post(f'{home}/environments', {'name': environment}))['id']}",
+        application: f"applications/{accepted(await api.post(f'{home}/applications', {'name': application}))['id']}",
+    }
+    for name, path in paths.items():
+        accepted(await api.put(f"{path}/freeze", {"reason": REASON}))
+        assert REASON in refused(await api.delete(path), 403)
+        rename = path if path.startswith("app") else f"{path}/name"
+        said = refused(await api.put(rename, {"name": f"{name} again"}), 403)
+        assert f" {name!r} at " in said
+        accepted(await api.delete(f"{path}/freeze"))
+        accepted(await api.put(rename, {"name": f"{name} again"}))
+        accepted(await api.delete(path))
 
 
 async def test_a_freeze_has_a_reason_and_needs_the_right_to_edit(api: Api) -> None:
@@ -297,6 +329,12 @@ async def test_a_workflow_that_a_person_scheduled_fails_with_the_reason(api: Api
     job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
     assert (job["status"], REASON in job["errorMessage"]) == ("Failed", True)
     assert (await api.document(instance))["status"] == "Running"
+    refused(await api.post(f"instances/{instance}/jobs/{job['id']}/resume"), 400, "NotResumable")
+    async with browser(api) as visitor:
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        page = await get(visitor, f"/console/instances/{instance}")
+        assert REASON in page.text
+        assert "Resume run" not in page.text
 
 
 @pytest.mark.features("rollouts")

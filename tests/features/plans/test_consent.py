@@ -71,6 +71,8 @@ async def test_a_plan_that_gets_ready_after_the_page_was_shown_is_not_agreed_to(
         assert "have changed since they were shown" in Page(answer).text
         again = await get(visitor, path)
         assert "Allow 2 deletions" in again.text
+        refused_text = Page(await pressed(visitor, target, again, do="approve")).text
+        assert "To allow that, check the box that allows it." in refused_text
         assert (await pressed(visitor, target, again, do="approve", allowDeletes="1")).status_code == 303
 
 

@@ -305,3 +305,30 @@ async def test_a_schedule_after_the_end_of_its_instance_is_warned_of_and_says_so
     assert await end_in_list() == end
     moved = await api.post(f"instances/{instance}/{number}/reschedule", {"interval": 3 * HOUR_MS})
     assert json.loads(moved.headers["launchbay-warnings"]) == [warning]
+
+
+async def test_a_schedule_that_a_policy_would_refuse_warns_when_it_is_made(api: Api) -> None:
+    environment = await api.offer()
+    application = await api.application(APP)
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    path = f"organizations/{api.organization}/recurring-schedules"
+    launch = {"applicationId": application, "launch": {"environmentId": environment}}
+    destroy = {"instanceId": instance, "workflow": "destroy"}
+    command = {"instanceId": instance, "workflow": "manage.grow", "parameters": {"size": 1}}
+
+    async def warned(doing: dict[str, Any], **more: Any) -> str:
+        answer = await api.post(path, {"name": "Yearly", "cron": "0 0 1 1 *", **doing, **more})
+        accepted(answer)
+        return str(answer.headers.get("launchbay-warnings", ""))
+
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Incident"}))
+    for doing in (launch, destroy, command):
+        assert await warned(doing) == ""
+    accepted(await api.delete(f"environments/{environment}/freeze"))
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    for doing in (launch, destroy):
+        for preview in (True, False):
+            said = await warned(doing, preview=preview)
+            assert "Firings would be refused as of now. The policy of the environment" in said
+    assert await warned(command) == ""

@@ -2,7 +2,8 @@
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        b.id, b.organization_id, b.owner_id, b.token_id, b.act, b.status, b.max_parallel, b.stop_after_failures, b.created_at, b.finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT CASE WHEN status = 'Waiting' AND put_off_at IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+    FROM (SELECT CASE WHEN status <> 'Waiting' OR put_off_at IS NULL THEN status
+                      WHEN message ~ ' (froze the|is frozen)' THEN 'Frozen' ELSE 'Busy' END AS status, count(*) AS count
           FROM bulk_instances WHERE bulk_id = b.id GROUP BY 1) AS each
 )::text AS counts
 FROM users u
@@ -34,7 +35,8 @@ DELETE FROM bulk_runs WHERE organization_id = %(organization_id)s AND finished_a
 -- Bulk runs of an organization, the newest first, with how far they are.
 SELECT id, organization_id, owner_id, token_id, act, status, max_parallel, stop_after_failures, created_at, finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT CASE WHEN status = 'Waiting' AND put_off_at IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+    FROM (SELECT CASE WHEN status <> 'Waiting' OR put_off_at IS NULL THEN status
+                      WHEN message ~ ' (froze the|is frozen)' THEN 'Frozen' ELSE 'Busy' END AS status, count(*) AS count
           FROM bulk_instances WHERE bulk_id = bulk_runs.id GROUP BY 1) AS each
 )::text AS counts
 FROM bulk_runs

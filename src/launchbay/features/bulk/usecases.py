@@ -328,7 +328,7 @@ async def control_bulk(ctx: Context, bulk_id: str, status: Literal["Running", "P
 def counts_of(run: BulkRun) -> Counter[str]:
     """Return how many instances have each status."""
     counts = Counter[str](msgspec.json.decode(run.counts))
-    counts["Waiting"] += counts.pop("Busy", 0)
+    counts["Waiting"] += counts.pop("Busy", 0) + counts.pop("Frozen", 0)
     return +counts
 
 
@@ -339,8 +339,8 @@ def waiting_for(run: BulkRun) -> str | None:
     counts = Counter[str](msgspec.json.decode(run.counts))
     running = counts["Running"]
     if run.status == RUNNING:
-        busy, waiting = counts["Busy"], counts["Waiting"]
-        return turns_message(running=running, busy=busy, waiting=waiting, most=run.max_parallel)
+        busy, frozen, waiting = counts["Busy"], counts["Frozen"], counts["Waiting"]
+        return turns_message(running=running, busy=busy, frozen=frozen, waiting=waiting, most=run.max_parallel)
     return turns_message(running=running) if running else None  # one that was cancelled or stopped
 
 

@@ -1,7 +1,8 @@
 """Change sets: what changes would do, who approves them, and their results."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -257,20 +258,24 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 async def answer(request: PageRequest) -> Response:
     """Approve or reject a change set."""
     approves = request.form.text("do") == "approve"
-    await change_sets.answer_change_set(
-        request.ctx,
-        request.path("change"),
-        approves=approves,
-        comment=request.form.text("comment"),
-        consent=await _consent(request),
-    )
+    consent = await _consent(request)
+    with _in_words_of_the_form():
+        await change_sets.answer_change_set(
+            request.ctx,
+            request.path("change"),
+            approves=approves,
+            comment=request.form.text("comment"),
+            consent=consent,
+        )
     return request.redirect(_path(request), "Approved." if approves else "Rejected.")
 
 
 @routes.post("/console/organizations/{id}/changes/{change}/apply", again=show, refusals=(BadRequest, Conflict))
 async def apply(request: PageRequest) -> Response:
     """Apply a change set exactly as it was shown."""
-    await change_sets.apply_change_set(request.ctx, request.path("change"), await _consent(request))
+    consent = await _consent(request)
+    with _in_words_of_the_form():
+        await change_sets.apply_change_set(request.ctx, request.path("change"), consent)
     found = (await change_sets.read_change_set(request.ctx, request.path("change"))).change_set
     is_over = found.status not in {"Ready", "Applying"}
     return request.redirect(_path(request), "Applied." if is_over else "The change set is being applied.")
@@ -358,6 +363,17 @@ def _plans(view: ChangeSetView) -> list[InstanceEffects]:
         for row in view.instances
         if (plan := view.plans.get(row.place)) is not None
     ]
+
+
+@contextmanager
+def _in_words_of_the_form() -> Iterator[None]:
+    """Say of deletions that aren't allowed how the page allows them."""
+    try:
+        yield
+    except Conflict as error:
+        if error.code != "DeletionsNotAllowed":
+            raise
+        raise Conflict(error.messages[0], "To allow that, check the box that allows it.", code=error.code) from error
 
 
 async def _consent(request: PageRequest) -> Consent:

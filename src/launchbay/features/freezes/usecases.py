@@ -7,6 +7,7 @@ asked before it begins may be committed in it.
 """
 
 import asyncio
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import msgspec
 
 from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Permission
-from launchbay.clock import Backoff, to_ms
+from launchbay.clock import Backoff, from_ms, iso_time, to_ms
 from launchbay.features.freezes import rows as store
 from launchbay.features.freezes.rows import FreezeRow, OverrideRow
 from launchbay.model.changes import Refusal
@@ -76,11 +77,15 @@ async def refuse_frozen(connection: Connection, change: Change) -> Refusal | Non
 def refusal_of(row: FreezeRow, state: FreezeState, by: str) -> Refusal:
     """Return what a frozen environment or application says to a change."""
     if state.by_id is not None:
-        sentence = f"{by} froze the {row.kind} {row.name!r}: {state.reason}"
-        remedy = f"Wait until the freeze is lifted. Whoever may edit the {row.kind} can do that."
+        since = "" if state.since_ms is None else f" at {iso_time(from_ms(state.since_ms))}"
+        sentence = f"{by} froze the {row.kind} {row.name!r}{since}: {state.reason}"
+        lifts = f"launchbay {row.kind} lift-freeze {shlex.quote(row.name)}"
+        remedy = f"Wait until the freeze is lifted. Whoever may edit the {row.kind} can do that: {lifts}."
     else:
         sentence = f"The {row.kind} {row.name!r} is {words(state)}"
         remedy = f"Wait until then. Whoever may edit the {row.kind} can change its windows."
+    if not sentence.endswith((".", "!", "?", "…")):
+        sentence += "."
     return Refusal("deny", CODES[row.kind], sentence, remedy, state.until, (row.kind,))
 
 

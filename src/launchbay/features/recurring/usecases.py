@@ -5,7 +5,7 @@ the person who made it (`later.py`).
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,6 +24,7 @@ from launchbay.features.bulk.usecases import Act
 from launchbay.features.recurring import rows as store
 from launchbay.features.recurring.rows import DueRow, RecurringSchedule, recurring_purpose
 from launchbay.ids import new_id
+from launchbay.model.changes import Allowed, ChangeKind, Proposal, Refusal
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.scalars import json_decoder
 from launchbay.model.schedule import (
@@ -34,11 +35,12 @@ from launchbay.model.schedule import (
 )
 from launchbay.model.waits import never_message
 from launchbay.planning.arguments import ignored_parameters
+from launchbay.planning.names import DESTROY
 from launchbay.planning.plans import plan_run
 from launchbay.store import organizations, schedules
 from launchbay.usecases.context import Context, Work, validate_name
 from launchbay.usecases.fleet import InstanceFilter, page_of_instances
-from launchbay.usecases.launch import ignored_by_launch, plan_launch_tree
+from launchbay.usecases.launch import ignored_by_launch, plan_launch_tree, proposal_of
 from launchbay.usecases.on_behalf import may_control, require_control
 from launchbay.usecases.selection import choose_instances
 from launchbay.usecases.workflows import check_required, for_running
@@ -302,6 +304,15 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
         planned = await plan_launch_tree(work, request.application_id, doing.launch or {})
         _must_belong(planned.application.organization_id, organization_id)
         work.warn(ignored_by_launch(planned))
+        if planned.may_be_ruled:
+            answer = await work.foresee(
+                "launch_application",
+                planned.application,
+                kind="launch",
+                environment_id=planned.environment.id,
+                proposed=proposal_of(planned),
+            )
+            work.warn(_said_of_firings(answer))
         return request.application_id
     workflow = doing.workflow or ""
     record = await for_running(work, request.instance_id or "", workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
@@ -310,7 +321,17 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
     plan_run(manifest, workflow, doing.parameters, InstanceStatus.RUNNING)
     work.warn(ignored_parameters(manifest, workflow, doing.parameters))
     await check_required(work, record, manifest, workflow, doing.parameters)
+    kind: ChangeKind = "destroy" if workflow == DESTROY else "run"
+    proposed = Proposal(workflow=workflow, parameters=doing.parameters)
+    work.warn(_said_of_firings(await work.foresee("run_workflow", record, kind=kind, proposed=proposed)))
     return record.application_id
+
+
+def _said_of_firings(answer: Refusal | Allowed) -> Sequence[str]:
+    """Return what rules say to a firing. A freeze ends some time, and no change set repeats itself."""
+    if isinstance(answer, Allowed):
+        return answer.warnings
+    return [] if answer.overridable else [f"Firings would be refused as of now. {answer.sentence}"]
 
 
 def _must_belong(found: str, organization_id: str) -> None:
