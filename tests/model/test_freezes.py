@@ -1,12 +1,16 @@
 """When nothing changes: windows on the clock of a zone, and the switch."""
 
+import time
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from launchbay.errors import BadRequest
 from launchbay.model.freezes import MOST_WINDOWS, Freeze, Freezes, FreezeWindow, check_windows
+from launchbay.model.schedule import zoned_due_times
+from launchbay.model.windows import Span
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTS = FreezeWindow(reason="Nights", begins_at="20:00", ends_at="06:00", zone="Europe/Berlin")
@@ -74,6 +78,39 @@ def test_windows_without_any_gap_have_no_end() -> None:
     assert freezes.next(at(2026, 6, 1, 22)) is None
 
 
+def test_an_end_in_each_minute_hides_no_begin_that_is_hours_away() -> None:
+    state = of(FreezeWindow(reason="x", begins_at="0 0 * * *", ends_at="1-59 * * * *")).next(
+        datetime(2026, 6, 1, 1, tzinfo=UTC)
+    )
+    assert state is not None
+    assert (state.begins_at, state.until) == (datetime(2026, 6, 2, tzinfo=UTC), datetime(2026, 6, 2, 0, 1, tzinfo=UTC))
+
+
+def test_windows_that_alternate_for_ever_are_answered_without_looking_at_each() -> None:
+    # In one process with all requests, which took a minute.
+    alternating = [
+        FreezeWindow(reason="x", begins_at=f"{minute}-59/5 * * * *", ends_at=f"{minute - 1}-59/5 * * * *")
+        for minute in (1, 3)
+    ]
+    check_windows(alternating, at(2026, 6, 1))
+    begun_s = time.process_time()
+    state = of(*alternating).now(at(2026, 6, 1, 12, 3))
+    assert state is not None
+    assert state.until is None
+    assert time.process_time() - begun_s < 5
+
+
+@pytest.mark.parametrize("minute", [0, 7, 59])
+@pytest.mark.parametrize("ends", ["*/5 0-22 * * *", "* * * * *", "0-58 0-11 * * *", "06:00", "0 0 1 * *"])
+def test_the_last_end_is_the_last_of_all(ends: str, minute: int) -> None:
+    now = at(2026, 6, 2, 23, minute, 30)
+    span = Span("0 0 1 1 *", ends, (), "Europe/Berlin")
+    cron = "0 6 * * *" if ends == "06:00" else ends
+    since = now - timedelta(days=40 if ends.endswith("1 * *") else 1)
+    every = list(takewhile(lambda each: each <= now, zoned_due_times(cron, BERLIN, since)))
+    assert span.last_end(now) == every[-1]
+
+
 @pytest.mark.parametrize(
     ("begins", "expected"),
     [
@@ -128,6 +165,7 @@ def test_a_window_in_the_past_may_stay() -> None:
         (FreezeWindow(reason="x", begins_at="20:00", ends_at="20:00"), "beginsAt and endsAt are the same time"),
         (FreezeWindow(reason="x", begins_at="* * * * *", ends_at="06:00"), "more often than every 5 minutes"),
         (FreezeWindow(reason="x", begins_at="nonsense", ends_at="06:00"), "nonsense"),
+        (FreezeWindow(reason="x", begins_at="20:00", ends_at="06:00", days=("FRI", "FRI")), "each day once"),
         (FreezeWindow(reason="x", first_day="2026-12-20"), "lastDay: '' isn't a day"),
         (FreezeWindow(reason="x", first_day="2026-02-30", last_day="2026-03-01"), "firstDay: '2026-02-30'"),
         (FreezeWindow(reason="x", first_day="20261220", last_day="2026-12-21"), "firstDay: '20261220'"),

@@ -15,7 +15,8 @@ from launchbay.model.schedule import zone_of, zoned_due_times
 DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _SHORTEST = timedelta(minutes=5)  # between two begins
-_LOOKED_BACK = tuple(timedelta(days=days) for days in (1, 8, 35, 370))
+_FEW = 4
+_LOOKED_BACK = (timedelta(minutes=15), *(timedelta(days=days) for days in (1, 8, 35, 370)))
 
 
 class Span(NamedTuple):
@@ -43,6 +44,8 @@ class Span(NamedTuple):
         unknown = [day for day in self.days if day not in DAYS]
         if unknown:
             raise ValueError(f"Unknown day {unknown[0]!r}. Valid days: {', '.join(DAYS)}.")
+        if len(self.days) > len(set(self.days)):
+            raise ValueError("days: name each day once.")
         if self.days and not _TIME.fullmatch(self.begins_at):
             raise ValueError("days are for times such as 20:00; name the days in the cron expression.")
         begins, ends = (list(islice(self._times(each, now), 3)) for each in self._crons())
@@ -55,13 +58,24 @@ class Span(NamedTuple):
 
     def contains(self, now: datetime) -> bool:
         """Return whether the last begin is later than the last end."""
-        begin, end = (self._last(each, now) for each in self._crons())
+        begin, end = self._last(self._crons()[0], now), self.last_end(now)
         return begin is not None and (end is None or begin > end)
+
+    def last_end(self, now: datetime) -> datetime | None:
+        """Return the last end until a time, of about a year."""
+        return self._last(self._crons()[1], now)
+
+    def next_begin(self, now: datetime) -> datetime | None:
+        """Return the first begin after a time."""
+        return next(self._times(self._crons()[0], now), None)
+
+    def next_end(self, now: datetime) -> datetime | None:
+        """Return the first end after a time."""
+        return next(self._times(self._crons()[1], now), None)
 
     def next_bound(self, now: datetime) -> datetime | None:
         """Return the next begin or end."""
-        found = [next(self._times(each, now), None) for each in self._crons()]
-        return min((each for each in found if each is not None), default=None)
+        return min((each for each in (self.next_begin(now), self.next_end(now)) if each is not None), default=None)
 
     def _crons(self) -> tuple[str, str]:
         begin, end = _TIME.fullmatch(self.begins_at), _TIME.fullmatch(self.ends_at)
@@ -80,10 +94,22 @@ class Span(NamedTuple):
 
     def _last(self, cron: str, now: datetime) -> datetime | None:
         for back in _LOOKED_BACK:
-            found = list(takewhile(lambda each: each <= now, self._times(cron, now - back)))
+            found = list(takewhile(lambda each: each <= now, islice(self._times(cron, now - back), _FEW)))
             if found:
-                return found[-1]
+                return found[-1] if len(found) < _FEW else self._last_from(found[-1], cron, now)
         return None
+
+    def _last_from(self, last: datetime, cron: str, now: datetime) -> datetime:
+        """Search by halves: there may be one each minute of a day."""
+        none_after = now
+        while none_after - last >= timedelta(seconds=1):
+            middle = last + (none_after - last) / 2
+            found = next(self._times(cron, middle), None)
+            if found is None or found > now:
+                none_after = middle
+            else:
+                last = found
+        return last
 
 
 def _daily(time: re.Match[str], days: list[str]) -> str:
