@@ -490,5 +490,13 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
     @property
     def ctx(self) -> Context:
         sent = self.headers.get(OVERRIDE)
-        override = None if sent is None else override_reason(unquote(sent))
+        override = None if sent is None else override_reason(_decoded(OVERRIDE, sent))
         return Context(self.deps.app, self.actor, override=override, warnings=self.warnings)
+
+
+def _decoded(name: str, sent: str) -> str:
+    """Return a header that is percent-encoded. Raises BadRequest."""
+    try:
+        return unquote(sent, errors="strict")
+    except UnicodeDecodeError:
+        raise BadRequest(f"The header {name} isn't UTF-8, percent-encoded.", code="InvalidOverride") from None

@@ -97,7 +97,7 @@ async def test_what_somebody_begins_with_an_override_waits_all_the_same(api: Api
     accepted(await api.delete(f"environments/{environment}/freeze"))
 
 
-@pytest.mark.parametrize("reason", ["", " ", "x" * 2_001])
+@pytest.mark.parametrize("reason", ["", " ", "x" * 2_001, "a%00b", "caf%E9"])
 async def test_an_override_has_a_reason(api: Api, reason: str) -> None:
     _, _, instance = await frozen(api)
     headers = {"Launchbay-Override-Freeze": reason}
