@@ -63,22 +63,25 @@ ChangeRule = Callable[[Connection, Change], Awaitable[Refusal | Allowed | None]]
 
 
 async def answer_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | Allowed:
-    """Return the first refusal of a change, else the warnings of all rules.
+    """Return a refusal of a change, else the warnings of all rules.
 
-    Raises RuleBusy.
+    It is the first that no way leads around, such as a freeze, else the first one. Raises RuleBusy.
     """
+    found: Refusal | None = None
     warnings: list[str] = []
     for rule in rules:
         answer = await rule(connection, change)
         if isinstance(answer, Refusal):
-            return answer
-        if answer is not None:
+            if answer.outcome == "deny":
+                return answer
+            found = found or answer
+        elif answer is not None:
             warnings += answer.warnings
-    return Allowed(tuple(warnings))
+    return found or Allowed(tuple(warnings))
 
 
 async def refusal_of(connection: Connection, rules: Sequence[ChangeRule], change: Change) -> Refusal | None:
-    """Return what the first rule says that doesn't allow a change. Raises RuleBusy."""
+    """Return why a change isn't allowed, as `answer_of` does. Raises RuleBusy."""
     answer = await answer_of(connection, rules, change)
     return answer if isinstance(answer, Refusal) else None
 
@@ -93,14 +96,23 @@ class Decided(NamedTuple):
 async def decide(
     connection: Connection, rules: Sequence[ChangeRule], change: Change, overrides: Callable[[Refusal], bool]
 ) -> Decided:
-    """Return what the caller `overrides`. Raises Refused unless all other rules allow a change."""
+    """Return what the caller `overrides`.
+
+    Raises Refused unless all other rules allow a change, with the refusal that `answer_of` would choose.
+    """
     decided = Decided([], [])
+    found: Refusal | None = None
     for rule in rules:
         answer = await rule(connection, change)
         if isinstance(answer, Refusal):
-            if not overrides(answer):
+            if overrides(answer):
+                decided.overridden.append(answer)
+            elif answer.outcome == "deny":
                 raise Refused(answer)
-            decided.overridden.append(answer)
+            else:
+                found = found or answer
         elif answer is not None:
             decided.warnings.extend(answer.warnings)
+    if found is not None:
+        raise Refused(found)
     return decided

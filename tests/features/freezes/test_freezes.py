@@ -62,6 +62,23 @@ async def test_nothing_changes_in_a_frozen_environment_from_any_side(api: Api) -
     accepted(await api.post(f"{at}/greet", {}))
 
 
+async def test_a_freeze_is_named_before_a_policy_since_no_change_set_leads_around_it(api: Api) -> None:
+    environment, application, instance = await held(api)
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    await frozen(api, environment)
+    launch = {"environmentId": environment}
+
+    for answer in (
+        await api.post(f"applications/{application}/launch", launch),
+        await api.put(f"instances/{instance}/configuration", {}),
+        await api.delete(f"instances/{instance}?force=1"),
+        await api.put(f"instances/{instance}/destroyAt", {"destroyAt": (int(time.time()) + 600) * 1_000}),
+    ):
+        assert REASON in refused(answer, 403, "EnvironmentFrozen")
+    preview = accepted(await api.post(f"applications/{application}/launch/preview", launch))
+    assert REASON in preview["warnings"][0]
+
+
 async def test_a_job_that_runs_continues_and_can_be_cancelled(api: Api) -> None:
     environment = await api.offer()
     waits = "launch:\n  steps: []\nrest:\n  steps:\n  - nap: {action: wait, parameters: {delay: 1 h}}\n"

@@ -1,5 +1,6 @@
 """An approval covers the plans that were seen, and no others."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -108,3 +109,21 @@ async def test_deletions_that_the_approver_may_not_read_are_not_agreed_to_with_t
 
     assert "unseen" not in text
     assert "1 that aren't shown" in text
+
+
+async def test_a_change_set_says_that_it_waits_for_its_plans_or_that_one_failed(api: Api, instances: list[str]) -> None:
+    found, other = await begun(api, api, instances), await begun(api, api, instances)
+    assert found["planDigest"] != other["planDigest"], "each stands for its own unmade plans"
+    assert re.match(r"Waiting since \S+Z until 2 plans are made; it expires at ", found["waitingFor"])
+
+    await finish(api, found["id"], 1)
+    shown = accepted(await api.get(f"change-sets/{found['id']}"))
+    assert " until 1 plan is made; " in shown["waitingFor"]
+    await finish(api, found["id"], 2)
+    shown = accepted(await api.get(f"change-sets/{found['id']}"))
+    assert " for somebody who applies it; " in shown["waitingFor"]
+
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE plans SET status = 'Failed' WHERE change_set_id = %s", [other["id"]])
+    shown = accepted(await api.get(f"change-sets/{other['id']}"))
+    assert shown["waitingFor"].startswith("Nobody can approve or apply it, since a plan failed; it expires at ")

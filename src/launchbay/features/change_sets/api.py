@@ -195,7 +195,9 @@ class ChangeSetDocument(ChangeSetItem, kw_only=True):
     commit: Annotated[str | None, msgspec.Meta(description="The commit of a source in Git for which it was made.")]
     planDigest: Annotated[
         str | None,
-        msgspec.Meta(description="Covers the effects shown. Send it with the approval; null without plans."),
+        msgspec.Meta(
+            description="Covers the plans as shown, made or not. Send it with the approval; null without plans."
+        ),
     ] = None
     waitingFor: Annotated[
         str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")

@@ -493,7 +493,7 @@ class ChangeSetView:
     @property
     def plan_digest(self) -> str | None:
         """What an approval names, so that it covers nothing else; None without plans."""
-        plans = {place: row.digest for place, row in self.plans.items()}
+        plans = {place: row.shown for place, row in self.plans.items()}
         return digest_of_shown(plans) if self.change_set.plans else None
 
 
@@ -517,6 +517,8 @@ def waiting_for(view: ChangeSetView) -> str | None:
     found = view.change_set
     since = iso_time(max((found.created_at, *(answer.at for answer in view.answers))))
     expiry = f"it expires at {iso_time(found.expires_at)}"
+    if found.status in {"Pending", "Ready"} and (plans := _waits_for_plans(view)) is not None:
+        return f"{plans}; {expiry}."
     if found.status == "Ready":
         return f"Waiting since {since} for somebody who applies it; {expiry}."
     if found.status == "Applying":
@@ -530,6 +532,17 @@ def waiting_for(view: ChangeSetView) -> str | None:
     given = f"; {', '.join(approvers)} approved" if approvers else ""
     approvals = "1 approval" if left == 1 else f"{left} approvals"
     return f"Waiting since {since} for {approvals} by others than {found.owner_email}{given}; {expiry}."
+
+
+def _waits_for_plans(view: ChangeSetView) -> str | None:
+    """Return what keeps anybody from approving or applying a change set, if its plans do."""
+    waiting = sum(row.status == "Waiting" for row in view.plans.values())
+    if any(row.status == "Failed" for row in view.plans.values()):
+        return "Nobody can approve or apply it, since a plan failed"
+    if not waiting:
+        return None
+    plans = "1 plan is" if waiting == 1 else f"{waiting} plans are"
+    return f"Waiting since {iso_time(view.change_set.created_at)} until {plans} made"
 
 
 async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:

@@ -23,6 +23,11 @@ class PlanRow(NamedTuple):
     expires_at: datetime
     is_begun: bool
 
+    @property
+    def shown(self) -> str:
+        """What stands for all that is shown of it. It changes when the plan is made."""
+        return self.digest or self.id
+
 
 class KeptRequest(NamedTuple):
     """What was asked, sealed, and the change set of a plan."""

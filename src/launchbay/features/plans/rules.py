@@ -61,10 +61,10 @@ def digest_of(steps: Sequence[PlannedStep]) -> str:
     return hashlib.sha256(msgspec.json.encode(steps)).hexdigest()
 
 
-def digest_of_shown(plans: Mapping[int, str | None]) -> str:
+def digest_of_shown(plans: Mapping[int, str]) -> str:
     """Return the digest of plans that somebody sees.
 
-    `plans` are their digests by place. One that isn't made yet has None, so that the digest changes when it is.
+    `plans` are what is shown of each, by place.
     """
     return hashlib.sha256(msgspec.json.encode(sorted(plans.items()))).hexdigest()
 

@@ -155,7 +155,7 @@ async def require_plans(
     digests: list[str] = []
     deleted: list[str] = []
     plans = await plans_of_change_set(work, organization_id, change_set_id)
-    shown = digest_of_shown({place: row.digest for place, row in plans.items() if place in visible})
+    shown = digest_of_shown({place: row.shown for place, row in plans.items() if place in visible})
     if consent.digest is not None and consent.digest != shown:
         raise Conflict("The plans have changed since they were shown.", "Look at them again.", code="PlanChanged")
     hidden = 0
@@ -164,7 +164,8 @@ async def require_plans(
             problem = f"A plan failed: {row.problem}" if place in visible else "A plan failed."
             raise Conflict(problem, "Create the change set again, perhaps without plans.", code="PlanFailed")
         if row.digest is None or row.result is None:
-            raise Conflict("The plans aren't ready yet.", "Wait until all are Planned.", code="PlanUnderWay")
+            remedy = "Wait until the status of the effects of each instance is Planned."
+            raise Conflict("The plans aren't made yet.", remedy, code="PlanUnderWay")
         digests.append(row.digest)
         left = not_allowed(deletions(read_steps(row.result)), consent.allow_deletes)
         if place in visible:
