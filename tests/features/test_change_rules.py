@@ -26,6 +26,7 @@ RULES = {
     "a rule about destructions": "- {name: a, when: $.kind == 'destroy', deny: It stays.}",
 }
 PROGRAM = replace(PERSON, method=Method.ACCESS_TOKEN, token=ActingToken("b" * 24, "bot", "c" * 24, None))
+ENGINE = replace(PERSON, method=Method.ENGINE)
 
 
 async def prepared(api: Api) -> dict[str, str]:
@@ -67,7 +68,8 @@ async def matrix(api: Api) -> str:
         "a schedule or bulk run": replace(person, is_later=True),
         "a recurring schedule": replace(person, is_later=True, cause=Cause("recurring-schedule", "d" * 24, "nightly")),
         "a rollout": replace(person, is_later=True, cause=Cause("rollout", "d" * 24)),
-        "a rollback by policy": replace(person, cause=Cause("rollback", "1")),
+        "a rollback by policy": replace(person, actor=ENGINE, cause=Cause("rollback", "1")),
+        "an access token that rolls back": replace(person, actor=PROGRAM, cause=Cause("rollback", "1")),
         "a sleep window": replace(person, is_later=True, cause=Cause("sleep", "d" * 24)),
         "the end of an idle instance": replace(person, is_later=True, cause=Cause("idle", "d" * 24, "environment")),
         "the same by a rule of the application": replace(

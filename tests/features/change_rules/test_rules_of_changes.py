@@ -188,6 +188,19 @@ async def test_a_rule_that_fails_refuses_and_is_counted(api: Api) -> None:
     assert metrics.rule_failures._value.get() == before + 1
 
 
+async def test_a_token_that_rolls_back_is_a_token(api: Api) -> None:
+    environment, _, instance = await held(api)
+    at = f"instances/{instance}/configuration"
+    accepted(await api.put(at, {"parameters": {"servers": 2}}))
+    await api.settled(instance)
+    await put_rules(api, f"environments/{environment}", rule("$.credential.kind == 'token'", "deny: Not by programs."))
+    token = await token_of(api)
+    preview = accepted(await token.post(f"{at}/rollback", {"preview": True}))
+    assert "This would be refused now. Not by programs." in str(preview)
+    refused(await token.post(f"{at}/rollback", {}), 403, "RuleRefused")
+    accepted(await api.post(f"{at}/rollback", {}))
+
+
 async def test_a_change_set_has_the_approvals_that_rules_ask_for(api: Api) -> None:
     environment, application = await api.offer(), await api.application(MANIFEST)
     text = rule("$.kind == 'launch'", "require: { approvals: 1 }\n  because: Somebody else approves.", "others")

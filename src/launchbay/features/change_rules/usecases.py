@@ -289,7 +289,9 @@ def credential_facts(change: Change) -> dict[str, str | None]:
     actor, cause = change.actor, change.cause
     if actor.is_agent:
         return {"kind": "agent", "name": None if actor.token is None else actor.token.name}
-    if actor.method is Method.ENGINE or change.is_later or (cause is not None and cause.kind != "change-set"):
+    # What somebody rolls back or applies has a cause, too. It is still theirs.
+    is_own = cause is None or cause.kind in ("change-set", "rollback")
+    if actor.method is Method.ENGINE or change.is_later or not is_own:
         kind = {
             "recurring-schedule": "schedule",
             "rollout": "rollout",
