@@ -30,8 +30,8 @@ class Checked(msgspec.Struct, frozen=True):
     """What a task or an item of its loop says on one host.
 
     It is a line of `checked.jsonl`. `ran` is what the playbook exempts from check mode, `skipped` what it runs only
-    without. After a task that `failed`, the playbook continues. `digest` covers the differences, also those that are too
-    long.
+    without. After a task that `failed`, the playbook continues. `digest` covers the differences, also those that are
+    too long.
     """
 
     host: str
