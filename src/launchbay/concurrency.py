@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from launchbay import limits
-from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.errors import ActionFailed, EgressFailed, NotThereYet
 
 T = TypeVar("T")
 About = TypeVar("About")
@@ -35,7 +35,8 @@ async def gather_bounded(works: Iterable[Awaitable[T]], at_once: int) -> list[T]
             results.append(result)
     if failures:
         messages = dict.fromkeys(message for failure in failures for message in failure.messages)
-        raise ActionFailed(*messages, retryable=all(failure.retryable for failure in failures))
+        failed = NotThereYet if all(isinstance(failure, NotThereYet) for failure in failures) else ActionFailed
+        raise failed(*messages, retryable=all(failure.retryable for failure in failures))
     return results
 
 

@@ -34,6 +34,7 @@ LaunchbayError
 │   └── ProxyFailed          (egress/proxy.py) the outgoing proxy can't be reached, or refuses
 ├── ActionFailed             an action failed; its step fails, and may be retried
 │   ├── NotApproved          what a step would do isn't what was approved
+│   ├── NotThereYet          a step needs what an earlier one may make
 │   ├── NothingThere         (features/secret_providers/rules.py) a secret provider has no such key, or nothing at it
 │   ├── SecretFailed         (service_types/contract.py) a provider can't give a secret; has `problem`
 │   ├── CloudFailed          (machines/clouds/driver.py) the cloud rejected a request
@@ -238,6 +239,10 @@ class NotApproved(ActionFailed):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "Plan and approve the change again.", retryable=False)
+
+
+class NotThereYet(ActionFailed):
+    """Something that a step needs doesn't exist. An earlier step may make it."""
 
 
 class Fenced(LaunchbayError):

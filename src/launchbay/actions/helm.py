@@ -56,7 +56,7 @@ from launchbay.actions.parameters import (
 from launchbay.actions.plan import ActionPlan
 from launchbay.concurrency import gather_bounded
 from launchbay.egress.archives import download
-from launchbay.errors import ActionFailed, EgressFailed
+from launchbay.errors import ActionFailed, EgressFailed, NotThereYet
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.effect import Effect
 from launchbay.model.redaction import secrets_in
@@ -111,6 +111,7 @@ _RELEASE_CHARS = 53
 _NAMESPACE_CHARS = 63
 _HISTORY = 10
 _NOT_FOUND = "not found"
+_NO_KIND = "no matches for kind"
 _READING = frozenset(("history", "get"))
 _ON_PENDING = ("fail", "rollback", "uninstall")
 _IS_DONE = frozenset(("deployed", "superseded"))
@@ -524,7 +525,8 @@ class _Work:
                 return ActionFailed(*proxy.refused(self.access.server, "407").messages, retryable=False)
             if (away := _PROXY_AWAY.search(result.stderr)) is not None:
                 return ActionFailed(*proxy.unreachable(away[1]).messages)
-        return ActionFailed(describe_exit(f"helm {what}", result, self._call.context.redact, _REPORTED_CHARS))
+        failure = NotThereYet if _NO_KIND in result.stderr else ActionFailed
+        return failure(describe_exit(f"helm {what}", result, self._call.context.redact, _REPORTED_CHARS))
 
     async def _start(self, *arguments: str, keep_bytes: int = limits.STEP_OUTPUT_BYTES) -> ProcessResult:
         """Run the program. Log only its stderr, because its stdout contains the chart's values."""

@@ -18,7 +18,7 @@ from launchbay import limits
 from launchbay.actions.parameters import wrong_parameter
 from launchbay.egress.http import EgressClient, EgressResponse
 from launchbay.egress.transport import Route
-from launchbay.errors import ActionFailed, EgressFailed, InvalidManifest
+from launchbay.errors import ActionFailed, EgressFailed, InvalidManifest, NotThereYet
 from launchbay.manifest.reader import read_kubernetes
 from launchbay.manifest.tree import is_null, kubernetes_data
 from launchbay.model.scalars import with_texts
@@ -245,7 +245,7 @@ class KubeApi:
                 known = self._resources[api_version] = await self._discover(api_version)
             if kind in known:
                 return known[kind]
-        raise ActionFailed(
+        raise NotThereYet(
             f"The cluster has no kind {kind!r} in {api_version!r}.",
             "Correct apiVersion and kind, or apply the definition of the kind before.",
         )
@@ -283,7 +283,8 @@ class KubeApi:
         if 200 <= response.status < 300 and isinstance(document, dict):
             return document
         message = str(document.get("message", "")) if isinstance(document, dict) else ""
-        raise ActionFailed(
+        failure = NotThereYet if response.status == 404 else ActionFailed  # such as a namespace
+        raise failure(
             f"{problem}: the cluster returned {response.status}" + (f": {message[:500]}" if message else "."),
             retryable=response.status >= 500 or response.status in _RETRYABLE,
         )

@@ -16,7 +16,7 @@ from launchbay.actions.contract import Action, ChangesRoles, Document
 from launchbay.actions.own_plan import PLAN
 from launchbay.actions.parameters import given_parameters
 from launchbay.actions.plan import ActionPlan, SupportsPlan, unknown
-from launchbay.errors import ActionFailed, ExpressionError, WorkflowFailed
+from launchbay.errors import ActionFailed, ExpressionError, NotThereYet, WorkflowFailed
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import COMPUTE, Component, Step, Workflow
 from launchbay.model.effect import Effect, EffectKind
@@ -35,6 +35,7 @@ from launchbay.runtime.workflow import WorkflowRun, rounds
 
 _OF_THE_RUNTIME = frozenset({"retryCount", "ignoreFail"})
 _NESTING = 16
+_NAMED = 3
 _NOW = re.compile(r"\bnow\s*\(")
 
 
@@ -96,7 +97,7 @@ class PlanOfWorkflows:
         self._is_launch = is_launch
         self.at = ""  # the path of the step that is planned
         self._returned: dict[str, dict[str, str]] = {}  # names by component, with the workflow that returns each
-        self._machines = _Machines({}, [])
+        self._earlier = _Earlier({}, [], [])
 
     async def add(self, job: JobRun, component: str, workflow: str) -> None:
         """Note what each step of a workflow would do, in order.
@@ -106,7 +107,7 @@ class PlanOfWorkflows:
         """
         found = job.component(component)
         returned = self._returned.setdefault(component, {})
-        walk = _Walk(job, self._note, self._begin, dict(returned), self._machines, is_launch=self._is_launch)
+        walk = _Walk(job, self._note, self._begin, dict(returned), self._earlier, is_launch=self._is_launch)
         await walk.workflow(found, found.workflows[workflow], workflow_path(component, workflow), {}, 0)
         returned.update(dict.fromkeys(found.workflows[workflow].returns, workflow))
 
@@ -181,7 +182,7 @@ class _Walk:
         note: Callable[[StepPlan], None],
         begin: Callable[[str], None],
         returned: Mapping[str, str],
-        machines: "_Machines",
+        earlier: "_Earlier",
         *,
         is_launch: bool,
     ) -> None:
@@ -189,7 +190,7 @@ class _Walk:
         self._noted = note
         self._begin = begin
         self._returned = returned
-        self._machines = machines
+        self._earlier = earlier
         self._is_launch = is_launch
 
     async def workflow(
@@ -264,7 +265,7 @@ class _Walk:
         action = self._job.deps.actions.find(step.action)
         if action is None or not action.pure:
             self._note(run, step, path, unknown(path, f"Unknown: {reason}."))
-        self._machines.note(run, step, action)
+        self._earlier.note(run, step, action)
         if isinstance(action, SupportsPlan) and not reason.knows_documents:
             documents = self._job.deps.documents
             assert isinstance(documents, ReadOnlyDocuments)
@@ -281,7 +282,7 @@ class _Walk:
             plan = await running.plan_action(action, parameters, step.parameters.expressions)
         except ActionFailed as error:
             problem = error
-        if running.used_machines and (steps := self._machines.left_by(run.component.path, action)):
+        if running.used_machines and (steps := self._earlier.left_by(run.component.path, action)):
             raise _Unknown(f"it depends on the machines that {', '.join(map(repr, steps))} leaves")
         if earlier := sorted(filter(None, {documents.left_by(key) for key in documents.seen})):
             documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
@@ -289,6 +290,9 @@ class _Walk:
         if problem is not None:
             if not _can_plan(action, step):
                 raise problem
+            if isinstance(problem, NotThereYet) and (steps := self._earlier.acted[-_NAMED:]):
+                text = self._job.secrets.redact(str(problem)).rstrip(".")
+                raise _Unknown(f"it may need what {', '.join(map(repr, steps))} makes: {text}")
             raise self._failed(running.step_path, problem) from problem
         if plan.effects:
             documents.changed_by.update(dict.fromkeys(documents.seen, step.name))
@@ -296,9 +300,9 @@ class _Walk:
             documents.destroyed |= {key for key in documents.seen if key.name == plan.destroys}
         if isinstance(action, ChangesRoles):
             documents.released |= {each.address for each in plan.effects if each.kind == "delete"}
-        worked = list(self._machines.worked)
+        worked = list(self._earlier.worked)
         if plan.effects:
-            self._machines.note(run, step, action)
+            self._earlier.note(run, step, action)
         if plan.artifact and worked and running.used_machines and not isinstance(action, ChangesRoles):
             # It was asked before they ran, so the answer may be another one then.
             note = f"It may do something else, because of {', '.join(map(repr, worked))} on the machines before it."
@@ -317,6 +321,8 @@ class _Walk:
 
     def _note(self, run: WorkflowRun, step: Step, path: str, plan: ActionPlan) -> None:
         self._noted(StepPlan(path, run.component.path, step.action, plan))
+        if plan.effects:
+            self._earlier.acted.append(step.name)
 
     async def _would_run(self, run: WorkflowRun, step: Step, lacking: Mapping[str, str]) -> bool:
         when = step.control.when
@@ -376,14 +382,16 @@ class _Walk:
             raise _Unknown(f"{what} on the time of the run")
 
 
-class _Machines(NamedTuple):
-    """What earlier steps leave of machines.
+class _Earlier(NamedTuple):
+    """What earlier steps leave.
 
-    `changed` names for each component the step that leaves it others, `worked` the steps that run something on some.
+    `changed` names for each component the step that leaves it other machines, `worked` the steps that run something on
+    some. `acted` are all that have effects, or may have some.
     """
 
     changed: dict[str, str]
     worked: list[str]
+    acted: list[str]
 
     def note(self, run: WorkflowRun, step: Step, action: Action | None) -> None:
         """Note a step that has effects, or may have some."""

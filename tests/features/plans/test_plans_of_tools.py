@@ -1,6 +1,7 @@
 """Plans of steps on machines, playbooks and requests: they show what would happen, and hold the step to it."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,35 @@ async def test_an_object_that_somebody_changed_after_the_approval_stays(api: Api
         assert [each["kind"] for step in removal["plan"][0]["effects"]["steps"] for each in step["effects"]] == [
             "delete"
         ]
+
+
+@pytest.mark.slow
+async def test_what_an_earlier_step_makes_in_the_cluster_may_be_missing_in_the_plan(api: Api) -> None:
+    async with kube_server() as cluster:
+
+        def applies(name: str, document: dict[str, Any], **more: Any) -> str:
+            parameters = {
+                "cluster": {"server": cluster.url, "token": TOKEN},
+                "name": name,
+                "documents": [{"apiVersion": "v1", **document}],
+            }
+            return f"- {name}: {json.dumps({'action': 'kubernetes.apply', 'parameters': parameters, **more})}\n"
+
+        first = applies("first", {"kind": "Namespace", "metadata": {"name": "shop"}})
+        settings = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "shop"}}
+        alone = await change_set(api, await api.running(manifest(applies("second", settings))))
+        assert 'namespaces "shop" not found' in alone["plan"][0]["effects"]["problem"]
+
+        both = first + applies("second", settings, precedingPhases=["first"])
+        found = await change_set(api, await api.running(manifest(both)))
+
+        namespace, unknown = effects(found)
+        assert namespace[:2] == ("create", "Namespace shop")
+        assert unknown[0] == "unknown"
+        assert "it may need what 'first' makes" in unknown[2]
+        assert 'namespaces "shop" not found' in unknown[2]
+        assert (await applied(api, found["id"]))["status"] == "Succeeded"
+        assert cluster.named("settings")
 
 
 @pytest.mark.slow
