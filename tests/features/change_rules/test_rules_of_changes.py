@@ -201,6 +201,22 @@ async def test_a_token_that_rolls_back_is_a_token(api: Api) -> None:
     accepted(await api.post(f"{at}/rollback", {}))
 
 
+async def test_rules_that_a_server_cannot_read_refuse_and_say_whose_they_are(api: Api) -> None:
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    owner = f"environments/{environment}"
+    await put_rules(api, owner, rule("$.kind == 'launch'"))
+    async with api.database.transaction() as connection:
+        newer = ("UPDATE change_rules SET rules = replace(rules, 'kind', 'newFact') WHERE owner_id = %s", [environment])
+        await connection.execute(*newer)
+    body = {"environmentId": environment}
+    said = refused(await api.post(f"applications/{application}/launch", body), 409)
+    assert f"This server can't read version 1 of the rules of the environment {environment}" in said
+    assert "There is no fact 'newFact'" in said
+    accepted(await api.post(f"applications/{application}/launch", {}))  # elsewhere
+    await put_rules(api, owner, "")
+    accepted(await api.post(f"applications/{application}/launch", body))
+
+
 async def test_a_change_set_has_the_approvals_that_rules_ask_for(api: Api) -> None:
     environment, application = await api.offer(), await api.application(MANIFEST)
     text = rule("$.kind == 'launch'", "require: { approvals: 1 }\n  because: Somebody else approves.", "others")

@@ -20,7 +20,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import ActingToken, Actor, Method, Permission
 from launchbay.concurrency import computed
-from launchbay.errors import BadRequest, InvalidManifest, NotFound
+from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.features.change_rules import rows as store
 from launchbay.features.change_rules.rows import FactsRow
 from launchbay.features.change_rules.rules import Approval, Facts, Rule, Verdict, ask, parse, problems_of
@@ -44,12 +44,16 @@ _CACHED = 1_000  # organizations
 
 
 class Scope(NamedTuple):
-    """A text in force: whose rules they are, their version, and the rules."""
+    """A text in force: whose rules they are, their version, and the rules.
+
+    With a `problem`, this server can't read them.
+    """
 
     kind: Owner
     owner_id: str
     version: int
     rules: tuple[Rule, ...]
+    problem: str | None = None
 
     def is_about(self, change: Change) -> bool:
         if self.kind == "organization":
@@ -91,7 +95,7 @@ _cache = RulesCache()
 
 
 def _scopes(rows: Sequence[store.CurrentRow]) -> tuple[Scope, ...]:
-    return tuple(scope for scope in map(_scope, rows) if scope.rules)
+    return tuple(scope for scope in map(_scope, rows) if scope.rules or scope.problem)
 
 
 def _scope(row: store.CurrentRow) -> Scope:
@@ -103,15 +107,28 @@ def _scope(row: store.CurrentRow) -> Scope:
         kind = "application"
     elif row.environment_id is not None:
         kind = "environment"
-    return Scope(kind, row.owner_id, row.version, parse(row.rules))
+    try:
+        return Scope(kind, row.owner_id, row.version, parse(row.rules))
+    except InvalidManifest as error:  # written by a newer server, or with time zones that this one lacks
+        return Scope(kind, row.owner_id, row.version, (), problems_of(error)[0])
 
 
 async def ask_rules(connection: Connection, change: Change) -> Refusal | Allowed | None:
-    """Return what the rules say to a change."""
+    """Return what the rules say to a change.
+
+    Raises Conflict for rules that this server can't read.
+    """
     scopes = await _cache.scopes(connection, change.organization_id, change.stamp)
     scopes = tuple(scope for scope in scopes if scope.is_about(change))
     if not scopes:
         return None
+    for scope in scopes:
+        if scope.problem is not None:
+            raise Conflict(
+                f"This server can't read version {scope.version} of the rules of the {scope.kind} {scope.owner_id}, so"
+                f" it refuses changes there: {scope.problem}",
+                "Upgrade the server, or save rules that it can read.",
+            )
     facts = await facts_of(connection, change)
     return await answered(scopes, facts, has_change_set=change.change_set is not None)
 
