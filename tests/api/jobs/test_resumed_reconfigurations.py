@@ -1,5 +1,6 @@
 """A reconfiguration that failed is resumed: what is left of it runs, and nothing else."""
 
+import asyncio
 import re
 
 import pytest
@@ -102,19 +103,34 @@ async def test_it_is_resumed_until_it_succeeds_and_no_longer(api: Api, ledger: L
     assert (ledger.counts()["/one"], ledger.counts()["/two"]) == (1, 3)
 
 
+async def test_what_it_came_from_is_kept_for_no_longer_than_it_can_be_resumed(api: Api, ledger: Ledger) -> None:
+    instance = await failed_resize(api, ledger)
+    statement = "SELECT count(*) FROM jobs WHERE instance_id = %s AND former IS NOT NULL"
+    async with api.database.connection() as connection:
+        [[before]] = await (await connection.execute(statement, [instance])).fetchall()
+
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 3}}))
+    await api.settled(instance)
+
+    async with api.database.connection() as connection:
+        [[after]] = await (await connection.execute(statement, [instance])).fetchall()
+    assert (before, after) == (1, 0)
+
+
 @pytest.mark.parametrize("way", ["bulk", "failures"])
 async def test_a_bulk_run_resumes_it(api: Api, ledger: Ledger, way: str) -> None:
     instance = await failed_resize(api, ledger)
     organization = f"organizations/{api.organization}"
     if way == "bulk":
         body = {"act": "resume", "ids": [instance]}
-        accepted(await api.post(f"{organization}/bulk", body))
+        begun = accepted(await api.post(f"{organization}/bulk", body))
     else:
         found = accepted(await api.get(f"{organization}/failures"))
         [failure] = [each for each in found if instance in str(each["instances"])]
-        accepted(await api.post(f"{organization}/failures/{failure['id']}/resume?instance={instance}"))
-    await api.round_of("bulk")
-    await api.settled(instance)
+        begun = accepted(await api.post(f"{organization}/failures/{failure['id']}/resume?instance={instance}"))
+    async with asyncio.timeout(20):
+        while accepted(await api.get(f"bulk/{begun['id']}"))["finishedAt"] is None:
+            await asyncio.sleep(0.01)
 
     assert (await job_of(api, instance))["status"] == "Succeeded"
     assert ledger.counts()["/two"] == 2

@@ -219,9 +219,12 @@ SELECT id, organization_id, application_id, environment_id, revision_id, version
 FROM instances WHERE id = %(instance_id)s;
 
 -- name: change_configuration
--- The new configuration of an instance and its submodules; a job brings them there from `before`.
+-- The new configuration of an instance and its submodules; a job brings them there from `before`. Nobody can resume earlier jobs
+-- anymore, so what these came from is forgotten, with the secrets in it.
 WITH removed_links AS (
     DELETE FROM instance_links WHERE instance_id = ANY (%(instance_ids)s)
+), forgotten AS (
+    UPDATE jobs SET former = NULL WHERE instance_id = ANY (%(instance_ids)s) AND former IS NOT NULL
 )
 UPDATE instances
 SET version = new.version, revision_id = new.revision_id, parameters = new.parameters, components = new.components,
