@@ -244,3 +244,15 @@ def test_what_varies_is_left_out_of_what_is_held_and_nothing_else() -> None:
     assert held.holds({"a": 1, "b": {"c": "anything"}})
     assert not held.holds({"a": 2, "b": {"c": "x7"}})
     assert not held.holds({"a": 1, "b": {"c": "x7", "d": None}})
+
+
+def test_a_deletion_says_what_the_cluster_deletes_with_it() -> None:
+    def note(kind: str) -> str:
+        found = {"kind": kind, "metadata": {"name": "x"}}
+        effect = object_effect(f"{kind} x", found, None)
+        assert effect is not None
+        return effect.note
+
+    assert note("Namespace") == "with all that is in it"
+    assert note("CustomResourceDefinition") == "with all objects of its kind"
+    assert note("ConfigMap") == ""

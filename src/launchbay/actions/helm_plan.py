@@ -87,7 +87,10 @@ def chart_definitions(archive: bytes) -> list[dict[str, Any]]:
 
 
 def _definition_files(archive: bytes) -> Iterator[bytes]:
-    """Yield the files of a chart and its subcharts, which have the limits of one archive together."""
+    """Yield the files of a chart and its subcharts.
+
+    All charts together have the limits of one archive.
+    """
     bytes_max, files_max = limits.ARCHIVE_UNPACKED_BYTES, limits.ARCHIVE_FILES
     bytes_left, files_left, charts = bytes_max, files_max, [archive]
     while charts:

@@ -16,6 +16,7 @@ AT_RUN = "(made when it runs)"
 Path = tuple[str, ...]
 _OF_SERVER = frozenset(("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"))
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"  # of the whole object, with its secrets
+_TAKES_ALONG = {"Namespace": "with all that is in it", "CustomResourceDefinition": "with all objects of its kind"}
 _SECRET_PARTS = frozenset(("data", "stringData"))
 
 
@@ -83,7 +84,10 @@ def object_effect(
     old, new = leaves(before or {}), leaves(after or {})
     random = frozenset(varying) & set(new)
     if after is None:
-        return None if before is None else Effect(kind="delete", address=address, before=_shown(old, old), note=note)
+        if before is None:
+            return None
+        note = "; ".join(filter(None, (note, _TAKES_ALONG.get(str(before.get("kind")), ""))))
+        return Effect(kind="delete", address=address, before=_shown(old, old), note=note)
     shown = {**_shown(new, new), **dict.fromkeys(map(_name, random), AT_RUN)}
     certainty: Certainty = "estimated" if random else "exact"
     if before is None:
