@@ -529,7 +529,8 @@ class _Maker:
                 "SELECT count(*) FROM drift_reports WHERE instance_id = %s AND waiting_since IS NULL", [instance], 1
             )
             await self.connection.execute(
-                "UPDATE drift_reports SET findings = %s, new_findings = %s, ignored_until = to_timestamp(%s / 1000.0),"
+                "UPDATE drift_reports SET findings = %s, new_findings = %s,"
+                " ignored_until = array_remove(ARRAY[to_timestamp(%s / 1000.0)], NULL),"
                 " problem = %s WHERE instance_id = %s",
                 [
                     msgspec.json.encode([finding]).decode(),

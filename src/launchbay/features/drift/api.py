@@ -163,7 +163,6 @@ async def list_drift(request: Request[None, Pages]) -> Response:
     """List the instances with findings or problems."""
     limit = request.query.most_items
     rows = await drift.list_drift(request.ctx, request.path["orgId"], after=request.query.after, count=limit + 1)
-    now_ms = to_ms(request.ctx.app.clock.now())
     return page(
         request,
         [
@@ -171,11 +170,11 @@ async def list_drift(request: Request[None, Pages]) -> Response:
                 id=row.instance_id,
                 name=row.name,
                 status=row.status,
-                counts=_counts(findings, now_ms),
+                counts={"new": row.new, "ignored": row.ignored},
                 checkedAt=optional_ms(row.checked_at),
                 problem=row.problem,
             )
-            for row, findings in ((each.row, each.findings) for each in rows)
+            for row in rows
         ],
         limit,
     )

@@ -47,15 +47,15 @@ class HeldReport(NamedTuple):
 
 
 class DriftedRow(NamedTuple):
-    """An instance with findings or a problem."""
+    """An instance with findings or a problem. `new` and `ignored` count its findings now."""
 
     instance_id: str
     name: str
     status: str
-    findings: str
+    new: int
+    ignored: int
     checked_at: datetime | None
     problem: str | None
-    problem_at: datetime | None
 
 
 class ScheduleRow(NamedTuple):

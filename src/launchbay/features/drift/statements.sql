@@ -5,9 +5,7 @@ FROM drift_reports WHERE instance_id = %(instance_id)s;
 
 -- name: get_new_findings
 -- How many nobody ignores now. The time of an ignored one may be over since the last check.
-SELECT new_findings + CASE WHEN ignored_until > now() OR ignored_until IS NULL THEN 0 ELSE (
-    SELECT count(*) FROM json_array_elements(findings::json) AS one
-    WHERE one ->> 'state' = 'ignored' AND (one ->> 'until')::bigint <= extract(epoch FROM now()) * 1000)::integer END
+SELECT new_findings + (SELECT count(*) FROM unnest(ignored_until) AS ends_at WHERE ends_at <= now())::integer
 FROM drift_reports WHERE instance_id = %(instance_id)s;
 
 -- name: lock
@@ -44,16 +42,16 @@ ORDER BY waiting_since LIMIT %(count)s;
 
 -- name: take
 -- Takes the lease of an instance on which no job runs, of the organization with the fewest under way, the one that waits longest first.
+WITH under_way AS MATERIALIZED (
+    SELECT organization_id, count(*) AS begun FROM drift_reports WHERE waiting_since IS NOT NULL AND lease_until > now() GROUP BY organization_id)
 UPDATE drift_reports SET lease_until = now() + %(lease_s)s * interval '1 second', fence = fence + 1, attempts = attempts + 1
 WHERE instance_id = (
-    SELECT instance_id FROM drift_reports AS waiting
+    SELECT instance_id FROM drift_reports AS waiting LEFT JOIN under_way USING (organization_id)
     WHERE waiting_since IS NOT NULL AND (lease_until IS NULL OR lease_until <= now())
       AND organization_id <> ALL (%(busy)s::text[])
       AND NOT EXISTS (SELECT FROM instances WHERE id = waiting.instance_id AND job_id IS NOT NULL)
-    ORDER BY (SELECT count(*) FROM drift_reports AS others
-              WHERE others.organization_id = waiting.organization_id AND others.waiting_since IS NOT NULL AND others.lease_until > now()),
-             NOT is_asked, waiting_since, instance_id
-    LIMIT 1 FOR UPDATE SKIP LOCKED)
+    ORDER BY coalesce(begun, 0), NOT is_asked, waiting_since, instance_id
+    LIMIT 1 FOR UPDATE OF waiting SKIP LOCKED)
 RETURNING instance_id, organization_id, learns, take_over, attempts, fence;
 
 -- name: renew
@@ -69,7 +67,7 @@ FOR UPDATE;
 
 -- name: finish
 UPDATE drift_reports
-SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s, unchecked = %(unchecked)s,
+SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s::timestamptz[], unchecked = %(unchecked)s,
     known = coalesce(%(known)s, known), known_since = CASE WHEN %(known)s::text IS NULL THEN known_since ELSE %(at)s END,
     checks = %(checks)s, checked_at = %(at)s, problem = NULL, problem_at = NULL,
     waiting_since = NULL, is_asked = false, learns = NULL, take_over = NULL, lease_until = NULL, attempts = 0
@@ -83,18 +81,20 @@ SET problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_sin
 WHERE instance_id = %(instance_id)s;
 
 -- name: put_findings
-UPDATE drift_reports SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s
+UPDATE drift_reports SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s::timestamptz[]
 WHERE instance_id = %(instance_id)s;
 
 -- name: get_newest_status
 SELECT status FROM jobs WHERE id = launchbay_newest_job(%(instance_id)s);
 
 -- name: list_by_organization
--- The instances of which a check found something, or failed, that the caller may see.
-SELECT instances.id AS instance_id, instances.name, instances.status, findings, checked_at, problem, problem_at
+-- The instances of which a check found something, or failed, that the caller may see. Without the findings, which may be long.
+SELECT instances.id AS instance_id, instances.name, instances.status, new_findings + over AS new,
+       cardinality(ignored_until) - over AS ignored, checked_at, problem
 FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
+     CROSS JOIN LATERAL (SELECT count(*)::integer AS over FROM unnest(ignored_until) AS ends_at WHERE ends_at <= now()) AS counted
 WHERE drift_reports.organization_id = %(organization_id)s AND instances.id > %(after)s AND instances.status <> 'Destroyed'
-  AND (new_findings > 0 OR ignored_until IS NOT NULL OR problem IS NOT NULL)
+  AND (new_findings > 0 OR ignored_until <> '{}' OR problem IS NOT NULL)
   AND {visible(instances.application_id, instances.id, instances.environment_id)}
 ORDER BY instances.id LIMIT %(count)s;
 

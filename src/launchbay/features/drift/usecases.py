@@ -95,14 +95,6 @@ class Report:
         return "Unchecked" if self.row.checked_at is None else "Checked"
 
 
-@dataclass(frozen=True, slots=True)
-class Drifted:
-    """An instance with findings or a problem."""
-
-    row: DriftedRow
-    findings: list[Finding]
-
-
 async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -> None:
     """Have an instance checked soon; one that waits already keeps its turn.
 
@@ -148,21 +140,20 @@ def _report(record: InstanceRecord, row: ReportRow | None) -> Report:
     return Report(record, row, read_findings(row.findings), read_unchecked(row.unchecked), read_checks(row.checks))
 
 
-async def list_drift(ctx: Context, organization_id: str, *, after: str | None, count: int) -> list[Drifted]:
+async def list_drift(ctx: Context, organization_id: str, *, after: str | None, count: int) -> Sequence[DriftedRow]:
     """Return the visible instances with findings or problems.
 
     They are in the order of their IDs.
     """
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        rows = await store.list_by_organization(
+        return await store.list_by_organization(
             work.connection,
             organization_id=organization_id,
             after=after or "",
             count=count,
             **visible(work.lookup.grants(organization_id), Permission.READ),
         )
-    return [Drifted(row, read_findings(row.findings)) for row in rows]
 
 
 async def ignore_drift(ctx: Context, instance_id: str, finding_id: str, reason: str, until: datetime) -> None:
@@ -345,11 +336,12 @@ async def _put(work: Work, record: InstanceRecord, findings: Sequence[Finding]) 
 
 
 def _columns(findings: Sequence[Finding], now_ms: int) -> Mapping[str, object]:
-    until = [each.until for each in findings if is_ignored_at(each, now_ms) and each.until is not None]
     return {
         "findings": msgspec.json.encode(findings).decode(),
         "new_findings": count_new(findings, now_ms),
-        "ignored_until": from_ms(min(until)) if until else None,
+        "ignored_until": [
+            from_ms(each.until) for each in findings if each.until is not None and is_ignored_at(each, now_ms)
+        ],
     }
 
 

@@ -4,9 +4,9 @@ CREATE TABLE drift_reports (
     instance_id     text PRIMARY KEY REFERENCES instances ON DELETE CASCADE,
     organization_id text NOT NULL REFERENCES organizations ON DELETE CASCADE,
     findings        text NOT NULL DEFAULT '[]',
-    -- Findings that nobody ignored, and until when the first of the others is.
+    -- Findings that nobody ignored, and until when each of the others is.
     new_findings    integer NOT NULL DEFAULT 0,
-    ignored_until   timestamptz,
+    ignored_until   timestamptz[] NOT NULL DEFAULT '{}',
     known           text,
     known_since     timestamptz,
     unchecked       text NOT NULL DEFAULT '[]',
@@ -25,13 +25,13 @@ CREATE TABLE drift_reports (
     fence           integer NOT NULL DEFAULT 0
 );
 CREATE INDEX drift_reports_waiting ON drift_reports (waiting_since) WHERE waiting_since IS NOT NULL;
-CREATE INDEX drift_reports_organization ON drift_reports (organization_id, instance_id) WHERE new_findings > 0 OR ignored_until IS NOT NULL;
+CREATE INDEX drift_reports_organization ON drift_reports (organization_id, instance_id);
 
 -- For the lists of the kernel.
 CREATE VIEW drifted_instances AS
     SELECT drift_reports.organization_id, drift_reports.instance_id
     FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
-    WHERE (new_findings > 0 OR ignored_until <= now()) AND instances.status <> 'Destroyed';
+    WHERE (new_findings > 0 OR now() >= ANY (ignored_until)) AND instances.status <> 'Destroyed';
 
 -- When instances are checked by themselves: all of an application or environment, or one.
 CREATE TABLE drift_schedules (
