@@ -19,7 +19,7 @@ from launchbay.features.drift.rules import (
     without_known,
 )
 from launchbay.features.plans.rules import PlannedStep
-from launchbay.model.effect import AFTER_APPLY, Effect
+from launchbay.model.effect import AFTER_APPLY, NOT_SHOWN, Effect
 
 STEP = "web#launch/infra"
 
@@ -85,6 +85,14 @@ def test_noise_is_known_as_long_as_the_attribute_is_what_it_was() -> None:
     assert without_known([only(changed({"at": "12:00"}, {"at": "12:09"}))], known) == []
     [left] = without_known([only(changed({"at": "12:00", "size": 7}, {"at": "12:09", "size": 2}))], known)
     assert left.found == {"size": 7}
+
+
+@pytest.mark.parametrize("value", [None, NOT_SHOWN])
+def test_a_change_of_which_no_attribute_is_shown_is_a_difference_until_it_is_known(value: Any) -> None:
+    found = only(changed(value, value))
+
+    assert without_known([found], {}) == [found]
+    assert without_known([found], learned([found])) == []
 
 
 def test_a_finding_keeps_when_it_was_seen_first_and_is_gone_when_it_does_not_differ() -> None:

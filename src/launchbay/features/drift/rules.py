@@ -52,7 +52,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     def digests(self) -> dict[str, str]:
         """Return what is found, so that it is recognized without its values."""
-        if self.kind != "changed":
+        if self.kind != "changed" or not self.attributes:  # an action may say only that something differs
             return {"": self.kind}
         return {name: _digest(self.found.get(name)) for name in self.attributes}
 
@@ -213,7 +213,7 @@ def without_known(found: Iterable[Difference], known: Known) -> list[Difference]
     for each in found:
         before = known.get(each.id, {})
         names = {name for name, digest in each.digests().items() if before.get(name) != digest}
-        if each.kind != "changed":
+        if each.kind != "changed" or not each.attributes:
             left += [each] if names else []
         elif names:
             left.append(
