@@ -7,7 +7,7 @@ import pytest
 
 from launchbay.features.drift import rows as store
 from tests.support.databases import Databases
-from tests.support.drift import drift_of
+from tests.support.drift import checked, drift_of
 from tests.support.service import Api, accepted, refused, running_api
 
 MANIFEST = "launch: {steps: []}\nlook: {steps: []}\n"
@@ -61,6 +61,35 @@ async def test_a_first_launch_of_what_a_schedule_checks_is_followed_by_a_baselin
     assert found["checks"][0]["baseline"]
     other = await api.running(MANIFEST)
     assert (await drift_of(api, other))["status"] == "Unchecked"
+
+
+async def test_an_instance_that_sleeps_is_not_checked(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    accepted(await api.put(f"instances/{instance}/drift/check-schedule", NIGHTLY))
+    async with api.database.transaction() as connection:
+        asleep = "INSERT INTO instance_sleeps (instance_id, organization_id, is_asleep) VALUES (%s, %s, true)"
+        await connection.execute(asleep, [instance, api.organization])
+
+    await pass_time(api, instance)
+
+    assert accepted(await api.get(f"instances/{instance}/drift/report"))["status"] == "Unchecked"
+    assert "The instance sleeps" in (await checked(api, instance))["problem"]
+
+
+async def test_a_baseline_that_failed_is_no_baseline_of_the_next_check(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    await set_newest(api, instance, "Failed")
+    assert (await checked(api, instance, baseline=True))["status"] == "Failed"
+    await set_newest(api, instance, "Succeeded")
+
+    found = await checked(api, instance)
+
+    assert (found["status"], found["baselineAt"]) == ("Checked", None)
+
+
+async def set_newest(api: Api, instance: str, status: str) -> None:
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE jobs SET status = %s WHERE instance_id = %s", [status, instance])
 
 
 async def test_an_instance_on_which_a_job_runs_waits_for_its_check(api: Api) -> None:

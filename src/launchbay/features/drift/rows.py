@@ -47,7 +47,10 @@ class HeldReport(NamedTuple):
 
 
 class DriftedRow(NamedTuple):
-    """An instance with findings or a problem. `new` and `ignored` count its findings now."""
+    """An instance with findings or a problem.
+
+    `new` and `ignored` count its findings now.
+    """
 
     instance_id: str
     name: str
@@ -87,6 +90,7 @@ finish = _sql.change("finish")
 fail = _sql.change("fail")
 put_findings = _sql.change("put_findings")
 get_newest_status = _sql.value("get_newest_status", str)
+is_asleep = _sql.value("is_asleep", bool)
 list_by_organization = _sql.rows("list_by_organization", DriftedRow)
 get_schedule = _sql.row("get_schedule", ScheduleRow)
 put_schedule = _sql.change("put_schedule")

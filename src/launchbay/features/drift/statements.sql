@@ -74,9 +74,9 @@ SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(
 WHERE instance_id = %(instance_id)s;
 
 -- name: fail
--- What an earlier check has found stays. What is known is noted by the next check.
+-- What an earlier check has found stays. After a change, the next check notes what is known; a person asks for that again.
 UPDATE drift_reports
-SET problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, lease_until = NULL,
+SET learns = nullif(learns, 'asked'), problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, lease_until = NULL,
     attempts = 0
 WHERE instance_id = %(instance_id)s;
 
@@ -86,6 +86,9 @@ WHERE instance_id = %(instance_id)s;
 
 -- name: get_newest_status
 SELECT status FROM jobs WHERE id = launchbay_newest_job(%(instance_id)s);
+
+-- name: is_asleep
+SELECT EXISTS (SELECT FROM asleep_instances WHERE instance_id = %(instance_id)s);
 
 -- name: list_by_organization
 -- The instances of which a check found something, or failed, that the caller may see. Without the findings, which may be long.
@@ -119,10 +122,11 @@ SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at
 WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
 
 -- name: ask_all
--- The running instances of an application or environment, or one, wait for a check. Those that wait already keep their turn.
+-- The running instances of an application or environment, or one, wait for a check, but not those that sleep. Those that wait already keep their turn.
 INSERT INTO drift_reports (instance_id, organization_id, waiting_since)
 SELECT id, organization_id, now() FROM instances
 WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s AND status IN ('Running', 'Executing')
+  AND NOT EXISTS (SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id)
 ORDER BY id
 ON CONFLICT (instance_id) DO UPDATE SET waiting_since = coalesce(drift_reports.waiting_since, now());
 

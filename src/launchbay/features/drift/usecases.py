@@ -547,7 +547,9 @@ def _to_learn(why: str, found: Sequence[Difference], before: Sequence[Finding]) 
 
 
 async def _require_steady(work: Work, record: InstanceRecord) -> None:
-    """Raise BadRequest for an instance whose last change may be half done."""
+    """Raise BadRequest if the instance may not be as its launch describes it."""
+    if await store.is_asleep(work.connection, instance_id=record.id):
+        raise BadRequest("The instance sleeps, so it isn't as its launch describes it.", "Check it when it is awake.")
     newest = await store.get_newest_status(work.connection, instance_id=record.id)
     if record.status is not InstanceStatus.RUNNING or newest == "Failed":
         what = "The last job of the instance failed" if newest == "Failed" else f"The instance is {record.status}"
