@@ -57,8 +57,8 @@ def made(cli: Shell, tmp_path: Path, name: str, manifest: str) -> None:
     cli.good("manifest", "upload", name, str(file))
 
 
-def refused(kind: type[ApiError], status: int) -> ApiError:
-    return kind(Refusal(status))
+def refused(kind: type[ApiError], status: int, code: str = "") -> ApiError:
+    return kind(Refusal(status, code=code))
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,10 @@ def refused(kind: type[ApiError], status: int) -> ApiError:
         (ObjectNotFound("x"), ExitCode.NOT_FOUND),
         (Ambiguous("x"), ExitCode.USAGE),
         (refused(Conflict, 409), ExitCode.CONFLICT),
+        (refused(Conflict, 409, "PlanUnderWay"), ExitCode.CONFLICT),
+        (refused(Conflict, 409, "DeletionsNotAllowed"), ExitCode.REFUSED),
+        (refused(Conflict, 409, "PlanChanged"), ExitCode.REFUSED),
+        (refused(Conflict, 409, "ChangeSetPending"), ExitCode.WAITS_FOR_PERSON),
         (refused(TooManyRequests, 429), ExitCode.UNAVAILABLE),
         (refused(ServerFailed, 503), ExitCode.UNAVAILABLE),
         (ConnectionFailed("x", may_have_arrived=False), ExitCode.UNAVAILABLE),

@@ -185,7 +185,7 @@ MEANINGS = {
     ExitCode.UNAVAILABLE: ("The server doesn't respond, or is temporarily unavailable.", "Retry later."),
     ExitCode.TIMED_OUT: ("The time of `--timeout` is over. The job keeps running.", "Wait again."),
     ExitCode.REFUSED: (
-        "The server rejected the request as invalid, or the files for `launchbay apply` are invalid.",
+        "The server rejected the request, or a change set as it is. Or the files for `launchbay apply` are invalid.",
         "Change what the message names.",
     ),
     ExitCode.DIFFERS: (
@@ -193,8 +193,8 @@ MEANINGS = {
         "Apply them with `launchbay apply`, or write them into the files with `launchbay export`.",
     ),
     ExitCode.WAITS_FOR_PERSON: (
-        "With `--no-wait-approval`: the job waits for an approval.",
-        "Answer it with `launchbay approval approve`, or wait again.",
+        "A change set waits for an approval. With `--no-wait-approval`, a job does.",
+        "Answer it with `launchbay change-set approve` or `launchbay approval approve`, or wait again.",
     ),
     ExitCode.INTERRUPTED: ("You interrupted the command with Ctrl-C. Jobs on the server keep running.", "Nothing."),
 }
@@ -327,7 +327,23 @@ class RemoteCommand(click.Command):
             raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
 
 
+# A script that tries these again, as it does after a conflict, would do so forever.
+_NEEDS_CHANGE = {
+    "ChangeSetDecided",
+    "ChangeSetEnded",
+    "StaleChangeSet",
+    "DeletionsNotAllowed",
+    "PlanChanged",
+    "PlanFailed",
+    "PlanOfChangeSet",
+}
+
+
 def exit_code_of(error: ClientError) -> ExitCode:
+    if isinstance(error, ApiError) and error.code == "ChangeSetPending":
+        return ExitCode.WAITS_FOR_PERSON
+    if isinstance(error, ApiError) and error.code in _NEEDS_CHANGE:
+        return ExitCode.REFUSED
     if isinstance(error, ServerFailed) and error.status == 503:
         return ExitCode.UNAVAILABLE
     return next((code for kind, code in _CODES if isinstance(error, kind)), ExitCode.FAILED)

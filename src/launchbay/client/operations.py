@@ -621,7 +621,7 @@ class Operations:
         """Set when instances of an application sleep. Permission: EditApplication; RunInstanceWorkflow for workflows
         that it names.
 
-        `windows`: Null: there is no rule. An application with an empty list doesn't sleep with its environment.
+        `windows`: Without it: no rule. An application with an empty list doesn't sleep with its environment.
         `stop`: Default: the command `stop`.
         `start`: Default: the command `start`.
         `when_busy`: A busy instance sleeps later (`queue`), or not in this window (`skip`).
@@ -1052,7 +1052,7 @@ class Operations:
         """Set when instances in an environment sleep. Permission: EditEnvironment; RunInstanceWorkflow for workflows
         that it names.
 
-        `windows`: Null: there is no rule. An application with an empty list doesn't sleep with its environment.
+        `windows`: Without it: no rule. An application with an empty list doesn't sleep with its environment.
         `stop`: Default: the command `stop`.
         `start`: Default: the command `start`.
         `when_busy`: A busy instance sleeps later (`queue`), or not in this window (`skip`).

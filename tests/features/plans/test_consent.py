@@ -86,7 +86,8 @@ async def test_a_digest_of_other_plans_is_refused(api: Api, instances: list[str]
     refused(await api.post(apply, {"planDigest": seen}), 409, "PlanChanged")
     now = accepted(await api.get(f"change-sets/{found['id']}"))["planDigest"]
     assert now != seen
-    accepted(await api.post(apply, {"planDigest": now}))
+    accepted(await api.post(apply, {"planDigest": now, "allowDeletes": ["x*", "*"]}))
+    assert '"allowDeletes":["x*","*"]' in (await api.get(f"organizations/{api.organization}/audit")).text
 
 
 async def test_deletions_that_the_approver_may_not_read_are_not_agreed_to_with_those_on_the_page(

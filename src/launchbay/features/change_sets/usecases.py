@@ -708,7 +708,12 @@ async def answer_change_set(
             "approve_change_set" if approves else "reject_change_set",
             found.organization_id,
             {"status": before},
-            {"status": status, "comment": comment, **({"plans": digests} if digests else {})},
+            {
+                "status": status,
+                "comment": comment,
+                **({"plans": digests} if digests else {}),
+                **_allowed(consent, digests),
+            },
             at=_at(found.organization_id, found.id),
         )
 
@@ -803,9 +808,12 @@ async def _apply(ctx: Context, change_set_id: str, consent: Consent) -> list[str
             await _apply_directory(ctx, work, found, act, act.plan)
             return []
         # What was approved has its deletions allowed already.
+        allowed: dict[str, list[str]] = {}
         if found.plans:
+            given = consent
             consent = replace(consent, allow_deletes=["*"]) if found.needed else consent
-            await require_plans(work, found.organization_id, found.id, consent, _readable(work, found, rows))
+            digests = await require_plans(work, found.organization_id, found.id, consent, _readable(work, found, rows))
+            allowed = {} if found.needed else _allowed(given, digests)
         planned = await _plan_again(work, act, rows)
         cause = Cause("change-set", found.id, is_planned=found.plans > 0)
         inner = replace(ctx, audited=False, cause=cause, change_set=found.id)
@@ -829,10 +837,17 @@ async def _apply(ctx: Context, change_set_id: str, consent: Consent) -> list[str
             "apply_change_set",
             found.organization_id,
             {"status": "Ready"},
-            {"status": "Applying", "instances": [each.instance_id for each in started]},
+            {"status": "Applying", "instances": [each.instance_id for each in started], **allowed},
             at=_at(found.organization_id, found.id),
         )
     return []
+
+
+def _allowed(consent: Consent | None, digests: Sequence[str]) -> dict[str, list[str]]:
+    """Return which deletions of plans somebody has allowed, for the audit log."""
+    if consent is None or not digests or not consent.allow_deletes:
+        return {}
+    return {"allowDeletes": list(consent.allow_deletes[: limits.PLAN_PATTERNS])}
 
 
 async def _apply_directory(ctx: Context, work: Work, found: ChangeSet, act: ChangeAct, plan: DirectoryPlan) -> None:

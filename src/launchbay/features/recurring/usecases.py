@@ -328,7 +328,7 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
 
 
 def _said_of_firings(answer: Refusal | Allowed) -> Sequence[str]:
-    """Return what rules say to a firing. A freeze ends some time, and no change set repeats itself."""
+    """Return what rules say to a firing. Nothing of a freeze, which ends."""
     if isinstance(answer, Allowed):
         return answer.warnings
     return [] if answer.overridable else [f"Firings would be refused as of now. {answer.sentence}"]

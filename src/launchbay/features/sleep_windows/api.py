@@ -38,7 +38,7 @@ class SleepBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     windows: Annotated[
         list[SleepWindowBody] | None,
         msgspec.Meta(
-            description="Null: there is no rule. An application with an empty list doesn't sleep with its environment."
+            description="Without it: no rule. An application with an empty list doesn't sleep with its environment."
         ),
     ] = None
     stop: Annotated[str, msgspec.Meta(description="Default: the command `stop`.")] = ""
