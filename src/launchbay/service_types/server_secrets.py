@@ -86,7 +86,10 @@ class ServerFiles(PassiveServiceType):
     }
 
     def __init__(self, allowed: str = "", own: Collection[Path] = ()) -> None:
-        """Take the setting, and files of the server itself, which are never read. Raises CannotStart."""
+        """Take the setting, and files of the server itself, which are never read.
+
+        Raises CannotStart.
+        """
         self._own = own
         self._allowed = _parse("secret_directories", allowed, "/run/credentials/shop")
         for entry in self._allowed:
