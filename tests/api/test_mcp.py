@@ -83,10 +83,13 @@ class Served:
     url: str
 
     @asynccontextmanager
-    async def agent(self, authorization: str = ADMINISTRATOR, mode: str = "auto") -> AsyncIterator["Agent"]:
+    async def agent(
+        self, authorization: str = ADMINISTRATOR, mode: str = "auto", headers: dict[str, str] | None = None
+    ) -> AsyncIterator["Agent"]:
         """Connect as an agent does."""
+        sent = {"Authorization": authorization, **(headers or {})}
         async with (
-            httpx2.AsyncClient(headers={"Authorization": authorization}, trust_env=False, timeout=60) as http,
+            httpx2.AsyncClient(headers=sent, trust_env=False, timeout=60) as http,
             McpClient(streamable_http_client(f"{self.url}/mcp", http_client=http), mode=mode) as client,
         ):
             yield Agent(client)
@@ -194,6 +197,28 @@ async def test_a_cancelled_job_is_told_as_cancelled_and_its_instance_as_healthy(
         [found] = [each for each in (await agent.good("list_instances"))["instances"] if each["name"] == name]
         assert (found["status"], found["health"], found["lastJob"]["cancelled"]) == ("Running", "Healthy", True)
         assert "Somebody cancelled it" in (await agent.good("explain_instance", instance=instance))["next"]
+
+
+async def test_an_agent_reads_that_an_instance_is_frozen_and_cannot_override_it(bay: Served) -> None:
+    environment, application = await bay.api.offer(), await bay.api.application(SIMPLE)
+    instance = await bay.api.launch(application, environmentId=environment)
+    await bay.api.settled(instance)
+    override = {"Launchbay-Override-Freeze": "I know better."}
+    async with bay.agent() as agent, bay.agent(headers=override) as overrider:
+
+        async def read() -> list[tuple[bool, Any]]:
+            [listed] = (await agent.good("list_instances", application=application))["instances"]
+            shown = await agent.good("read_instance", instance=instance)
+            return [(each["isFrozen"], each.get("freeze", {}).get("reason")) for each in (listed, shown)]
+
+        assert await read() == [(False, None)] * 2
+        accepted(await bay.api.put(f"environments/{environment}/freeze", {"reason": "Incident 4711."}))
+        assert await read() == [(True, "Incident 4711.")] * 2
+        run = {"instance": instance, "workflow": "actions.check"}
+        for each in (agent, overrider):
+            assert (await each.bad("run_workflow", **run))["code"] == "EnvironmentFrozen"
+        accepted(await bay.api.delete(f"environments/{environment}/freeze"))
+        await overrider.good("run_workflow", **run)
 
 
 @pytest.mark.features("change_sets")

@@ -232,7 +232,10 @@ def _next(kind: FrozenKind, windows: Sequence[FreezeWindow], now: datetime) -> F
 
 
 def _free_from(windows: Sequence[FreezeWindow], now: datetime) -> datetime | None:
-    """Return the first time from `now` on in which no window holds; None if they follow each other without end."""
+    """Return the first time from `now` on in which no window holds.
+
+    None: they follow each other without end, or for very long.
+    """
     at = now
     for _ in range(_MOST_JUMPS):
         ends = [window.next_end(at) for window in windows if window.contains(at)]
