@@ -535,7 +535,7 @@ def waiting_for(view: ChangeSetView) -> str | None:
 
 
 def _waits_for_plans(view: ChangeSetView) -> str | None:
-    """Return what keeps anybody from approving or applying a change set, if its plans do."""
+    """Return why the plans of a change set keep anybody from approving it."""
     waiting = sum(row.status == "Waiting" for row in view.plans.values())
     if any(row.status == "Failed" for row in view.plans.values()):
         return "Nobody can approve or apply it, since a plan failed"

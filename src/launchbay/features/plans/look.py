@@ -113,7 +113,10 @@ def _values(view: EnvironmentView) -> Sequence[Any]:
 
 
 class Found:
-    """What a plan has so far. It is counted at once: thousands of steps may each be large."""
+    """What a plan has so far.
+
+    It is counted at once: thousands of steps may each be large.
+    """
 
     def __init__(self) -> None:
         self.steps: list[PlannedStep] = []
@@ -123,7 +126,10 @@ class Found:
         self.at = ""  # the path of the last step
 
     def add(self, instance: Sequence[str], step: StepPlan) -> None:
-        """Add what a step of an instance would do. Raises BadRequest beyond the bytes of a plan."""
+        """Add what a step of an instance would do.
+
+        Raises BadRequest beyond the bytes of a plan.
+        """
         is_held = not instance and bool(step.plan.artifact)
         shown = _shown(step, ".".join(instance), is_held=is_held)
         self.result_bytes += len(msgspec.json.encode(shown))

@@ -25,7 +25,10 @@ class PlanRow(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What stands for all that is shown of it. It changes when the plan is made."""
+        """What stands for all that is shown of it.
+
+        It changes when the plan is made.
+        """
         return self.digest or self.id
 
 
