@@ -146,6 +146,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "revision": "reference/glossary",
     "role": "reference/permissions",
     "rollback": "howto/change-safely",
+    "drift": "howto/find-drift",
     "plan": "howto/plan-changes",
     "rollout": "howto/change-safely",
     "rotate-identity-key": "reference/identity",
