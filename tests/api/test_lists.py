@@ -28,7 +28,7 @@ MORE = PAGE_ROWS + 20
 # Of these a fresh organization has one item or none. They are told by the one function of all complete lists.
 FEW = {"list_invitations", "list_sign_in_blocks", "list_second_factors", "list_environment_offers", "list_tokens"}
 FEW |= {"list_pending_users", "list_group_roles", "list_concurrency_groups", "list_jobs", "list_job_steps"}
-FEW |= {"list_components"}
+FEW |= {"list_components", "list_organization_rules", "list_application_rules", "list_environment_rules"}
 
 
 # What only an engine makes, one of each that is copied and all of what has no row to copy.
@@ -46,6 +46,8 @@ SEEDS = (
        SELECT %(instance)s, %(job)s, 'info', 'line', now() FROM generate_series(1, 3)""",
     """INSERT INTO zones (id, organization_id, name)
        SELECT launchbay_new_id(), %(organization)s, 'zone ' || n FROM generate_series(1, 3) AS n""",
+    """INSERT INTO drift_reports (instance_id, organization_id, new_findings)
+       SELECT id, organization_id, 1 FROM instances WHERE organization_id = %(organization)s""",
 )
 
 

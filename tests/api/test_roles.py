@@ -302,7 +302,7 @@ async def test_the_last_administrator_is_refused_every_way_out(api: Api) -> None
 
 async def explained(caller: Caller, **query: str) -> Any:
     document = accepted(await caller.get("permissions/explain", **query))
-    assert set(document) == {"allowed", "reason", "role", "entry", "pattern"}
+    assert set(document) == {"allowed", "reason", "role", "entry", "pattern", "rules"}
     return document
 
 
@@ -322,6 +322,7 @@ async def test_an_answer_names_the_role_the_entry_and_the_pattern_that_decided(a
         "role": name,
         "entry": f"CreateInstance: [/environments/*, /applications/{app}]",
         "pattern": f"/applications/{app}",
+        "rules": [],
         "reason": f"Role '{name}' allows it by '/applications/{app}' in "
         f"'CreateInstance: [/environments/*, /applications/{app}]'.",
     }

@@ -13,7 +13,7 @@ from tests.support.manifests import FERRY
 from tests.support.service import EMAIL
 from tests.support.shell import COMMANDS, Shell
 
-STREAMS = {"instance log", "instance events"}  # a document a line; the second one never ends
+STREAMS = {"instance log", "instance events", "organization archive-lines"}  # a document a line; the second never ends
 # They show objects that take long to make, by the same function as the others.
 OF_MORE = {"approval", "change_set", "delivery", "git_source", "number", "rollout"}
 

@@ -111,7 +111,8 @@ async def test_the_palette_takes_as_few_statements_with_many_instances_as_with_o
             answer = await visitor.get(path)
         assert answer.text.count('role="option"') >= min(number, 6)
         counts.append(len(reads.statements))
-    assert counts[0] == counts[1] <= 30, counts
+    # With few hits, it also looks inside of names.
+    assert counts[1] <= counts[0] <= 30, counts
 
 
 async def test_the_list_of_schedules_reads_what_is_due_once_as_the_month_does(

@@ -38,7 +38,7 @@ def defaults(kind: Any) -> dict[str, object]:
         (Previews, PreviewSettings, set(), set()),
         # Versions are numbers of one organization: `export` names schedules that have one.
         (Bulk, Act, {"select", "max_parallel", "stop_after_failures"}, {"version", "declared_only"}),
-        (Select, InstanceFilter, {"all"}, {"ids", "version", "id_chars", "job_outcomes"}),
+        (Select, InstanceFilter, {"all"}, {"ids", "version", "id_chars", "job_outcomes", "name_prefix"}),
     ],
 )
 def test_a_file_has_all_settings(file: type, stored: type, only_in_file: set[str], only_stored: set[str]) -> None:

@@ -23,6 +23,7 @@ from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused, r
 
 SECRET = "a secret of sixteen bytes or more"
 HOWTO = DOCS / "howto" / "webhooks.md"
+EVENTS = DOCS / "reference" / "webhook-events.md"
 ALL = ["status", "job", "signal"]
 
 
@@ -119,7 +120,7 @@ async def test_a_launch_is_told_from_its_beginning_to_its_end(api: Api, receiver
 async def test_an_event_has_the_fields_that_the_how_to_shows(api: Api, receiver: LoopbackServer, hook: str) -> None:
     instance = await api.running("launch: {steps: []}")
     heard = await until(lambda: len(events := told(receiver, instance)) >= 4 and events)
-    page = {block.language: block.text for block in blocks(HOWTO)}
+    page = {block.language: block.text for block in [*blocks(HOWTO), *blocks(EVENTS)]}
     status = next(body for body in heard if body["event"] == "status")
     assert list(json.loads(page["json"])) == list(status)
     names: dict[str, Any] = {}
@@ -573,7 +574,7 @@ async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
     link = f"http://bay.example.org/console/instances/{instance}"
     job = bodies["/json"]["job"]
     assert (job["name"], job["status"], bodies["/json"]["link"]) == ("launch", "Failed", link)
-    [example] = [json.loads(block.text) for block in blocks(HOWTO) if block.language == "json"]
+    [example] = [json.loads(block.text) for block in blocks(EVENTS) if block.language == "json"]
     assert list(example["job"]) == list(job)
     job_link = f"{link}/jobs/{job['id']}"
     assert job["link"] == job_link
