@@ -136,10 +136,10 @@ bench: $(DEV) ## measure the guaranteed speeds
 	$(BIN)/python -m benchmarks $(ARGS)
 
 bench-fleet: $(DEV) ## measure the lists of 100,000 instances and 1,000,000 jobs, and a log of 100 MB
-	$(BIN)/python -m benchmarks.fleet --json docs/evidence/data/fleet.json $(ARGS)
+	$(BIN)/python -m benchmarks.fleet --json docs/contribute/evidence/data/fleet.json $(ARGS)
 
 bench-dispatch: $(DEV) ## measure how many launches a second clients get on disks of several speeds, and compare with the required rates
-	$(BIN)/python -m benchmarks.dispatch --json docs/evidence/data/dispatch.json $(ARGS)
+	$(BIN)/python -m benchmarks.dispatch --json docs/contribute/evidence/data/dispatch.json $(ARGS)
 
 bench-workers: $(DEV) debian ## compare workers that PostgreSQL wakes with workers that NATS wakes
 	$(BIN)/python -m benchmarks.workers $(ARGS)

@@ -2,7 +2,7 @@
 
 python -m benchmarks.cells [--tenants 100000] [--launches 100000000] [--days 60] [--capacity 690] [--seed 1]
 
-A cell is one PostgreSQL with its servers and workers; an organization lives in one cell (docs/decisions/0100). Tenants
+A cell is one PostgreSQL with its servers and workers; an organization lives in one cell (decision 0100). Tenants
 launch by a Pareto distribution, most of them in the working hours of their time zone. Each day some grow, shrink or
 suddenly run hot. `hash` places a tenant by chance; `least` in the cell with the lowest peak; `moves` also moves tenants
 out of cells whose peak is above the mark.

@@ -50,7 +50,7 @@ def table(sums: Mapping[str, Mapping[str, int]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--json", type=Path, help="such as docs/evidence/data/coverage.json")
+    parser.add_argument("--json", type=Path, help="such as docs/contribute/evidence/data/coverage.json")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"

@@ -17,10 +17,10 @@ from launchbay.documentation import MOVED, with_headings, without_keywords
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "site"
 SOURCE = BUILD / "source"
-EVIDENCE = "evidence/index.md"
+EVIDENCE = "contribute/evidence/index.md"
 _LINK = re.compile(r"(?<!!)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 _TAKEN_AS_THEY_ARE = {".png", ".svg", ".json"}
-_NOT_SEARCHED = ("decisions/", "evidence/", "contribute/", "changes")
+_NOT_SEARCHED = ("contribute/", "changes")
 _REDIRECT = (
     '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>Moved</title>\n'
     '<meta http-equiv="refresh" content="0; url={target}">\n<link rel="canonical" href="{target}">\n'
@@ -55,8 +55,8 @@ def with_links(page: Path, place: Path, pages: dict[Path, Path]) -> str:
         path = (page.parent / target).resolve()
         if path in pages:
             return f"[{label}]({up}{pages[path].as_posix()}{anchor})"
-        if path == ROOT / "docs" / "decisions":
-            return f"[{label}]({up}decisions/index.md)"
+        if path == ROOT / "docs" / "contribute" / "decisions":
+            return f"[{label}]({up}contribute/decisions/index.md)"
         if path.is_relative_to(ROOT / "docs") and path.suffix in _TAKEN_AS_THEY_ARE:
             return f"[{label}]({up}{path.relative_to(ROOT / 'docs').as_posix()})"
         return label
@@ -77,7 +77,7 @@ def described(place: Path, text: str) -> str:
 def decisions() -> str:
     """Return the page that lists the decisions."""
     lines = ["# Decisions", "", "Why it is as it is, with figures.", ""]
-    for path in sorted((ROOT / "docs" / "decisions").glob("*.md")):
+    for path in sorted((ROOT / "docs" / "contribute" / "decisions").glob("*.md")):
         found = _DECISION.match(path.read_text("utf-8"))
         assert found, f"{path.name}: a decision begins with its title"
         lines.append(f"- [{path.name[:4]}]({path.name}) {found[1]}")
@@ -106,7 +106,7 @@ def write_source() -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
     shutil.copy(ROOT / "docsite" / _STYLE, SOURCE / _STYLE)
-    (SOURCE / "decisions" / "index.md").write_text(decisions(), "utf-8")
+    (SOURCE / "contribute" / "decisions" / "index.md").write_text(decisions(), "utf-8")
     (BUILD / "zensical.toml").write_text(configuration(), "utf-8")
 
 

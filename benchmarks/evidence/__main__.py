@@ -1,4 +1,4 @@
-"""Writes docs/evidence/ from the results in docs/evidence/data/: `python -m benchmarks.evidence`."""
+"""Writes docs/contribute/evidence/ from the results in its folder data/: `python -m benchmarks.evidence`."""
 
 from benchmarks.evidence.pages import EVIDENCE, read, write
 

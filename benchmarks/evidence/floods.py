@@ -50,6 +50,6 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
         "The machine has two cores, which other work used too: single turns differ by a factor of two and more, so that"
         " earlier runs, of one turn each, said little. Servers of one machine let organizations take turns together"
         " (decision 0118).",
-        "`LAUNCHBAY_EVIDENCE=docs/evidence/data/floods pytest -m load tests/abuse` measures again.",
+        "`LAUNCHBAY_EVIDENCE=docs/contribute/evidence/data/floods pytest -m load tests/abuse` measures again.",
         *parts,
     )

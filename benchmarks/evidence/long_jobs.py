@@ -12,8 +12,8 @@ def long_jobs(results: dict[str, Any]) -> str:
         "Long jobs",
         f"Measured on {facts['at']}, at {results['scale']:.0%} of the whole size, on {facts['cores']} cores under"
         f" a load of {facts['load_before']:g} to {facts['load_after']:g}. Other work used the cores, so only ratios"
-        " mean anything. `python -m benchmarks.long_jobs --json docs/evidence/data/long-jobs.json` measures again, at"
-        " the whole size.",
+        " mean anything. `python -m benchmarks.long_jobs --json docs/contribute/evidence/data/long-jobs.json` measures"
+        " again, at the whole size.",
         "## Chains",
         "Recorded steps, each after the one before. CPU is that of the server and of PostgreSQL; it must be 1 ms at"
         " most for 1,000 steps, and linear.",

@@ -18,24 +18,25 @@ from benchmarks.evidence.speed import speed
 from benchmarks.evidence.words import page, table
 
 ROOT = Path(__file__).parents[2]
-EVIDENCE = ROOT / "docs" / "evidence"
+EVIDENCE = ROOT / "docs" / "contribute" / "evidence"
 
 COMMANDS = {
-    "speed": "make bench ARGS='--json docs/evidence/data/speed.json'",
+    "speed": "make bench ARGS='--json docs/contribute/evidence/data/speed.json'",
     "fleet": "make bench-fleet",
-    "schedules": "python -m benchmarks.schedules --json docs/evidence/data/schedules.json",
-    "recurring": "python -m benchmarks.recurring --json docs/evidence/data/recurring.json",
-    "impact": "python -m benchmarks.impact --json docs/evidence/data/impact.json",
+    "schedules": "python -m benchmarks.schedules --json docs/contribute/evidence/data/schedules.json",
+    "recurring": "python -m benchmarks.recurring --json docs/contribute/evidence/data/recurring.json",
+    "impact": "python -m benchmarks.impact --json docs/contribute/evidence/data/impact.json",
     "dispatch": "make bench-dispatch",
-    "growth": "python -m benchmarks.growth --json docs/evidence/data/growth.json",
-    "soak": "make soak ARGS='--json docs/evidence/data/soak.json'",
-    "retention": "python -m benchmarks.retention --json docs/evidence/data/retention.json",
-    "long-history": "python -m benchmarks.long_history --jobs 10000000 --json docs/evidence/data/long-history.json",
-    "console": "python -m benchmarks.console_pages --json docs/evidence/data/console.json",
-    "console-tasks": "LAUNCHBAY_EVIDENCE=docs/evidence/data pytest tests/browser/test_twelve_tasks.py",
-    "fairness": "python -m benchmarks.fairness --json docs/evidence/data/fairness.json",
-    "parking": "python -m benchmarks.parking --json docs/evidence/data/parking.json",
-    "long-jobs": "python -m benchmarks.long_jobs --json docs/evidence/data/long-jobs.json",
+    "growth": "python -m benchmarks.growth --json docs/contribute/evidence/data/growth.json",
+    "soak": "make soak ARGS='--json docs/contribute/evidence/data/soak.json'",
+    "retention": "python -m benchmarks.retention --json docs/contribute/evidence/data/retention.json",
+    "long-history": "python -m benchmarks.long_history --jobs 10000000"
+    " --json docs/contribute/evidence/data/long-history.json",
+    "console": "python -m benchmarks.console_pages --json docs/contribute/evidence/data/console.json",
+    "console-tasks": "LAUNCHBAY_EVIDENCE=docs/contribute/evidence/data pytest tests/browser/test_twelve_tasks.py",
+    "fairness": "python -m benchmarks.fairness --json docs/contribute/evidence/data/fairness.json",
+    "parking": "python -m benchmarks.parking --json docs/contribute/evidence/data/parking.json",
+    "long-jobs": "python -m benchmarks.long_jobs --json docs/contribute/evidence/data/long-jobs.json",
 }
 TITLES = {
     "speed.md": "the speed table",

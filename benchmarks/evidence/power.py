@@ -22,7 +22,7 @@ def power(data: Runs) -> str:
         _counts(mutants),
         "Results: " + ", ".join(f"[{name}](data/{name}.json)" for name in data if name.startswith("test-power")) + "."
         " Measure again: `python -m benchmarks.mutations --json FILE`; the same mutants in moved code:"
-        " `python -m benchmarks.mutations --like docs/evidence/data/test-power.json --json FILE`.",
+        " `python -m benchmarks.mutations --like docs/contribute/evidence/data/test-power.json --json FILE`.",
         "## Survivors",
         _survivors(mutants[-1]),
         *(["## Coverage", _coverage(coverage), _coverage_source(data)] if coverage else []),

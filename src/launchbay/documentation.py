@@ -281,7 +281,7 @@ def pages() -> Mapping[str, Page]:
     root = folder()
     for path in sorted(root.rglob("*.md")):
         name = path.relative_to(root).with_suffix("").as_posix()
-        if not name.startswith(("decisions/", "evidence/")):
+        if not name.startswith(("contribute/decisions/", "contribute/evidence/")):
             found[name] = _page(name, path.read_text("utf-8"))
     return found
 

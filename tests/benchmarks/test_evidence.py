@@ -1,4 +1,4 @@
-"""The pages and plots of docs/evidence/ are those of the results beside them, and say what is in them."""
+"""The pages and plots of docs/contribute/evidence/ are those of the results beside them, and say what is in them."""
 
 import json
 import re

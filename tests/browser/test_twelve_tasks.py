@@ -1,6 +1,6 @@
 """Twelve tasks of every day on a fleet of 200 instances: how many clicks and seconds each takes.
 
-With LAUNCHBAY_EVIDENCE set to a directory, the figures are written there, for docs/evidence/console-tasks.md.
+With LAUNCHBAY_EVIDENCE set to a directory, the figures are written there, for the page console-tasks of the evidence.
 """
 
 import os

@@ -37,7 +37,7 @@ def written() -> Iterator[tuple[str, str]]:
     for page in sorted(DOCS.rglob("*.md")):
         path = page.relative_to(DOCS).with_suffix("").as_posix()
         text = page.read_text("utf-8")
-        if MARK not in text and not path.startswith(("decisions/", "evidence/")):
+        if MARK not in text and not path.startswith(("contribute/decisions/", "contribute/evidence/")):
             yield path, without_keywords(text)[1]
 
 

@@ -1,4 +1,4 @@
-"""Log lines, events and audit entries lie in partitions by time (docs/decisions/0094)."""
+"""Log lines, events and audit entries lie in partitions by time (decision 0094)."""
 
 import asyncio
 

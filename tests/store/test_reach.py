@@ -1,4 +1,4 @@
-"""Which statements reach over organizations: what has to change if organizations lived in cells (docs/decisions/0100).
+"""Which statements reach over organizations: what has to change if organizations lived in cells (decision 0100).
 
 A statement reaches only one organization if it names it, or an object in it. All others are listed here with a reason.
 """

@@ -1,4 +1,4 @@
-"""Servers of an older version go on beside this one on the newest schema (docs/decisions/0085-old-beside-new.md)."""
+"""Servers of an older version go on beside this one on the newest schema (decision 0085)."""
 
 import gzip
 import io

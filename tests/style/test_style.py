@@ -66,7 +66,7 @@ def test_no_two_migrations_have_the_same_number() -> None:
 
 
 def test_no_two_decisions_have_the_same_number() -> None:
-    numbers = Counter(path.name[:4] for path in (ROOT / "docs/decisions").glob("[0-9]*.md"))
+    numbers = Counter(path.name[:4] for path in (ROOT / "docs/contribute/decisions").glob("[0-9]*.md"))
     assert [number for number, count in numbers.items() if count > 1] == [], "others cite a decision by its number"
 
 

@@ -1,4 +1,4 @@
-"""`ansible`: run a playbook or a role on machines (docs/decisions/0060-ansible-as-a-program.md)."""
+"""`ansible`: run a playbook or a role on machines (decision 0060)."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""`approval`: wait until people approve (docs/decisions/0059-approvals.md)."""
+"""`approval`: wait until people approve (decision 0059)."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""`helm`: a release of a chart (docs/decisions/0062-kubernetes-over-http.md)."""
+"""`helm`: a release of a chart (decision 0062)."""
 
 import asyncio
 import re

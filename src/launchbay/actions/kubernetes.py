@@ -1,4 +1,4 @@
-"""`kubernetes.apply`: objects of a cluster, as YAML describes them (docs/decisions/0062-kubernetes-over-http.md)."""
+"""`kubernetes.apply`: objects of a cluster, as YAML describes them (decision 0062)."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

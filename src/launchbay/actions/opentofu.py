@@ -1,4 +1,4 @@
-"""`opentofu`: infrastructure as modules describe it (docs/decisions/0061-state-of-opentofu.md)."""
+"""`opentofu`: infrastructure as modules describe it (decision 0061)."""
 
 import asyncio
 import gzip

@@ -1,7 +1,7 @@
 """The cookie by which a browser keeps its session, and the token that proves that a form is of that session.
 
 The cookie holds a session token (`tokens.py`). Scripts cannot read it, and other sites cannot have it sent with a form;
-the form's token stops what still gets through (docs/decisions/0075-sessions-of-the-console.md).
+the form's token stops what still gets through (decision 0075).
 """
 
 import hmac

@@ -180,7 +180,7 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
     return _DENIED
 
 
-# Whoever may do it sees all of it (docs/decisions/0173).
+# Whoever may do it sees all of it (decision 0173).
 _UNDIVIDED = frozenset({Permission.VIEW_AUDIT})
 
 

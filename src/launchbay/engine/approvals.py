@@ -1,4 +1,4 @@
-"""Waits for the answers to approvals on behalf of steps (docs/decisions/0059-approvals.md).
+"""Waits for the answers to approvals on behalf of steps (decision 0059).
 
 A decision is a row that any process may commit. `poll` runs every second: one statement serves all steps that wait in
 this process, and none is sent if no step waits. It also expires overdue approvals.

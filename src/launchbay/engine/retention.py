@@ -2,7 +2,7 @@
 
 `Retention` runs every minute, `Cleaner` every five minutes. A round is a few small statements, so no other session
 waits for it, and a crash loses nothing. Processes take turns. Log lines, events and audit entries go by the partition,
-somewhat later than their age asks for (docs/decisions/0094); `Retention` makes the partitions, too.
+somewhat later than their age asks for (decision 0094); `Retention` makes the partitions, too.
 """
 
 import asyncio

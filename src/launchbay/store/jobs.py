@@ -418,7 +418,7 @@ class DeletedInstanceRow(NamedTuple):
 
 
 claim_retention_turn = _sql.value("claim_retention_turn", bool)
-# Partitions by time of log lines, events and audit entries (docs/decisions/0094).
+# Partitions by time of log lines, events and audit entries (decision 0094).
 begin_block = _sql.value("begin_block", bool)
 drop_partitions = _sql.value("drop_partitions", int)
 list_ended_jobs = _sql.rows("list_ended_jobs", EndedJobRow)

@@ -1,4 +1,4 @@
-"""The database's schema: `migrations/NNNN_*.sql`, applied in order (promise 13, docs/decisions/0085, 0090).
+"""The database's schema: `migrations/NNNN_*.sql`, applied in order (promise 13, decision 0085, 0090).
 
 To change the schema, write `migrations/NNNN_what_changes.sql` with the next number. Never edit a released file.
 Downgrades aren't supported; restore a backup instead.

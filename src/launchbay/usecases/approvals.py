@@ -1,4 +1,4 @@
-"""Approvals that workflows wait for: lists, and answers (docs/decisions/0059-approvals.md)."""
+"""Approvals that workflows wait for: lists, and answers (decision 0059)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace

@@ -5,7 +5,7 @@ organizations invite the account, and can only end the membership again.
 
 An account may have been made by somebody who only claims to be its person. So nothing is given to an account because
 of its address: a membership waits until the person accepts it, with the link that the organization has handed to them
-(docs/decisions/0095-memberships-are-accepted.md).
+(decision 0095).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Conditional requests: tags of answers, `If-None-Match`, and `If-Match` (RFC 9110 §13; docs/decisions/0110).
+"""Conditional requests: tags of answers, `If-None-Match`, and `If-Match` (RFC 9110 §13; decision 0110).
 
 The tag of an answer is a hash of everything that it shows: if it reads the same, it has the same tag. A change compares
 the tag of what the caller would read now, in the transaction that writes, with the object locked.

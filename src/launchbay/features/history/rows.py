@@ -1,4 +1,4 @@
-"""What instances were: the values that their changes replaced (docs/decisions/0113)."""
+"""What instances were: the values that their changes replaced (decision 0113)."""
 
 from datetime import datetime
 from typing import NamedTuple

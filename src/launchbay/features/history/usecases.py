@@ -1,4 +1,4 @@
-"""What instances were, their changes, and differences between two states (docs/decisions/0113)."""
+"""What instances were, their changes, and differences between two states (decision 0113)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

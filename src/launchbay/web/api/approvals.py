@@ -1,4 +1,4 @@
-"""Approvals that workflows wait for (an addition; docs/decisions/0059-approvals.md)."""
+"""Approvals that workflows wait for (an addition; decision 0059)."""
 
 from typing import Annotated, Literal
 
