@@ -305,6 +305,18 @@ async def test_a_plan_needs_the_approvals_that_its_change_needs(api: Api) -> Non
     assert accepted(await api.post(change_sets, {**launch, "plan": True}))["status"] == "Pending"
 
 
+async def test_rules_see_in_a_plan_the_credential_of_who_asked(api: Api) -> None:
+    instance = await api.running("launch: {steps: []}\ndestroy: {steps: []}\n")
+    environment = accepted(await api.get(f"instances/{instance}"))["environmentId"]
+    rule = "- name: people\n  when: $.credential.kind != 'session'\n  deny: Only people change this.\n"
+    accepted(await api.put(f"environments/{environment}/change-rules", {"rules": rule}))
+    try:
+        plan = await planned(api, act="destroy", instanceId=instance)
+    finally:
+        accepted(await api.put(f"environments/{environment}/change-rules", {"rules": ""}))
+    assert (plan["status"], plan["problem"]) == ("Planned", None)
+
+
 async def test_a_plan_is_of_the_organization_that_asks(api: Api) -> None:
     application = await api.application("launch: {steps: []}\n")
     other = accepted(await api.post("organizations", {"name": fresh_name("other")}))["id"]

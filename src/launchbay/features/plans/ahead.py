@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from launchbay.auth.permissions import Permission
+from launchbay.auth.permissions import Method, Permission
 from launchbay.errors import BadRequest
 from launchbay.manifest.configuration import Change, Configured, configure, difference
 from launchbay.manifest.scaling import scaled
@@ -33,7 +33,8 @@ PlanAct = Literal["launch", "reconfigure", "relaunch", "destroy"]
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to plan.
 
-    `body` is that of a launch or a reconfiguration. `token_id` is the access token that asks, if any.
+    `body` is that of a launch or a reconfiguration. `token_id` is the access token that asks, if any; `method` is its
+    kind of credential, of which an older server says nothing.
     """
 
     act: PlanAct
@@ -43,6 +44,8 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     if_exists: IfExists | None = None
     force: bool = False
     token_id: str | None = None
+    method: Method = Method.ENGINE
+    is_agent: bool = False
 
     def check(self) -> None:
         """Raise BadRequest for what is missing or unused."""

@@ -113,7 +113,8 @@ async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: 
         )
     await store.delete_oldest(work.connection, organization_id=organization_id, kept=limits.PLANS_KEPT)
     plan_id = new_id()
-    request = msgspec.structs.replace(request, token_id=work.actor.token_id)
+    actor = work.actor
+    request = msgspec.structs.replace(request, token_id=actor.token_id, method=actor.method, is_agent=actor.is_agent)
     await store.insert(
         work.connection,
         id=plan_id,
@@ -290,7 +291,8 @@ class PlanRunner:
             )
         request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
         token = await acting_token(self._app, request.token_id)
-        actor = replace(on_behalf(row.owner_id), token=token)
+        asked = {"token": token, "method": request.method, "is_agent": request.is_agent}  # as rules see them
+        actor = replace(on_behalf(row.owner_id), **asked)
         async with Context(self._app, actor, change_set=row.change_set_id).begin() as work:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
