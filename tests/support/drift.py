@@ -49,6 +49,13 @@ application:
 {more}"""
 
 
+async def running_boxes(api: Api, manifest: str = boxes()) -> str:
+    """Return an instance whose clock differs already, as a check may come in the second of its launch."""
+    instance = await api.running(manifest)
+    await change_outside(api, instance, clock="yesterday")
+    return instance
+
+
 async def change_outside(api: Api, instance: str, **changed: Any) -> None:
     """Change the boxes of a state as somebody without Launchbay would; None removes one."""
     key = SecretKey(KeyFile(api.settings.key_file()).lines()[0][1])

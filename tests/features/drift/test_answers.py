@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.drift import boxes, change_outside, checked, drift_of, open_findings
+from tests.support.drift import change_outside, checked, drift_of, open_findings, running_boxes
 from tests.support.external_services import needs_tofu
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -26,7 +26,7 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
 
 async def drifted(api: Api, **changed: Any) -> tuple[str, Any]:
     """Return an instance with a baseline that somebody changed, and its drift."""
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance, baseline=True)
     await change_outside(api, instance, **changed)
     return instance, await checked(api, instance)
@@ -109,7 +109,7 @@ async def test_a_value_that_no_parameter_decides_says_where_it_is(api: Api) -> N
 
 
 async def test_nothing_is_put_back_where_nothing_differs(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance, baseline=True)
 
     refused(await api.post(f"instances/{instance}/drift/put-back"), 409, "FindingClosed")

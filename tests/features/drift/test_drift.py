@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from launchbay import limits
 from launchbay.clock import to_ms
 from tests.support.databases import Databases
-from tests.support.drift import KEY, boxes, break_state, change_outside, checked, drift_of, open_findings
+from tests.support.drift import KEY, boxes, break_state, change_outside, checked, drift_of, open_findings, running_boxes
 from tests.support.external_services import needs_tofu
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -47,7 +48,7 @@ async def ledger(api: Api, instance: str) -> Any:
 
 
 async def test_a_check_finds_what_somebody_changed_and_changes_nothing(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     quiet = await checked(api, instance, baseline=True)
     assert (quiet["status"], quiet["problem"], quiet["findings"]) == ("Checked", None, [])
     await change_outside(api, instance, box=5)
@@ -66,7 +67,7 @@ async def test_a_check_finds_what_somebody_changed_and_changes_nothing(api: Api)
 
 
 async def test_an_attribute_that_always_differs_is_no_drift_after_a_baseline(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
 
     first = await checked(api, instance)
     assert list(open_findings(first)) == ["terraform_data.clock"], "nobody has said yet that this is as it should be"
@@ -79,7 +80,7 @@ async def test_an_attribute_that_always_differs_is_no_drift_after_a_baseline(api
 
 
 async def test_a_change_is_followed_by_a_baseline(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance)
 
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 2}}))
@@ -95,8 +96,55 @@ async def test_a_change_is_followed_by_a_baseline(api: Api) -> None:
     assert [each["state"] for each in found["findings"]] == ["gone"]
 
 
+TWO = f"""{boxes()}
+    db:
+      type: workflow.Instance
+      interfaces: {{ input: {{ size: configuration(int) }} }}
+      configuration:
+        configuration.triggers: {{ input.size: launch }}
+        configuration.workflows: {{ launch: {{ steps: [] }} }}
+""".replace("size: bind(web#input.size)", "size: bind(web#input.size), depth: bind(db#input.size)").replace(
+    "input.size: 1 }", "input.size: 1, input.depth: 1 }", 1
+)
+
+
+async def test_a_change_of_another_component_hides_no_drift_that_no_check_has_found(api: Api) -> None:
+    instance = await running_boxes(api, TWO)
+    await checked(api, instance, baseline=True)
+    await change_outside(api, instance, box=5)
+
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.depth": 2}}))
+    await api.settled(instance)
+    found = await drift_of(api, instance)
+
+    assert found["checks"][0]["baseline"]
+    assert list(open_findings(found)) == [BOX], "and the clock is still known"
+    assert list(open_findings(await checked(api, instance))) == [BOX]
+
+
+async def test_what_a_resumed_change_did_not_run_again_is_not_known(api: Api) -> None:
+    instance = await running_boxes(api)
+    await checked(api, instance, baseline=True)
+    accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 2}}))
+    await api.settled(instance)
+    assert open_findings(await drift_of(api, instance)) == {}, "the step has run, so its noise is known"
+    async with api.database.transaction() as connection:
+        [[plan, job]] = await (
+            await connection.execute(
+                "SELECT plan, id FROM jobs WHERE instance_id = %s AND name = 'reconfigure'", [instance]
+            )
+        ).fetchall()
+        resumed = msgspec.json.encode({**msgspec.json.decode(plan), "resumes": [job]}).decode()
+        await connection.execute("UPDATE jobs SET plan = %s, status = 'Executing' WHERE id = %s", [resumed, job])
+        await connection.execute("UPDATE jobs SET status = 'Succeeded' WHERE id = %s", [job])
+        [[ran]] = await (
+            await connection.execute("SELECT ran FROM drift_reports WHERE instance_id = %s", [instance])
+        ).fetchall()
+    assert ran == []
+
+
 async def test_what_is_missing_is_found_and_what_came_back_is_gone(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance, baseline=True)
     await change_outside(api, instance, box=None)
 
@@ -107,7 +155,7 @@ async def test_what_is_missing_is_found_and_what_came_back_is_gone(api: Api) -> 
 
 
 async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance, baseline=True)
     await change_outside(api, instance, lock="canary-of-somebody")
 
@@ -124,7 +172,7 @@ async def test_a_sensitive_value_is_in_no_answer_and_no_table(api: Api) -> None:
 
 
 async def test_a_finding_is_ignored_with_a_reason_until_a_date(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance, baseline=True)
     await change_outside(api, instance, box=5)
     [finding] = (await checked(api, instance))["findings"]
@@ -162,7 +210,7 @@ async def test_a_step_that_cannot_be_planned_is_listed_and_hides_no_finding(api:
 async def test_a_check_that_fails_says_what_to_do_and_the_last_findings_stay(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await checked(api, instance, baseline=True)
     await change_outside(api, instance, box=5)
     good = await checked(api, instance)
@@ -178,7 +226,7 @@ async def test_a_check_that_fails_says_what_to_do_and_the_last_findings_stay(
 
 
 async def test_a_state_that_cannot_be_read_is_a_problem_of_the_check(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     await break_state(api, instance)
 
     failed = await checked(api, instance)
@@ -188,7 +236,7 @@ async def test_a_state_that_cannot_be_read_is_a_problem_of_the_check(api: Api) -
 
 
 async def test_an_instance_whose_last_job_failed_is_not_checked(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE jobs SET status = 'Failed' WHERE instance_id = %s", [instance])
 
@@ -200,7 +248,7 @@ async def test_an_instance_whose_last_job_failed_is_not_checked(api: Api) -> Non
 
 async def test_the_history_has_the_last_checks_only(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "DRIFT_CHECKS", 2)
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     for _ in range(3):
         found = await checked(api, instance)
 
@@ -208,7 +256,7 @@ async def test_the_history_has_the_last_checks_only(api: Api, monkeypatch: pytes
 
 
 async def test_who_may_see_the_instance_sees_findings_and_only_who_may_edit_it_checks(api: Api) -> None:
-    instance = await api.running(boxes())
+    instance = await running_boxes(api)
     reader = await api.member("Read: [/*]")
     stranger = await api.member()
 

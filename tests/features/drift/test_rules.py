@@ -80,11 +80,27 @@ def test_runs_and_unknown_steps_are_no_differences_but_the_latter_are_listed() -
 
 
 def test_noise_is_known_as_long_as_the_attribute_is_what_it_was() -> None:
-    known = learned([only(changed({"at": "12:00", "size": 1}, {"at": "12:05", "size": 2}))])
+    known = learned([only(changed({"at": "12:00", "size": 1}, {"at": "12:05", "size": 2}))], {}, None)
 
     assert without_known([only(changed({"at": "12:00"}, {"at": "12:09"}))], known) == []
     [left] = without_known([only(changed({"at": "12:00", "size": 7}, {"at": "12:09", "size": 2}))], known)
     assert left.found == {"size": 7}
+
+
+def test_of_steps_that_did_not_run_only_what_was_known_before_stays_known() -> None:
+    def both(found: str) -> list[Difference]:
+        return differences(changed_in(step, {"at": found}) for step in ("web#launch/infra", "db#launch/infra"))
+
+    def changed_in(step: str, found: Any) -> PlannedStep:
+        return planned(Effect(kind="change", address="box", before=found, after={"at": "later"}), path=step)
+
+    known = learned(both("12:00"), learned(both("11:00"), {}, None), ["web#launch/infra"])
+
+    assert [each.step for each in without_known(both("12:00"), known)] == ["db#launch/infra"]
+    assert [each.step for each in without_known(both("11:00"), known)] == ["web#launch/infra"]
+    assert list(learned([], known, ["web#launch/infra"])) == ["db#launch/infra"], (
+        "it doesn't differ after its step any more"
+    )
 
 
 @pytest.mark.parametrize("value", [None, NOT_SHOWN])
@@ -92,7 +108,7 @@ def test_a_change_of_which_no_attribute_is_shown_is_a_difference_until_it_is_kno
     found = only(changed(value, value))
 
     assert without_known([found], {}) == [found]
-    assert without_known([found], learned([found])) == []
+    assert without_known([found], learned([found], {}, None)) == []
 
 
 def test_a_finding_keeps_when_it_was_seen_first_and_is_gone_when_it_does_not_differ() -> None:

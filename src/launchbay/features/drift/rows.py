@@ -28,11 +28,12 @@ class ReportRow(NamedTuple):
 class TakenCheck(NamedTuple):
     """A check that this process makes. `learns` says why it notes what is known.
 
-    `take_over` is JSON."""
+    `ran` are the steps of reconfigurations since the one before. `take_over` is JSON."""
 
     instance_id: str
     organization_id: str
     learns: str | None
+    ran: list[str]
     take_over: str | None
     attempts: int
     fence: int

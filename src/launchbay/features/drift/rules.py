@@ -18,7 +18,7 @@ _NO_VALUES = {REDACTED, AFTER_APPLY, NOT_SHOWN}
 State = Literal["new", "ignored", "put back", "taken over", "gone"]
 OPEN: frozenset[State] = frozenset({"new", "ignored"})
 Learns = Literal["asked", "launch", "reconfigure"]
-Known = Mapping[str, Mapping[str, str]]  # digests of what was found, by attribute and address
+Known = Mapping[str, Mapping[str, Mapping[str, str]]]  # digests of what was found, by step, address and attribute
 
 
 def id_of(step: str, address: str) -> str:
@@ -118,7 +118,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 read_findings = msgspec.json.Decoder(list[Finding]).decode
 read_take_over = msgspec.json.Decoder(TakeOver).decode
-read_known = msgspec.json.Decoder(dict[str, dict[str, str]]).decode
+read_known = msgspec.json.Decoder(dict[str, dict[str, dict[str, str]]]).decode
 read_unchecked = msgspec.json.Decoder(list[Unchecked]).decode
 read_checks = msgspec.json.Decoder(list[Check]).decode
 
@@ -198,9 +198,16 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
-def learned(found: Iterable[Difference]) -> dict[str, dict[str, str]]:
-    """Return what is known from now on."""
-    return {each.id: each.digests() for each in found}
+def learned(found: Iterable[Difference], before: Known, ran: Collection[str] | None) -> Known:
+    """Return what is known from now on: of steps that `ran`, what still differs; of others, what was known.
+
+    None stands for all steps. A step that ran would have changed what differs, so what is left is as it should be.
+    """
+    known = {} if ran is None else {step: noted for step, noted in before.items() if step not in ran}
+    for each in found:
+        if ran is None or each.step in ran:
+            known[each.step] = {**known.get(each.step, {}), each.address: each.digests()}
+    return known
 
 
 def without_known(found: Iterable[Difference], known: Known) -> list[Difference]:
@@ -211,7 +218,7 @@ def without_known(found: Iterable[Difference], known: Known) -> list[Difference]
     """
     left: list[Difference] = []
     for each in found:
-        before = known.get(each.id, {})
+        before = known.get(each.step, {}).get(each.address, {})
         names = {name for name, digest in each.digests().items() if before.get(name) != digest}
         if each.kind != "changed" or not each.attributes:
             left += [each] if names else []

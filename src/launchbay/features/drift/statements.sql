@@ -52,7 +52,7 @@ WHERE instance_id = (
       AND NOT EXISTS (SELECT FROM instances WHERE id = waiting.instance_id AND job_id IS NOT NULL)
     ORDER BY coalesce(begun, 0), NOT is_asked, waiting_since, instance_id
     LIMIT 1 FOR UPDATE OF waiting SKIP LOCKED)
-RETURNING instance_id, organization_id, learns, take_over, attempts, fence;
+RETURNING instance_id, organization_id, learns, ran, take_over, attempts, fence;
 
 -- name: renew
 UPDATE drift_reports SET lease_until = now() + %(lease_s)s * interval '1 second'
@@ -70,7 +70,7 @@ UPDATE drift_reports
 SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s::timestamptz[], unchecked = %(unchecked)s,
     known = coalesce(%(known)s, known), known_since = CASE WHEN %(known)s::text IS NULL THEN known_since ELSE %(at)s END,
     checks = %(checks)s, checked_at = %(at)s, problem = NULL, problem_at = NULL,
-    waiting_since = NULL, is_asked = false, learns = NULL, take_over = NULL, lease_until = NULL, attempts = 0
+    waiting_since = NULL, is_asked = false, learns = NULL, ran = '{}', take_over = NULL, lease_until = NULL, attempts = 0
 WHERE instance_id = %(instance_id)s;
 
 -- name: fail

@@ -28,6 +28,7 @@ from launchbay.features.drift.rules import (
     Check,
     Difference,
     Finding,
+    Known,
     TakeOver,
     Unchecked,
     answered,
@@ -498,9 +499,9 @@ class DriftRunner:
         now = self._app.clock.now()
         now_ms = to_ms(now)
         before, all_found, left_open = read_findings(held.findings), differences(found.steps), unchecked(found.steps)
-        known = {} if held.known is None else read_known(held.known)
+        known: Known = {} if held.known is None else read_known(held.known)
         if row.learns is not None:
-            known = learned(_to_learn(row.learns, all_found, before))
+            known = learned(all_found, known, row.ran if row.learns == "reconfigure" else None)
         news = without_known(all_found, known)
         if len(news) > limits.DRIFT_FINDINGS:
             raise BadRequest(
@@ -532,18 +533,6 @@ class DriftRunner:
 
 def _with(check: Check, held: HeldReport) -> str:
     return msgspec.json.encode([check, *read_checks(held.checks)][: limits.DRIFT_CHECKS]).decode()
-
-
-def _to_learn(why: str, found: Sequence[Difference], before: Sequence[Finding]) -> list[Difference]:
-    """Return the differences that aren't findings from now on.
-
-    A launch runs all that would change them, so what still differs is as it should be. A reconfiguration may not have
-    touched what had been found.
-    """
-    if why != "reconfigure":
-        return list(found)
-    open_ones = {each.id for each in before if each.is_open}
-    return [each for each in found if each.id not in open_ones]
 
 
 async def _require_steady(work: Work, record: InstanceRecord) -> None:

@@ -18,6 +18,8 @@ CREATE TABLE drift_reports (
     is_asked        boolean NOT NULL DEFAULT false, -- by a person, who doesn't wait for what schedules ask
     -- Why the next check notes what is known: 'asked', or the workflow that changed the instance.
     learns          text CHECK (learns IN ('asked', 'launch', 'reconfigure')),
+    -- Paths of the steps that reconfigurations have run since the last check: of these, it notes what is known.
+    ran             text[] NOT NULL DEFAULT '{}',
     -- The finding whose value somebody wants as a parameter, and who that is, as JSON.
     take_over       text,
     attempts        integer NOT NULL DEFAULT 0,
@@ -67,7 +69,14 @@ BEGIN
     SET fence = fence + 1, lease_until = NULL, attempts = 0,
         waiting_since = CASE WHEN NEW.status = 'Succeeded' AND NEW.name IN ('launch', 'reconfigure') THEN coalesce(waiting_since, now())
                              ELSE waiting_since END,
-        learns = CASE WHEN NEW.status = 'Succeeded' AND NEW.name IN ('launch', 'reconfigure') THEN NEW.name ELSE learns END
+        learns = CASE WHEN NEW.status <> 'Succeeded' THEN learns WHEN NEW.name = 'launch' THEN 'launch'
+                      WHEN NEW.name = 'reconfigure' THEN coalesce(learns, 'reconfigure') ELSE learns END,
+        -- Without what a job that resumes another took over: somebody may have changed that between the two.
+        ran = CASE WHEN NEW.status = 'Succeeded' AND NEW.name = 'reconfigure' THEN ran || ARRAY(
+            SELECT path FROM steps WHERE job_id = NEW.id AND status = 'Succeeded' AND attempt > 0 AND NOT EXISTS (
+                SELECT FROM json_array_elements_text(NEW.plan::json -> 'resumes') AS resumed
+                JOIN steps AS earlier ON earlier.job_id = resumed
+                WHERE earlier.path = steps.path AND earlier.started_at = steps.started_at)) ELSE ran END
     WHERE instance_id = NEW.instance_id;
     RETURN NULL;
 END $$;
