@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from launchbay.features.drift import rows as store
+from tests.support.changes import FINDING
 from tests.support.databases import Databases
-from tests.support.drift import checked, drift_of
+from tests.support.drift import checked, drift_of, found_by_hand
 from tests.support.service import Api, accepted, refused, running_api
 
 MANIFEST = "launch: {steps: []}\nlook: {steps: []}\n"
@@ -74,6 +75,19 @@ async def test_an_instance_that_sleeps_is_not_checked(api: Api) -> None:
 
     assert accepted(await api.get(f"instances/{instance}/drift/report"))["status"] == "Unchecked"
     assert "The instance sleeps" in (await checked(api, instance))["problem"]
+
+
+async def test_an_instance_that_is_destroyed_keeps_no_findings_and_no_schedule(api: Api) -> None:
+    instance = await found_by_hand(api, FINDING)
+    accepted(await api.put(f"instances/{instance}/drift/check-schedule", NIGHTLY))
+
+    accepted(await api.post(f"instances/{instance}/destroy"))
+    await api.until(instance, "Destroyed")
+
+    found = accepted(await api.get(f"instances/{instance}/drift/report"))
+    assert (found["status"], found["counts"], found["findings"]) == ("Unchecked", {"new": 0, "ignored": 0}, [])
+    assert accepted(await api.get(f"instances/{instance}/drift/check-schedule"))["cron"] is None
+    refused(await api.put(f"instances/{instance}/drift/check-schedule", NIGHTLY), 400, "InstanceDestroyed")
 
 
 async def test_a_baseline_that_failed_is_no_baseline_of_the_next_check(api: Api) -> None:

@@ -105,8 +105,7 @@ async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -
     async with ctx.begin() as work:
         await work.lookup.instance(instance_id, Permission.READ)  # or the caller couldn't see what it began
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
-        if record.status is InstanceStatus.DESTROYED:
-            raise BadRequest("The instance is destroyed, so there is nothing to check.", code="InstanceDestroyed")
+        _require_there(record)
         await organizations.lock(work.connection, organization_id=record.organization_id)
         waiting = await store.count_waiting(work.connection, organization_id=record.organization_id) or 0
         if waiting >= limits.DRIFT_WAITING:
@@ -276,6 +275,8 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
         timing.check(now)
     async with ctx.begin() as work:
         found = await _scheduled(work, kind, object_id, _EDITS[kind])
+        if timing is not None and isinstance(found, InstanceRecord):
+            _require_there(found)
         before = await store.get_schedule(work.connection, scope_id=found.id)
         if timing is None:
             await store.delete_schedule(work.connection, scope_id=found.id)
@@ -533,6 +534,11 @@ class DriftRunner:
 
 def _with(check: Check, held: HeldReport) -> str:
     return msgspec.json.encode([check, *read_checks(held.checks)][: limits.DRIFT_CHECKS]).decode()
+
+
+def _require_there(record: InstanceRecord) -> None:
+    if record.status is InstanceStatus.DESTROYED:
+        raise BadRequest("The instance is destroyed, so there is nothing to check.", code="InstanceDestroyed")
 
 
 async def _require_steady(work: Work, record: InstanceRecord) -> None:

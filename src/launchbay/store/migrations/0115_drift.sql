@@ -83,6 +83,16 @@ END $$;
 CREATE TRIGGER jobs_note_drift AFTER UPDATE OF status ON jobs FOR EACH ROW
     WHEN (OLD.status = 'Executing' AND NEW.status <> 'Executing') EXECUTE FUNCTION launchbay_note_drift();
 
+-- Of what is destroyed, nothing differs any more, and nothing checks it.
+CREATE FUNCTION launchbay_end_drift() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM drift_reports WHERE instance_id = NEW.id;
+    DELETE FROM drift_schedules WHERE instance_id = NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER instances_end_drift AFTER UPDATE OF status ON instances FOR EACH ROW
+    WHEN (NEW.status = 'Destroyed' AND OLD.status <> 'Destroyed') EXECUTE FUNCTION launchbay_end_drift();
+
 -- A check has found more than the one before.
 CREATE FUNCTION launchbay_post_drift() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
