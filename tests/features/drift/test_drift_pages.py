@@ -1,8 +1,11 @@
 """The page of an instance's drift, and where else it shows."""
 
 import httpx
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from launchbay.features.drift.rules import Finding
 from tests.support.changes import FINDING
 from tests.support.drift import found_by_hand
 from tests.support.pages import ORIGIN, get, send
@@ -49,3 +52,24 @@ async def test_lists_know_who_has_drifted_and_a_webhook_hears_it(api: Api, visit
         statement = "SELECT body::json FROM webhook_deliveries WHERE event = 'drift' AND body::json ->> 'instance' = %s"
         [[told]] = await (await connection.execute(statement, [instance])).fetchall()
     assert told["drift"] == {"new": 1}
+
+
+async def test_a_webhook_hears_of_a_new_finding_while_another_is_gone_but_once(api: Api) -> None:
+    body = {"url": "https://hooks.example.com/launchbay", "events": ["drift"]}
+    hook = accepted(await api.post(f"organizations/{api.organization}/webhooks", body))["id"]
+    instance = await found_by_hand(api, FINDING)
+    other = replace(FINDING, difference=replace(FINDING.difference, address="terraform_data.other"))
+    gone = replace(FINDING, state="gone")
+    async with api.database.transaction() as connection:
+
+        async def posted_after(*findings: Finding) -> int:
+            noted = "UPDATE drift_reports SET findings = %s, new_findings = 1 WHERE instance_id = %s"
+            await connection.execute(noted, [msgspec.json.encode(findings).decode(), instance])
+            posted = "SELECT count(*) FROM webhook_deliveries WHERE webhook_id = %s"
+            [[count]] = await (await connection.execute(posted, [hook])).fetchall()
+            return int(count)
+
+        assert await posted_after(FINDING) == 1
+        assert await posted_after(other, gone) == 2
+        assert await posted_after(replace(other, last_seen=other.last_seen + 1), gone) == 2
+    accepted(await api.delete(f"webhooks/{hook}"))

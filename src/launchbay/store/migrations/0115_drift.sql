@@ -93,11 +93,17 @@ END $$;
 CREATE TRIGGER instances_end_drift AFTER UPDATE OF status ON instances FOR EACH ROW
     WHEN (NEW.status = 'Destroyed' AND OLD.status <> 'Destroyed') EXECUTE FUNCTION launchbay_end_drift();
 
--- A check has found more than the one before.
+-- A finding newly counts, also if another is gone meanwhile.
 CREATE FUNCTION launchbay_post_drift() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM launchbay_post(instances, 'drift', json_build_object('new', NEW.new_findings)) FROM instances WHERE id = NEW.instance_id;
+    PERFORM launchbay_post(instances, 'drift', json_build_object('new', NEW.new_findings)) FROM instances
+    WHERE id = NEW.instance_id AND EXISTS (
+        SELECT each -> 'difference' ->> 'step', each -> 'difference' ->> 'address' FROM json_array_elements(NEW.findings::json) AS each
+        WHERE each ->> 'state' = 'new'
+        EXCEPT
+        SELECT each -> 'difference' ->> 'step', each -> 'difference' ->> 'address' FROM json_array_elements(OLD.findings::json) AS each
+        WHERE each ->> 'state' = 'new');
     RETURN NULL;
 END $$;
-CREATE TRIGGER drift_reports_found AFTER UPDATE OF new_findings ON drift_reports FOR EACH ROW
-    WHEN (NEW.new_findings > OLD.new_findings) EXECUTE FUNCTION launchbay_post_drift();
+CREATE TRIGGER drift_reports_found AFTER UPDATE OF findings ON drift_reports FOR EACH ROW
+    WHEN (NEW.new_findings > 0 AND NEW.findings <> OLD.findings) EXECUTE FUNCTION launchbay_post_drift();
