@@ -971,7 +971,7 @@ async def test_a_command_that_another_process_adopts_keeps_its_account_until_it_
 
 
 async def outcome(api: Api, service: str, *paths: str, **more: Any) -> Any:
-    body = {"environment": api.environment, "paths": list(paths), **more}
+    body = {"environmentId": api.environment, "paths": list(paths), **more}
     return accepted(await api.post(f"services/{service}/provider/test", body))
 
 
@@ -1025,7 +1025,7 @@ async def test_a_test_signs_in_as_a_launch_of_the_application(api: Api, bao: Bao
     role |= {"token_policies": ["shop"], "bound_claims": {"application_id": application, "workflow": "launch"}}
     await asyncio.to_thread(bao.ask, "POST", "auth/jwt/role/of-one", role)
     service = await provider(api, "of-one", {"configuration.address": bao.url, "configuration.role": "of-one"})
-    assert (await outcome(api, service, "secret/shop", application=application))["paths"][0]["result"] == "readable"
+    assert (await outcome(api, service, "secret/shop", applicationId=application))["paths"][0]["result"] == "readable"
     found = await outcome(api, service, "secret/shop")
     assert "refused the sign-in of the job" in found["problem"]
     assert found["paths"] == []
@@ -1082,19 +1082,19 @@ async def test_a_test_keeps_to_the_rules_of_the_environment(api: Api, bao: Bao) 
         ({"paths": ["secret"]}, 200, ""),
         ({"paths": [""]}, 400, "isn't a path of the provider"),
         ({"paths": ["a/b"] * 21}, 400, "name 1 to 20 paths"),
-        ({"environment": "5f" * 12}, 404, ""),
-        ({"application": "5f" * 12}, 404, ""),
+        ({"environmentId": "5f" * 12}, 404, ""),
+        ({"applicationId": "5f" * 12}, 404, ""),
     ],
 )
 async def test_a_test_refuses_what_it_cannot_do(api: Api, change: dict[str, Any], status: int, said: str) -> None:
-    body = {"environment": api.environment, "paths": ["secret/shop"], **change}
+    body = {"environmentId": api.environment, "paths": ["secret/shop"], **change}
     answered = await api.post(f"services/{await service_named(api, 'bao')}/provider/test", body)
     assert (answered.status_code, said in answered.text) == (status, True)
 
 
 async def test_a_test_needs_the_rights_to_edit_the_service_and_the_environment(api: Api) -> None:
     service = await service_named(api, "bao")
-    body = {"environment": api.environment, "paths": ["secret/shop"]}
+    body = {"environmentId": api.environment, "paths": ["secret/shop"]}
     for missing in ("EditService", "EditEnvironment"):
         rest = {"EditService", "EditEnvironment", "Read"} - {missing}
         member = await api.member(*(f"{each}: [/*]" for each in rest))
@@ -1102,7 +1102,7 @@ async def test_a_test_needs_the_rights_to_edit_the_service_and_the_environment(a
     editor = await api.member("EditService: [/*]", "EditEnvironment: [/*]")
     assert accepted(await editor.post(f"services/{service}/provider/test", body))["problem"] is None
     application = await api.application("launch: {steps: []}")
-    named = {**body, "application": application}
+    named = {**body, "applicationId": application}
     assert "CreateInstance" in refused(await editor.post(f"services/{service}/provider/test", named), 403)
 
 

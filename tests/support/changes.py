@@ -553,7 +553,7 @@ async def test_secret_provider(stage: Stage) -> Call:
     service = await stage.made(f"{stage.organization}/services", body)
     environment = await stage.environment()
     accepted(await stage.api.put(f"environments/{environment}/services", {"services": [service]}))
-    tested = {"environment": environment, "paths": ["secret/shop"]}
+    tested = {"environmentId": environment, "paths": ["secret/shop"]}
     return partial(stage.api.post, f"services/{service}/provider/test", tested)
 
 

@@ -685,14 +685,14 @@ class Operations:
         self,
         application_id: str,
         *,
-        cron: str | None,
+        cron: str | None = None,
         zone: str | None = None,
         jitter: int | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances of an application are checked for drift. Permission: EditApplication.
 
-        `cron`: As of a recurring schedule; null for never.
+        `cron`: As of a recurring schedule. Without it: never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
         """
 
@@ -1135,14 +1135,14 @@ class Operations:
         self,
         environment_id: str,
         *,
-        cron: str | None,
+        cron: str | None = None,
         zone: str | None = None,
         jitter: int | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances in an environment are checked for drift. Permission: EditEnvironment.
 
-        `cron`: As of a recurring schedule; null for never.
+        `cron`: As of a recurring schedule. Without it: never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
         """
 
@@ -1237,17 +1237,17 @@ class Operations:
         self,
         service_id: str,
         *,
-        environment: str,
+        environment_id: str,
         paths: Sequence[str],
-        application: str | None = None,
+        application_id: str | None = None,
         if_match: str | None = None,
     ) -> Call[types.ProviderTestDocument]:
         """Show what a job could read from a secret provider. Permission: EditService; EditEnvironment on the
         environment; CreateInstance on an application that is named.
 
-        `environment`: The ID of an environment that offers the service.
+        `environment_id`: An environment that offers the service.
         `paths`: As steps name them, without the provider: `secret/shop#password`. 1 to 20.
-        `application`: The ID of the application whose launch it is. Default: none.
+        `application_id`: The application whose launch it is. Default: none.
         """
 
     @operation(OperationSpec("GET", "/api/1/services/{id}/provider/use"))
@@ -1584,14 +1584,14 @@ class Operations:
         self,
         instance_id: str,
         *,
-        cron: str | None,
+        cron: str | None = None,
         zone: str | None = None,
         jitter: int | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when an instance is checked for drift. Permission: EditInstance.
 
-        `cron`: As of a recurring schedule; null for never.
+        `cron`: As of a recurring schedule. Without it: never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
         """
 

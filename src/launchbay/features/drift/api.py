@@ -37,7 +37,7 @@ class IgnoreBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """When instances are checked."""
 
-    cron: Annotated[str | None, msgspec.Meta(description="As of a recurring schedule; null for never.")]
+    cron: Annotated[str | None, msgspec.Meta(description="As of a recurring schedule. Without it: never.")] = None
     zone: str = "UTC"
     jitter: Annotated[
         int, msgspec.Meta(ge=0, le=_DAY_MS, description="Delays each time by a random part of it, in milliseconds.")

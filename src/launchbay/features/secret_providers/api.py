@@ -17,15 +17,15 @@ routes = Routes("Services", extension=True)
 class ProviderTestBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """As which job to sign in, and what to look at."""
 
-    environment: Annotated[str, msgspec.Meta(description="The ID of an environment that offers the service.")]
+    environmentId: Annotated[str, msgspec.Meta(description="An environment that offers the service.")]
     paths: Annotated[
         list[str],
         msgspec.Meta(
             description=f"As steps name them, without the provider: `secret/shop#password`. 1 to {STEP_SECRETS}."
         ),
     ]
-    application: Annotated[
-        str | None, msgspec.Meta(description="The ID of the application whose launch it is. Default: none.")
+    applicationId: Annotated[
+        str | None, msgspec.Meta(description="The application whose launch it is. Default: none.")
     ] = None
 
 
@@ -83,7 +83,7 @@ class ProviderUseDocument(msgspec.Struct, kw_only=True):
     "/services/{id}/provider/test",
     command="service test-provider",
     permission="EditService; EditEnvironment on the environment; CreateInstance on an application that is named",
-    body=JsonBody(required=True, example={"environment": EXAMPLE_ID, "paths": ["secret/shop#password"]}),
+    body=JsonBody(required=True, example={"environmentId": EXAMPLE_ID, "paths": ["secret/shop#password"]}),
     returns=Returns(
         "What a job may do.",
         {
@@ -98,7 +98,7 @@ async def test_secret_provider(request: Request[ProviderTestBody, None]) -> Prov
     """Show what a job could read from a secret provider."""
     body = request.body
     found = await providers.try_provider(
-        request.ctx, request.path["id"], body.environment, body.paths, body.application
+        request.ctx, request.path["id"], body.environmentId, body.paths, body.applicationId
     )
     return ProviderTestDocument(
         problem=found.problem or None,
