@@ -101,6 +101,23 @@ async def test_a_baseline_that_failed_is_no_baseline_of_the_next_check(api: Api)
     assert (found["status"], found["baselineAt"]) == ("Checked", None)
 
 
+async def test_a_check_that_fails_after_a_change_leaves_no_baseline_to_a_later_one(api: Api) -> None:
+    instance = await api.running(MANIFEST)
+    async with api.database.transaction() as connection:
+        changed = (
+            "INSERT INTO drift_reports (instance_id, organization_id, learns, ran, waiting_since)"
+            " VALUES (%s, %s, 'reconfigure', '{web#launch/infra}', now())"
+        )
+        await connection.execute("UPDATE jobs SET status = 'Failed' WHERE instance_id = %s", [instance])
+        await connection.execute(changed, [instance, api.organization])
+    assert "So there is no new baseline" in (await drift_of(api, instance))["problem"]
+    await set_newest(api, instance, "Succeeded")
+
+    found = await checked(api, instance)
+
+    assert (found["problem"], found["baselineAt"], found["checks"][0]["baseline"]) == (None, None, False)
+
+
 async def set_newest(api: Api, instance: str, status: str) -> None:
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE jobs SET status = %s WHERE instance_id = %s", [status, instance])

@@ -74,9 +74,9 @@ SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(
 WHERE instance_id = %(instance_id)s;
 
 -- name: fail
--- What an earlier check has found stays. After a change, the next check notes what is known; a person asks for that again.
+-- What an earlier check has found stays, and what is known: a later check could take for noise what somebody changes until then.
 UPDATE drift_reports
-SET learns = nullif(learns, 'asked'), problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, lease_until = NULL,
+SET learns = NULL, ran = '{}', problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, lease_until = NULL,
     attempts = 0
 WHERE instance_id = %(instance_id)s;
 

@@ -384,9 +384,12 @@ class DriftRunner:
         now = self._app.clock.now()
         async with Context(self._app, on_behalf("")).begin() as work:
             held = await self._held(work, row)
-            check = Check(at=to_ms(now), problem=str(error))
+            problem = str(error)
+            if row.learns is not None:
+                problem += " So there is no new baseline: check again, and take one if nothing differs that shouldn't."
+            check = Check(at=to_ms(now), problem=problem)
             await store.fail(
-                work.connection, instance_id=row.instance_id, problem=str(error), at=now, checks=_with(check, held)
+                work.connection, instance_id=row.instance_id, problem=problem, at=now, checks=_with(check, held)
             )
         log.info("drift.failed", instance=row.instance_id)
 
