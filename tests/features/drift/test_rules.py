@@ -103,6 +103,18 @@ def test_of_steps_that_did_not_run_only_what_was_known_before_stays_known() -> N
     )
 
 
+@pytest.mark.parametrize("ran", [[], [STEP]])
+def test_noise_where_a_finding_is_ignored_does_not_make_it_new_after_a_change(ran: list[str]) -> None:
+    known = learned([only(changed({"at": "12:00"}, {"at": "12:05"}))], {}, None)
+    both = only(changed({"at": "12:00", "size": 5}, {"at": "12:09", "size": 1}))
+    [first] = merged([], without_known([both], known), (), 1000)
+    quiet = ignored(first, "The autoscaler does that.", 5000, "ada@example.com")
+
+    [after] = merged([quiet], without_known([both], learned([both], known, ran)), (), 2000)
+
+    assert after.state == ("gone" if ran else "ignored")
+
+
 @pytest.mark.parametrize("value", [None, NOT_SHOWN])
 def test_a_change_of_which_no_attribute_is_shown_is_a_difference_until_it_is_known(value: Any) -> None:
     found = only(changed(value, value))
