@@ -439,6 +439,25 @@ async def test_a_secret_is_not_kept_for_another_address(api: Api) -> None:
     accepted(await editor.put(path, {"parameters": {**without, "configuration.role": "x"}}))
 
 
+async def test_tokens_of_jobs_go_elsewhere_only_if_the_environments_that_offer_the_service_may_be_edited(
+    api: Api,
+) -> None:
+    parameters = {"configuration.address": "https://bao.example.org", "configuration.role": "shop"}
+    body = {"name": fresh_name("bao"), "typeId": "builtin:openbao", "parameters": parameters}
+    service = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
+    offers = {"name": fresh_name("lab"), "backend": "COMODIT", "isDefault": False}
+    environment = accepted(await api.post(f"organizations/{api.organization}/environments", offers))["id"]
+    accepted(await api.put(f"environments/{environment}/services", {"services": [service]}))
+    moved = {"parameters": {"configuration.address": "https://collector.example.org"}}
+    editor = await api.member("Read: [/services/*]", "EditService: [/services/*]")
+    answer = await editor.put(f"services/{service}", moved)
+    assert answer.status_code == 403
+    assert "EditEnvironment" in answer.text
+    accepted(await editor.put(f"services/{service}", {"parameters": {"configuration.role": "other"}}))
+    both = await api.member("EditService: [/services/*]", f"EditEnvironment: [/environments/{environment}]")
+    accepted(await both.put(f"services/{service}", moved))
+
+
 async def test_a_cloud_account_has_a_role_or_a_key(api: Api) -> None:
     role = "arn:aws:iam::123456789012:role/launchbay"
     path = f"organizations/{api.organization}/services"

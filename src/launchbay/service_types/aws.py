@@ -72,7 +72,7 @@ class _AwsProvider(PassiveServiceType):
         _ACCESS_KEY: ServiceParameter(STRING, "The ID of an access key, instead of a role."),
         _SECRET_KEY: ServiceParameter(STRING, "The secret of the access key.", secret=True),
         _ENDPOINT: ServiceParameter(STRING, "The URL of the service, such as a VPC endpoint. Default: that of AWS."),
-        _STS: ServiceParameter(STRING, "The URL of STS. Default: that of AWS in the region."),
+        _STS: ServiceParameter(STRING, "The URL of STS. Default: that of AWS in the region.", takes_tokens=True),
     }
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract

@@ -64,7 +64,9 @@ class CloudAccount:
         _AUDIENCE: ServiceParameter(
             STRING, f"The audience for the role, one of the environment's. Default: {aws.AUDIENCE}."
         ),
-        _STS: ServiceParameter(STRING, "The URL of STS for the role. Default: that of AWS in the region."),
+        _STS: ServiceParameter(
+            STRING, "The URL of STS for the role. Default: that of AWS in the region.", takes_tokens=True
+        ),
         _ENDPOINT: ServiceParameter(STRING, "The URL of the provider's API, if it has several."),
         _REGIONS: ServiceParameter(STRING, "The allowed regions, comma-separated. Default: any region."),
         _SECURITY_GROUP: ServiceParameter(STRING, "The security group of new machines."),

@@ -49,6 +49,9 @@ class ServiceParameter:
     A secret that a service sends in clear names the parameter with the URL that it `goes_to`. Whoever may change the
     URL need not see the secret, so it isn't kept for another one.
 
+    A URL that `takes_tokens` gets those of jobs in the environments that offer the service. So these must be editable,
+    too, for who changes it.
+
     `texts` are the fields of an object, at any depth, whose numbers are the texts that their author wrote.
     """
 
@@ -56,6 +59,7 @@ class ServiceParameter:
     description: str
     required: bool = False
     secret: bool = False
+    takes_tokens: bool = False
     texts: frozenset[str] = frozenset()
     unless: str = ""
     goes_to: str = ""

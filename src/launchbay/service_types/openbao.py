@@ -63,7 +63,9 @@ class OpenBao(PassiveServiceType):
     id = "builtin:openbao"
     name = "OpenBao or Vault"
     parameters: Mapping[str, ServiceParameter] = {
-        _ADDRESS: ServiceParameter(STRING, "The URL, such as https://vault.example.org:8200.", required=True),
+        _ADDRESS: ServiceParameter(
+            STRING, "The URL, such as https://vault.example.org:8200.", required=True, takes_tokens=True
+        ),
         _METHOD: ServiceParameter(STRING, "jwt, with the identity of the job, or approle. Default: jwt."),
         _ROLE: ServiceParameter(STRING, "The role for jwt."),
         _AUDIENCE: ServiceParameter(STRING, "The audience for jwt, one of the environment's. Default: vault."),

@@ -564,7 +564,13 @@ async def _changed(
         )
     check_size(given)
     update = ParameterUpdate(work=work, organization_id=service.organization_id, kind=kind, allows_holes=allows_holes)
-    return await update.validate(given, old)
+    new = await update.validate(given, old)
+    takers = [name for name, parameter in kind.parameters.items() if parameter.takes_tokens]
+    if any(old.open.get(name) != new.open.get(name) for name in takers):
+        for environment_id in await store.list_offering(work.connection, service_id=service.id):
+            environment = permissions.environment(environment_id)
+            work.lookup.require(service.organization_id, Permission.EDIT_ENVIRONMENT, environment)
+    return new
 
 
 _COMMAND_FIELD = "commandname"
