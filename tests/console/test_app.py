@@ -24,6 +24,7 @@ _PERSONAL = {
     "/console/organizations",
     "/console/account",
     "/console/account/accessTokens",
+    "/console/account/override-freeze",
     "/console/account/password",
     "/console/account/sign-out-everywhere",
     "/console/account/secondFactors",

@@ -64,6 +64,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/instances/{id}/end": {"do": "destroy"},
     "/console/organizations/{id}/views": {"name": "{fresh}", "do": "save", "q": "status:failed"},
     "/console/instances/{id}/schedules/{schedule}": {"do": "cancel"},
+    "/console/instances/{id}/drift/{finding}": {"do": "watch"},
     "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
     "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
     "/console/organizations/{id}/recurring": {
@@ -119,7 +120,9 @@ _PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
 _NO_OCCASION = {
     "/console/services/{id}/secrets",
+    "/console/services/{id}/test",
     "/console/instances/{id}/secrets",
+    "/console/instances/{id}/drift/{finding}",
     "/console/instances/{id}/undo-destroy",
     "/console/applications/{id}/source/refresh",
     "/console/environments/{id}/default",
