@@ -99,7 +99,7 @@ def test_figures_have_three_digits_that_count(value: float | None, unit: str, te
 
 def test_the_speed_on_the_first_page_of_the_documentation_is_a_measured_one() -> None:
     [launches] = re.findall(
-        r"\[(\d+) launches per second\]\(evidence/dispatch\.md\)", (EVIDENCE.parent / "index.md").read_text()
+        r"\[(\d+) launches per second\]\(contribute/evidence/dispatch\.md\)", (Path("docs") / "index.md").read_text()
     )
     rows = json.loads((EVIDENCE / "data" / "dispatch.json").read_text())["rows"]
     [measured] = [row["per_s"] for row in rows if row["name"] == "launch, 32 clients, polling, +0 ms"]
