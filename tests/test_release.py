@@ -83,7 +83,7 @@ def test_a_release_is_made_from_the_tag_and_can_be_checked(clone: Clone, tmp_pat
         "SHA256SUMS.sig",
     }
     notes = (clone.dist / f"launchbay-{VERSION}.md").read_text("utf-8")
-    assert notes.startswith(f"# Launchbay {VERSION}\n\n### ")
+    assert notes.startswith(f"# Launchbay {VERSION}\n\nThe first release.")
     assert json.loads((clone.dist / f"launchbay-{VERSION}.cdx.json").read_text("utf-8"))["bomFormat"] == "CycloneDX"
     good = checked(clone, tmp_path)
     assert good.returncode == 0, good.stderr

@@ -67,7 +67,10 @@ EXEMPT: Mapping[str, str] = {
     **dict.fromkeys(("reveal_instance_secret", "reveal_service_secret", "test_secret_provider"), "it reads"),
     "create_service": "no environment offers it yet",
     **dict.fromkeys(("put_back_drift", "take_over_drift"), "the change set asks when it is applied"),
-    "set_drift_schedule": "checks read what is there",
+    **dict.fromkeys(
+        ("set_drift_schedule", "set_application_drift_schedule", "set_environment_drift_schedule"),
+        "checks read what is there",
+    ),
     "check_drift": "it reads what is there, with what runs there already",
     **dict.fromkeys(("ignore_drift", "watch_drift"), "notes about a finding"),
     # What starts changes later asks for each of them then.

@@ -524,9 +524,10 @@ class _Maker:
             for state, until in (("new", None), ("ignored", 4_000_000_000_000), ("gone", None))
         ]
         for number, (instance, finding) in enumerate(zip(instances, findings, strict=True)):
-            accepted(await self.api.post(f"instances/{instance}/drift/check"))
-            await self._until(
-                "SELECT count(*) FROM drift_reports WHERE instance_id = %s AND waiting_since IS NULL", [instance], 1
+            await self.connection.execute(
+                "INSERT INTO drift_reports (instance_id, organization_id, checked_at)"
+                " SELECT id, organization_id, now() FROM instances WHERE id = %s",
+                [instance],
             )
             await self.connection.execute(
                 "UPDATE drift_reports SET findings = %s, new_findings = %s,"

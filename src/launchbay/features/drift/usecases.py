@@ -298,7 +298,7 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
             )
         old = None if before is None else {"cron": before.cron, "zone": before.zone, "jitter": before.jitter_ms}
         new = None if timing is None else {"cron": timing.cron, "zone": timing.zone, "jitter": timing.jitter_ms}
-        await work.audit("set_drift_schedule", found, old, new)
+        await work.audit("set_drift_schedule" if kind == "instance" else f"set_{kind}_drift_schedule", found, old, new)
 
 
 async def _scheduled(
