@@ -264,7 +264,11 @@ class Agreement:
             if _is_in(value.get("id"), self._instances):
                 yield from self._current(value)
             for name, each in value.items():
-                if isinstance(each, str) and self._is_unknown(each) and not ("count" in value and name == "id"):
+                if (
+                    isinstance(each, str)
+                    and self._is_unknown(each)
+                    and not (name == "id" and {"count", "state"} & value.keys())
+                ):
                     yield f"{name} is {each}, which nothing stored has"
                 yield from self._walk(each, job)
 
@@ -400,5 +404,7 @@ def _differing(where: str, shown: Mapping[str, Any], so: Mapping[str, Any]) -> I
             value = {each: number for each, number in value.items() if number}
         if name in {"parentId", "destroyAt", "errorMessage", "labels"} and not value and not wanted:
             continue
+        if name == "freeze" and value is not None and wanted is not None:  # programs leave out what isn't set
+            value, wanted = ({part: what for part, what in each.items() if what} for each in (value, wanted))
         if not _agrees(value, wanted):
             yield f"{where}: {name} is {str(value)[:200]}, and should be {str(wanted)[:200]}"

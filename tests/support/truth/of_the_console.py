@@ -27,7 +27,7 @@ def _shown_instance(row: Mapping[str, Node]) -> tuple[str, dict[str, Any]]:
         "last run": (last.id_after("jobs"), *last.status, last.one("span", "quiet").text) if shown else None,
         "failed": last.one("a", "ell").attributes["title"] if last.all("a", "ell") else None,
         "application": row["Application"].text,
-        "environment": row["Environment"].text,
+        "environment": row["Environment"].text.removesuffix(" frozen"),  # a chip, where it or the application is
         "expires": row["Expires"].text,
         "launched": (row["Launched"].attributes["title"], row["Launched"].text),
     }
