@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeGuard
 
@@ -346,7 +346,9 @@ class Agreement:
     def _moments(self) -> frozenset[str]:
         """All times that are stored, to the second."""
         rows = (row for table in self.oracle.tables.values() for row in table)
-        times = (value for row in rows for value in row.values() if isinstance(value, datetime))
+        times = [value for row in rows for value in row.values() if isinstance(value, datetime)]
+        frozen = [row["frozen"] for of in ("environments", "applications") for row in self.oracle.tables[of]]
+        times += [datetime.fromtimestamp(json.loads(each)["at_ms"] / 1000, UTC) for each in frozen if each]
         return frozenset(at.isoformat(timespec="seconds") for at in times)
 
     def _times(self, main: Node) -> Iterator[str]:
