@@ -63,6 +63,8 @@ CELL_WIDE: dict[str, set[str]] = {
             "instances.announce_new",
             "instances.list_making",
             "freezes.list_launching",
+            "change_rules.list_under_way",
+            "change_rules.list_still_under_way",
             "events.tell_streams",
             "organizations.list_tenants",
         ),

@@ -13,7 +13,7 @@ import asyncio
 import os
 import select
 import socket
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -60,6 +60,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     known: dict[tuple[Hashable, Hashable], Any] | None = None  # grants in one snapshot; only a PageScope has them
     prepares = True  # False behind a pooler that gives every transaction another session
     on_end: list[Callable[[bool], object]] | None = None  # of the transaction under way
+    after_commit: list[Callable[[], Awaitable[None]]] | None = None  # of the transaction under way
 
     def __init__(self, pgconn: PGconn, *arguments: Any, **more: Any) -> None:
         super().__init__(pgconn, *arguments, **more)

@@ -16,7 +16,7 @@ only the caller knows what a duplicate means.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -50,6 +50,16 @@ def on_transaction_end(connection: "Connection", callback: Callable[[bool], obje
     if connection.on_end is None:
         connection.on_end = []
     connection.on_end.append(callback)
+
+
+def after_commit(connection: "Connection", act: Callable[[], Awaitable[None]]) -> None:
+    """Await `act` once the transaction under way is committed, before its block ends.
+
+    The connection is back in the pool by then. `act` isn't awaited if the transaction is rolled back.
+    """
+    if connection.after_commit is None:
+        connection.after_commit = []
+    connection.after_commit.append(act)
 
 
 @contextmanager
@@ -436,6 +446,7 @@ class _Transaction(_Borrowed):
         committed = False
         # Others may use the connection as soon as it is back in the pool.
         callbacks, self._connection.on_end = self._connection.on_end or (), None
+        acts, self._connection.after_commit = self._connection.after_commit or (), None
         try:
             if error is None:
                 await self._commit()
@@ -447,6 +458,9 @@ class _Transaction(_Borrowed):
             for callback in callbacks:
                 callback(committed)
         await super().__aexit__(kind, error, trace)  # the pool rolls back
+        if committed:
+            for act in acts:
+                await act()
 
     async def _commit(self) -> None:
         if self._connection.in_failed_transaction:

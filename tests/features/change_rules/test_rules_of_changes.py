@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from launchbay.features.change_rules.rules import Facts, parse
@@ -452,3 +453,90 @@ async def test_explain_names_the_rules_of_a_place(api: Api) -> None:
     assert accepted(await api.get("permissions/explain", **{**query, "permission": "Read"}))["rules"] == []
     narrow = await api.member(f"EditInstance: [/applications/{application}/*]")
     assert accepted(await narrow.get("permissions/explain", **query))["rules"] == [], "it may not read them"
+
+
+@pytest.mark.parametrize("door", ["launch", "run"])
+async def test_a_save_is_answered_after_the_changes_that_have_read_the_rules_before(api: Api, door: str) -> None:
+    environment, application, instance = await held(api)
+    doors: dict[str, tuple[str, Any]] = {
+        "launch": (f"applications/{application}/launch", {"environmentId": environment}),
+        "run": (f"instances/{instance}/greet", {}),
+    }
+    owner = f"organizations/{api.organization}"
+    text = rule(f"$.environment.id == '{environment}' && $.kind != 'destroy'")
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        changed = "environments" if door == "launch" else "instances"
+        await other.execute(
+            f"SELECT FROM {changed} WHERE id = %s FOR UPDATE", [environment if door == "launch" else instance]
+        )
+        changing = asyncio.create_task(api.post(*doors[door]))
+        await waits_for_lock(api)
+        saving = asyncio.create_task(put_rules(api, owner, text))
+        try:
+            async with asyncio.timeout(20):
+                while accepted(await api.get(f"{owner}/change-rules"))["rules"] != text:
+                    await asyncio.sleep(0.01)
+            assert not changing.done()
+            await asyncio.wait({saving}, timeout=0.2)
+            assert not saving.done()
+        finally:
+            await other.commit()
+            await saving
+    accepted(await changing)
+    await api.settled(instance)
+    try:
+        refused(await api.post(*doors[door]), 403, "RuleRefused")
+    finally:
+        await put_rules(api, owner, "")
+
+
+async def waits_for_lock(api: Api) -> None:
+    """Return once a statement of the server waits for a row."""
+    async with asyncio.timeout(20), await psycopg.AsyncConnection.connect(api.database.url, autocommit=True) as look:
+        while True:
+            found = await look.execute(
+                "SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')"
+            )
+            if await found.fetchone() is not None:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_launches_and_saves_at_the_same_time_are_in_one_order(api: Api) -> None:
+    environment, application, _ = await held(api)
+    owner = f"environments/{environment}"
+    answers: list[tuple[int, int]] = []  # versions of rules that were answered before, and the status
+    answered_versions = 0
+
+    async def launch() -> None:
+        before = answered_versions
+        answer = await api.post(f"applications/{application}/launch", {"environmentId": environment})
+        answers.append((before, answer.status_code))
+
+    async def save() -> None:
+        nonlocal answered_versions
+        await put_rules(api, owner, rule("$.kind == 'launch'"))
+        answered_versions = 1
+
+    await asyncio.gather(*(launch() for _ in range(8)), save(), *(launch() for _ in range(8)))
+    listed = accepted(await api.get(f"environments/{environment}/instances"))
+    await asyncio.gather(*(launch() for _ in range(4)))
+    assert {status for before, status in answers if before} == {403}
+    assert {status for _, status in answers} <= {200, 403}
+    assert len(accepted(await api.get(f"environments/{environment}/instances"))) == len(listed)
+
+
+async def test_a_save_under_a_condition_waits_for_changes_on_their_way_too(api: Api) -> None:
+    owner = f"environments/{await api.offer()}"
+    tag = (await api.get(f"{owner}/change-rules")).headers["etag"]
+    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+        await other.execute("SELECT access_stamp FROM organizations WHERE id = %s", [api.organization])
+        body = {"rules": rule("false")}
+        saving = asyncio.create_task(api.client.put(f"{owner}/change-rules", json=body, headers={"If-Match": tag}))
+        async with asyncio.timeout(20):
+            while accepted(await api.get(f"{owner}/change-rules"))["version"] != 1:
+                await asyncio.sleep(0.01)
+        await asyncio.wait({saving}, timeout=0.2)
+        assert not saving.done()
+        await other.commit()
+    accepted(await saving)

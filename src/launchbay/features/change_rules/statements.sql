@@ -38,6 +38,14 @@ UPDATE change_rules SET is_current = false WHERE owner_id = %(owner_id)s AND org
 INSERT INTO change_rules (owner_id, organization_id, application_id, environment_id, version, rules, is_current, author_id)
 VALUES (%(owner_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(version)s, %(rules)s, true, %(author_id)s);
 
+-- name: list_under_way
+-- Transactions of all sessions. One that begins later reads what was committed before. Backups change nothing and take long.
+SELECT pg_locks.virtualxid FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'virtualxid' AND granted AND pid <> pg_backend_pid() AND datname = current_database() AND application_name <> 'pg_dump';
+
+-- name: list_still_under_way
+SELECT virtualxid FROM pg_locks WHERE locktype = 'virtualxid' AND granted AND virtualxid = ANY (%(ids)s::text[]);
+
 -- name: get_facts
 -- What rules know of the objects of a change, and of who makes it.
 SELECT application.name AS application, application.labels::text AS application_labels,

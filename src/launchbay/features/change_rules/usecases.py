@@ -19,6 +19,7 @@ import structlog
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import ActingToken, Actor, Method, Permission
+from launchbay.clock import Backoff
 from launchbay.concurrency import computed
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.features.change_rules import rows as store
@@ -31,7 +32,7 @@ from launchbay.model.values import size_of
 from launchbay.planning.decisions import Change
 from launchbay.planning.names import DESTROY
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection
+from launchbay.store.database import Connection, after_commit
 from launchbay.store.environments import Environment
 from launchbay.store.organizations import Organization
 from launchbay.telemetry import metrics
@@ -41,6 +42,7 @@ log = structlog.get_logger(__name__)
 Owner = Literal["organization", "application", "environment"]
 _MS_PER_HOUR = 3_600_000
 _CACHED = 1_000  # organizations
+_LOOKS = Backoff(0.005, 0.1)  # at changes on their way
 
 
 class Scope(NamedTuple):
@@ -398,7 +400,8 @@ def checked(text: str) -> tuple[Rule, ...]:
 async def replace_rules(ctx: Context, kind: Owner, owner_id: str, text: str) -> int:
     """Write a new version of rules, and return its number.
 
-    An empty text removes them. The same text again writes nothing. Raises BadRequest for rules with errors.
+    An empty text removes them. The same text again writes nothing. It returns once no change is on its way that hasn't
+    read it (decision 0222); in a larger transaction, that one does. Raises BadRequest for rules with errors.
     """
     await asyncio.to_thread(checked, text)
     text = text if text.strip() else ""
@@ -429,7 +432,20 @@ async def replace_rules(ctx: Context, kind: Owner, owner_id: str, text: str) -> 
         )
         old = {} if before is None else {"version": before.version, "rules": before.rules}
         await work.audit(f"replace_{kind}_rules", owner, old, {"version": version, "rules": text})
+        if text:
+            after_commit(work.connection, partial(_pass_changes, ctx))
     return version
+
+
+async def _pass_changes(ctx: Context) -> None:
+    """Wait for the end of changes that may have read the rules before a save."""
+    async with ctx.read() as work:
+        under_way = await store.list_under_way(work.connection)
+    delays_s = _LOOKS.delays()
+    while under_way:
+        await asyncio.sleep(next(delays_s))
+        async with ctx.read() as work:
+            under_way = await store.list_still_under_way(work.connection, ids=under_way)
 
 
 @dataclass(frozen=True, slots=True)
