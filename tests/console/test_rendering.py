@@ -69,6 +69,7 @@ def test_no_value_brings_a_tag_of_its_own(value: object) -> None:
         (None, ""),
         (0, "0 ms"),
         (99, "99 ms"),
+        (22.435000000000002, "22 ms"),
         (100, "0.1 s"),
         (1_500, "1.5 s"),
         (59_900, "60 s"),
@@ -77,7 +78,7 @@ def test_no_value_brings_a_tag_of_its_own(value: object) -> None:
         (93_784_000, "1 d 2 h"),
     ],
 )
-def test_spans_have_their_two_largest_units(milliseconds: int | None, words: str) -> None:
+def test_spans_have_their_two_largest_units(milliseconds: float | None, words: str) -> None:
     assert format_duration(milliseconds) == words
 
 

@@ -102,7 +102,7 @@ def exported_time(value: datetime | int | None) -> str | None:
     return iso_time_ms(from_ms(value) if isinstance(value, int) else value)
 
 
-def format_duration(milliseconds: int | None) -> str:
+def format_duration(milliseconds: float | None) -> str:
     """Return a duration in its two largest units, such as `1 d 2 h`."""
     return "" if milliseconds is None else duration_words(milliseconds)
 

@@ -63,13 +63,13 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _TEXT_CHARS else text[:_TEXT_CHARS] + "…"
 
 
-def duration_words(milliseconds: int) -> str:
+def duration_words(milliseconds: float) -> str:
     """Return the length of a duration for people.
 
-    It has the two largest units: `1 d 2 h`, `1.5 s`, `20 ms`.
+    It has the two largest units: `1 d 2 h`, `1.5 s`, `20 ms`. Parts of a millisecond, as in medians, are rounded.
     """
     if abs(milliseconds) < 100:
-        return f"{abs(milliseconds)} ms"
+        return f"{abs(round(milliseconds))} ms"
     seconds = abs(milliseconds) / 1000
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
