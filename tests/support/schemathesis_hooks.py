@@ -66,6 +66,18 @@ def before_call(context: Any, case: Any, kwargs: Any) -> None:
         case.body = {**case.body, "url": NOWHERE}
 
 
+def lines_of(context: Any, value: Any) -> bytes:
+    """Return a generated body as a line of JSON, or one line for each item of a list."""
+    return b"".join(json.dumps(item).encode() + b"\n" for item in (value if isinstance(value, list) else [value]))
+
+
+def read_lines(context: Any, response: Any) -> list[Any]:
+    """Return the values of an answer that has one in each line."""
+    return [json.loads(line) for line in response.content.splitlines()]
+
+
+schemathesis.serializer("application/x-ndjson")(lines_of)
+schemathesis.deserializer("application/x-ndjson")(read_lines)
 schemathesis.hook("before_load_schema")(before_load_schema)
 schemathesis.hook("filter_failure")(filter_failure)
 schemathesis.hook("before_call")(before_call)
