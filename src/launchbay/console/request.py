@@ -28,6 +28,7 @@ from launchbay.ids import NamedRow
 from launchbay.limits import CONSOLE_FORM_FIELDS
 from launchbay.model.findings import Hints
 from launchbay.model.wrong_values import strange_parameters
+from launchbay.planning.decisions import Refused
 from launchbay.store.applications import Application
 from launchbay.store.page_scope import PageScope
 from launchbay.urlencoded import decode_fields
@@ -614,7 +615,8 @@ class Routes:
         again: FormPage | None = None,
         refusals: tuple[type[LaunchbayError], ...] = (BadRequest,),
     ) -> Callable[[HandlerT], HandlerT]:
-        expected = () if again is None else refusals
+        # What a rule refuses may be allowed with another value, so the form stays.
+        expected = () if again is None else (*refusals, Refused)
         return self._declare(lambda handler: PageRoute("POST", path, handler, public, again, expected))
 
     def _declare(self, route: Callable[[Handler], PageRoute]) -> Callable[[HandlerT], HandlerT]:

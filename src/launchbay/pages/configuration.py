@@ -28,6 +28,7 @@ from launchbay.features.change_sets.pages import SAVE, save
 from launchbay.features.change_sets.usecases import ChangeAct
 from launchbay.features.generations.pages import current_number, list_shown
 from launchbay.pages.instance import tab_values
+from launchbay.planning.decisions import Refused
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_compiled, read_instance_record
 from launchbay.usecases.manifests import list_manifests
@@ -77,7 +78,7 @@ async def change(request: PageRequest) -> Response:
             draft.place_errors(draft.preview.errors)
             if form.text("do").startswith("apply"):
                 draft.problems.append("The form or the instance has changed. Check the difference again.")
-    except (BadRequest, Conflict) as error:
+    except (BadRequest, Conflict, Refused) as error:
         draft.place_errors(error.messages)
         problem = error
     return await _show(request, draft, problem)

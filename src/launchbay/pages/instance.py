@@ -63,6 +63,7 @@ from launchbay.pages.components import (
     shown_graph,
 )
 from launchbay.pages.schedules import rescheduled_message
+from launchbay.planning.decisions import Refused
 from launchbay.planning.names import DESTROY
 from launchbay.store.audit import AuditRow
 from launchbay.store.instances import InstanceRecord
@@ -559,7 +560,7 @@ async def run(request: PageRequest) -> Response:
         if not any(field.error for field in fields):
             return request.redirect(_path(request), await _run(request, instance_id, name, string_values(fields)))
         problem = BadRequest(FIX_FIELDS)
-    except (BadRequest, Conflict) as error:
+    except (BadRequest, Conflict, Refused) as error:
         fields, rest = with_errors(fields, error.messages)
         problem = error if rest else BadRequest(FIX_FIELDS)
     return await run_page(request, problem, refused=Workflow(name, fields))

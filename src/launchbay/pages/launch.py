@@ -40,6 +40,7 @@ from launchbay.model.job import JobStatus
 from launchbay.model.redaction import is_secret_name
 from launchbay.model.schedule import next_due
 from launchbay.planning.acceptance import environment_view
+from launchbay.planning.decisions import Refused
 from launchbay.planning.names import LAUNCH
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import EnvironmentRow
@@ -126,7 +127,7 @@ async def launch(request: PageRequest) -> Response:
             told = "Launch started." if started.is_new else "This instance has the name already. Nothing was launched."
             return request.redirect(f"{HOME}/instances/{started.instance_id}", told)
         problem = BadRequest(forms.FIX_FIELDS)
-    except BadRequest as error:
+    except (BadRequest, Refused) as error:
         draft.place_errors(error.messages)
         problem = error
     return await _show(request, draft, problem)
@@ -282,7 +283,7 @@ async def _show(request: PageRequest, draft: _Draft, problem: LaunchbayError | N
         organization_id=application.organization_id,
         problem=draft.problem(problem) if problem is not None else None,
         # A script inserts previews; htmx ignores error responses.
-        status=200 if problem is None else 400,
+        status=200 if problem is None else request.deps.status_of(problem),
         draft=draft,
         application=application,
         sources=request.ask(_sources(request, draft)),

@@ -1,4 +1,4 @@
-"""Whether rules allow a change: the question that every door asks (decision 0200).
+"""Whether rules allow a change, whichever way it comes in (decision 0200).
 
 The permission gate says who may do what. Rules say when a change that somebody may make has to wait, or go another way.
 They are asked in the transaction that makes the change. Features register them; this module knows none.

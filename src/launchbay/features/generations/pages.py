@@ -16,6 +16,7 @@ from launchbay.features.generations import usecases as generations
 from launchbay.features.generations.rows import Generation
 from launchbay.model.environment import EnvironmentView, read_environment_view
 from launchbay.model.instance import InstanceStatus
+from launchbay.planning.decisions import Refused
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.browsing import read_instance_record
 from launchbay.usecases.preview import Preview
@@ -108,7 +109,7 @@ async def roll_back(request: PageRequest) -> Response:
         return await _show(request, Conflict("The instance has changed. Check the difference again."))
     try:
         await generations.rollback(request.ctx, record.id, generation.number)
-    except (BadRequest, Conflict) as error:
+    except (BadRequest, Conflict, Refused) as error:
         return await _show(request, error)
     return request.redirect(f"{HOME}/instances/{record.id}", f"Rollback to generation {generation.number} started.")
 
