@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
-from psycopg import sql
 
 from launchbay.limits import IDENTITY_TOKEN_S
+from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.service import Api, accepted, refused, running_api
@@ -77,18 +77,6 @@ async def claims_of(api: Api, token: str) -> dict[str, Any]:
     return claims
 
 
-async def stored_texts(api: Api) -> str:
-    """Return all of the database as text."""
-    found: list[str] = []
-    async with api.database.connection() as connection:
-        cursor = await connection.execute("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-        for (table,) in await cursor.fetchall():
-            rows = await connection.execute(sql.SQL("SELECT each::text FROM {} AS each").format(sql.Identifier(table)))
-            found += (str(text) for (text,) in await rows.fetchall())
-    assert len(found) > 50
-    return "\n".join(found)
-
-
 async def test_a_step_sends_a_token_that_says_which_job_asks(api: Api, receiver: LoopbackServer) -> None:
     application = await api.application(ASK)
     instance = await api.launch(application)
@@ -122,7 +110,7 @@ async def test_it_is_in_nothing_that_is_kept(api: Api, receiver: LoopbackServer)
     token = receiver.received[0].headers["x-identity"]
     assert document["returnValues"]["said"] == {"you": "********"}
     signature = token.rpartition(".")[2]
-    assert signature not in await stored_texts(api)
+    assert signature not in await stored_texts(api.database)
     log = (await api.get(f"instances/{instance}/log")).text
     assert "got a token for 'vault'" in log
     assert signature not in log
@@ -145,7 +133,7 @@ async def test_a_command_has_it_in_a_file_and_a_variable_that_end_with_it(api: A
     [out] = document["returnValues"]["out"].values()
     assert out.startswith("600\nsaid ********\n")
     assert "********" in out.rpartition("\n")[2], "also in base64"
-    assert token.rpartition(".")[2] not in await stored_texts(api)
+    assert token.rpartition(".")[2] not in await stored_texts(api.database)
 
 
 async def test_an_audience_that_the_environment_does_not_name_gets_none(api: Api, receiver: LoopbackServer) -> None:

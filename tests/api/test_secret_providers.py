@@ -15,7 +15,6 @@ from typing import Any, LiteralString
 import httpx
 import psycopg
 import pytest
-from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.auth.identity_tokens import IDENTITY_KEYS
@@ -27,6 +26,7 @@ from launchbay.limits import IDENTITY_TOKEN_S
 from launchbay.postgres import cluster
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
+from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
 from tests.support.machines import LOGIN, Hosts, needs_sshd
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
@@ -186,16 +186,6 @@ async def provider(api: Api, name: str, parameters: dict[str, Any], kind: str = 
     return service
 
 
-async def stored_texts(api: Api) -> str:
-    found: list[str] = []
-    async with api.database.connection() as connection:
-        cursor = await connection.execute("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-        for (table,) in await cursor.fetchall():
-            rows = await connection.execute(sql.SQL("SELECT each::text FROM {} AS each").format(sql.Identifier(table)))
-            found += (str(text) for (text,) in await rows.fetchall())
-    return "\n".join(found)
-
-
 async def sessions(api: Api) -> int:
     async with api.database.connection() as connection:
         cursor = await connection.execute("SELECT count(*) FROM secret_sessions")
@@ -245,10 +235,54 @@ async def test_a_step_reads_a_secret_by_the_identity_of_its_job(api: Api, receiv
     assert (await received(receiver))["x-password"] == CANARY
     await until_revoked(api)
     assert (await api.document(instance))["returnValues"]["said"] == {"you": "********"}
-    assert CANARY not in await stored_texts(api)
+    assert CANARY not in await stored_texts(api.database)
     for path in (f"instances/{instance}/log", f"organizations/{api.organization}/archive"):
         assert CANARY not in (await api.get(path)).text
     assert "The step read bao/secret/shop#password." in (await api.get(f"instances/{instance}/log")).text
+
+
+BY_VAULT = """
+application:
+  interfaces: {actions: {send: bind(main#actions.send)}}
+  bindings: [[main, vault]]
+  components:
+    vault:
+      type: reference.Service
+      interfaces: {secret-store: {get-secret: receive-command(string name => string value)}}
+    main:
+      type: workflow.Instance
+      required: [vault]
+      interfaces:
+        vault: {get-secret: send-command(string name => string value)}
+        actions: {send: "receive-command(string url, string wanted)"}
+      configuration:
+        configuration.workflows:
+          launch: {steps: []}
+          send:
+            parameters: [url: {default: ""}, wanted: {default: ""}]
+            steps:
+              - get: {action: vault.get-secret, parameters: {name: "{$.wanted}"}, output: {password: value}}
+              - send:
+                  action: restcall
+                  precedingPhases: [get]
+                  parameters: {command: "{$.url}", headers: {X-Password: "{$.password}"}}
+"""
+
+
+async def test_get_secret_hands_on_what_lasts_and_refuses_an_account(
+    api: Api, receiver: LoopbackServer, bao: Bao
+) -> None:
+    instance = await api.running(BY_VAULT)
+    await api.ran(instance, "actions.send", url=receiver.url(), wanted="bao/secret/shop#password")
+    assert (await received(receiver))["x-password"] == CANARY
+    assert CANARY not in await stored_texts(api.database)
+    job = await api.run(instance, "actions.send", url=receiver.url(), wanted="bao/database/creds/shop#password")
+    assert "ends it with the step. Name it in `secrets` of the step" in job["errorMessage"]
+    assert len(receiver.received) == 1
+    await until_revoked(api)
+    async with asyncio.timeout(30):
+        while await asyncio.to_thread(bao.leases, "database/creds/shop"):
+            await asyncio.sleep(0.1)
 
 
 @pytest.fixture
@@ -349,7 +383,7 @@ async def test_an_account_of_a_database_ends_with_its_step(api: Api, receiver: L
     assert len(await rows_of(api, "SELECT id FROM passing_values")) == 1, "which is masked until the job's end"
     await cancel(api, instance)
     assert bao.leases("database/creds/shop") == []
-    stored = await stored_texts(api)
+    stored = await stored_texts(api.database)
     assert headers["x-password"] not in stored
     assert headers["x-user"] not in stored
 
@@ -757,7 +791,7 @@ async def test_approle_signs_in_with_a_sealed_secret(api: Api, receiver: Loopbac
     await api.ran(await api.running(READ), "read", url=receiver.url(), secret="by-role/secret/shop#port")
     assert (await received(receiver))["x-password"] == "5432"
     assert secret["data"]["secret_id"] not in (await api.get(f"services/{service}")).text
-    assert secret["data"]["secret_id"] not in await stored_texts(api)
+    assert secret["data"]["secret_id"] not in await stored_texts(api.database)
     await until_revoked(api)
 
 
@@ -1001,7 +1035,7 @@ async def test_a_test_says_of_each_path_what_a_job_could_do_and_shows_no_value(a
     assert "has no key 'user' in 'secret/shop'" in found["paths"][2]["message"]
     assert bao.leases("database/creds/shop") == [], "nobody has made an account"
     assert await sessions(api) == 0
-    texts = await stored_texts(api)
+    texts = await stored_texts(api.database)
     assert CANARY not in texts
     assert "test_secret_provider" in texts
 

@@ -230,4 +230,4 @@ async def test_a_name_that_no_vault_has_may_be_that_of_a_secret_of_a_provider(ap
         await keys.password(context, "bao/")
     answer = await api.post(f"services/{vault}/get-secret", {"arguments": {"name": "bao/secret/none#password"}})
     assert answer.status_code == 409
-    assert "A secret of a provider isn't stored, as this one would be" in answer.text
+    assert "Only jobs read secrets of providers" in answer.text

@@ -116,7 +116,7 @@ async def test_other_parameters_change_while_applied_secrets_are_missing(api: Ap
     ("parameters", "field", "says"),
     [
         ({"riddle": {"fromVault": "nowhere"}}, "riddle", "No vault of the organization has a secret 'nowhere'"),
-        ({"riddle": {"fromVault": "bao/secret/shop#key"}}, "riddle", "A secret of a provider isn't stored"),
+        ({"riddle": {"fromVault": "bao/secret/shop#key"}}, "riddle", "no provider of secrets is named"),
         ({"riddle": {"fromVault": "twice"}}, "riddle", "name one with `vault`"),
         ({"riddle": {"fromVault": "twice", "vault": UNKNOWN}}, "riddle", "No vault"),
         ({"place": {"fromVault": "twice"}}, "place", "This parameter isn't a secret"),

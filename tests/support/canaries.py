@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from psycopg import sql
 
 from launchbay.service_types import key_pairs
+from launchbay.store.database import Database
 from tests.support.network import LoopbackServer
 from tests.support.service import BUSY, JSON, Caller, accepted, basic
 from tests.support.services import TYPE as VAULT
@@ -487,3 +489,15 @@ class Planter:
         async with asyncio.timeout(60):
             while accepted(await self.admin.get(f"instances/{instance}"))["status"] in BUSY:
                 await asyncio.sleep(0.05)
+
+
+async def stored_texts(database: Database) -> str:
+    """Return all rows of all tables as text."""
+    found: list[str] = []
+    async with database.connection() as connection:
+        cursor = await connection.execute("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
+        for (table,) in await cursor.fetchall():
+            rows = await connection.execute(sql.SQL("SELECT each::text FROM {} AS each").format(sql.Identifier(table)))
+            found += (str(text) for (text,) in await rows.fetchall())
+    assert len(found) > 50
+    return "\n".join(found)

@@ -476,7 +476,7 @@ def _assemble(
         programs=Programs(settings.programs()),
         evaluator=evaluations,
     )
-    calls = ServiceCalls(database, context.service_types, secret)
+    calls = ServiceCalls(database, context.service_types, secret, deps.secret_source)
     of_features = features.tasks(
         TaskDeps(
             app=context,

@@ -23,7 +23,7 @@ from launchbay.model.redaction import Redactor
 from launchbay.service_types.builtin import CloudAccount as AccountType
 from launchbay.service_types.contract import ServiceCall
 from launchbay.service_types.resource_pool import ResourcePool
-from launchbay.service_types.secrets import ServiceSeal, open_secrets, sign_in_purpose
+from launchbay.service_types.secrets import ServiceSeal, open_secrets, provided_references, sign_in_purpose
 from launchbay.store import machines as store
 from launchbay.store import services
 from launchbay.store.database import Connection, Database
@@ -32,6 +32,7 @@ from launchbay.store.machines import AccountRow
 P = ParamSpec("P")
 T = TypeVar("T")
 _PREFIX = "configuration."
+_CREDENTIAL = "configuration.credential"
 _NO_MACHINES = {INSTALLATION: "nobody"}  # tags of no machine: the query succeeds only with valid credentials
 POLICY = "machines.pool"
 _TAG_CHARS = 16
@@ -150,12 +151,14 @@ def account_of(account_id: str, name: str, parameters: Mapping[str, Any]) -> Clo
     def text(parameter: str) -> str:
         return str(parameters.get(f"{_PREFIX}{parameter}") or "")
 
+    provided = provided_references(parameters).get(_CREDENTIAL)
     return CloudAccount(
         id=account_id,
         name=name,
         provider=text("provider"),
         identity=text("identity"),
-        credential=text("credential"),
+        credential="" if provided else text("credential"),
+        provided=provided,
         endpoint_url=text("endpoint-url"),
         regions=tuple(part.strip() for part in text("legacy-regions").split(",") if part.strip()),
         security_group=text("legacy-security-group"),

@@ -13,11 +13,20 @@ from launchbay.engine.audit import EngineAudit
 from launchbay.engine.journal import retry_while_unavailable, run_until_available
 from launchbay.errors import ActionFailed, BadRequest, Conflict
 from launchbay.model.instance import BoundService, Link
-from launchbay.runtime.contract import JobRun
+from launchbay.model.secret_reference import SecretReference, reference_in
+from launchbay.model.values import CoercionError, coerce
+from launchbay.runtime.contract import JobRun, SecretSource
 from launchbay.runtime.step import run_recorded
+from launchbay.service_types.builtin import SecureStore
 from launchbay.service_types.contract import ServiceCall, ServiceType, validate_arguments
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.service_types.secrets import ServiceSeal, is_reference, open_values, resolve_references
+from launchbay.service_types.secrets import (
+    ServiceSeal,
+    is_reference,
+    open_values,
+    provided_references,
+    resolve_references,
+)
 from launchbay.store import services
 from launchbay.store.database import Database
 
@@ -25,8 +34,11 @@ from launchbay.store.database import Database
 class ServiceCalls:
     """Runs commands; one object serves all jobs of the process."""
 
-    def __init__(self, database: Database, service_types: ServiceTypes, secret_key: SecretKey) -> None:
+    def __init__(
+        self, database: Database, service_types: ServiceTypes, secret_key: SecretKey, secret_source: SecretSource
+    ) -> None:
         self._database = database
+        self._secret_source = secret_source
         self._service_types = service_types
         self._secret_key = secret_key
         self._audit = EngineAudit(secret_key)
@@ -61,7 +73,10 @@ class ServiceCalls:
             raise ActionFailed(f"The service {bound.name!r} no longer has a command {command!r}.", retryable=False)
         try:
             opened_parameters = await retry_while_unavailable(partial(self._open, link.instance_id, bound))
-            job.secrets.register_secret(opened_parameters)
+            provided = provided_references(opened_parameters)
+            job.secrets.register_secret({name: opened_parameters[name] for name in {*opened_parameters} - {*provided}})
+            if provided:
+                opened_parameters = {**opened_parameters, **await self._provided(job, path, kind, provided)}
             checked = validate_arguments(declared, arguments)
             entry = partial(
                 self._audit.service_command_run,
@@ -82,11 +97,39 @@ class ServiceCalls:
                 name=bound.name,
                 waiting=partial(job.journal.waiting, path),
             )
-            results = await retry_while_unavailable(partial(kind.run, command, call))
+            try:
+                results = await retry_while_unavailable(partial(kind.run, command, call))
+            except Conflict as missing:
+                reference = reference_in(str(checked.get("name")))
+                if (kind.id, command, missing.code) != (SecureStore.id, "get-secret", "NoSecret") or reference is None:
+                    raise
+                results = await self._recorded(job, path, reference)
             job.secrets.register_secret([results.get(name) for name in declared.secret_results])
             return results
         except (BadRequest, Conflict, UnsealFailed) as error:
             raise ActionFailed(f"The service {bound.name!r} rejected {command!r}: {error}") from error
+
+    async def _recorded(self, job: JobRun, path: str, reference: SecretReference) -> Mapping[str, Any]:
+        """Return a secret of a provider as a result of a command, which is recorded, sealed."""
+        found = await self._secret_source.read(job, path, 1, {"value": reference}, is_recorded=True)
+        if not isinstance(found["value"], str):
+            raise ActionFailed(
+                f"The secret {str(reference)!r} isn't a string.",
+                "Name its key, provider/path#key, or name it in `secrets` of the step that needs it.",
+                retryable=False,
+            )
+        return found
+
+    async def _provided(
+        self, job: JobRun, path: str, kind: ServiceType, references: Mapping[str, SecretReference]
+    ) -> Mapping[str, Any]:
+        """Return the parameters that stand for secrets of providers, for this call alone."""
+        found = await self._secret_source.read(job, path, 1, references)
+        try:
+            return {name: coerce(kind.parameters[name].type, value) for name, value in found.items()}
+        except CoercionError as error:
+            named = ", ".join(map(str, references.values()))
+            raise ActionFailed(f"A parameter of the service can't be {named}: {error}", retryable=False) from None
 
     def _type(self, bound: BoundService) -> ServiceType:
         kind = self._service_types.find(bound.type_id)

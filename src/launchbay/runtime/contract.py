@@ -364,12 +364,20 @@ class SecretSource(Protocol):
     """Reads secrets of providers for steps."""
 
     async def read(
-        self, job: "JobRun", path: str, attempt: int, references: Mapping[str, SecretReference]
+        self,
+        job: "JobRun",
+        path: str,
+        attempt: int,
+        references: Mapping[str, SecretReference],
+        *,
+        is_recorded: bool = False,
     ) -> Mapping[str, Any]:
         """Return the values by name for an attempt of a step. Raises ActionFailed.
 
         What has a lease keeps it until the journal has the outcome of the attempt, the start of the next one, or the
         end of the job. An attempt that continues after a crash reads again, and keeps both.
+
+        Values that are recorded, sealed, outlive the attempt. So what has a lease is refused then.
         """
 
 
@@ -448,6 +456,8 @@ class NullSecretSource:
         path: str,  # noqa: ARG002 - the contract's
         attempt: int,  # noqa: ARG002 - the contract's
         references: Mapping[str, SecretReference],  # noqa: ARG002 - the contract's
+        *,
+        is_recorded: bool = False,  # noqa: ARG002 - the contract's
     ) -> Mapping[str, Any]:
         raise ActionFailed("This server reads no secrets of providers.", retryable=False)
 

@@ -53,6 +53,8 @@ class Secrets:
         for text in _strings(value):
             if text in held:
                 continue
+            if text in self._registered:
+                continue  # a command has recorded it, sealed, and a replay needs the same value
             held.add(text)
             self._uses[text] += 1
             with self._changing:
@@ -106,6 +108,7 @@ class Secrets:
         for text in _strings(value):
             with self._changing:
                 self._registered.add(text)
+                self._passing.discard(text)
                 self._only_passing.discard(text)
                 self._redactor.register_secret(text)
 

@@ -234,13 +234,15 @@ class SignedIn(NamedTuple):
 class ProvidedSecret(NamedTuple):
     """The values of a secret by key, and their lease if renewable.
 
-    `whole` is what a reference without a key gives; by default the map of all keys.
+    `whole` is what a reference without a key gives; by default the map of all keys. What `lasts` is valid after the
+    session too.
     """
 
     values: Mapping[str, Any]
     lease: str = ""
     lease_s: int = 0
     whole: str | None = None
+    lasts: bool = True
 
 
 def provided_text(text: str) -> ProvidedSecret:

@@ -135,9 +135,10 @@ class OpenBao(PassiveServiceType):
         if not isinstance(values, dict):
             raise _nothing(opened, path)
         lease = answer.get("lease_id")
+        lasts = not lease
         if not isinstance(lease, str) or answer.get("renewable") is not True:
             lease = ""  # it ends by itself, or with the token
-        return ProvidedSecret(values, lease, _seconds(answer))
+        return ProvidedSecret(values, lease, _seconds(answer), lasts=lasts)
 
     async def look(self, egress: EgressClient, session: str, path: str) -> PathAccess:
         """Ask for the capabilities of the token. Raises SecretFailed."""

@@ -16,7 +16,7 @@ from launchbay.errors import Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.limits import NAME_CHARS, SECRET_BYTES, SECRET_MIN_CHARS, VAULT_ENTRIES
 from launchbay.model.scalars import name_of
-from launchbay.model.secret_reference import reference_in
+from launchbay.model.secret_reference import SecretReference, reference_in
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand, lock_service
 from launchbay.store import services as store
@@ -31,9 +31,7 @@ _CALLED = {  # noun, command that stores one, command that lists them, code
 }
 
 
-NOT_OF_PROVIDERS = (
-    "A secret of a provider isn't stored, as this one would be: name it in `secrets` of the step that needs it."
-)
+ONLY_IN_JOBS = "Only jobs read secrets of providers, because they sign in there with their identity."
 
 
 def called(kind: str) -> tuple[str, str]:
@@ -55,7 +53,7 @@ async def get_entry(connection: Connection, call: ServiceCall, kind: str, name: 
         noun, storing, listing, code = _CALLED[kind]
         fix = f"Store it with the command {storing}, or list those there are with {listing}."
         if kind == SECRET and reference_in(name) is not None:
-            fix += f" {NOT_OF_PROVIDERS}"
+            fix += f" {ONLY_IN_JOBS}"
         raise Conflict(f"The vault has no {noun} {name[:80]!r}.", fix, code=code)
     return entry
 
@@ -91,6 +89,20 @@ def is_reference(value: Any) -> bool:
     return isinstance(value, Mapping) and SECRET_NAME in value and set(value) <= {SECRET_NAME, VAULT}
 
 
+def provided_reference(value: Any) -> SecretReference | None:
+    """Return the secret of a provider that a stored parameter stands for, or None.
+
+    A reference to a vault names the vault.
+    """
+    return reference_in(value[SECRET_NAME]) if is_reference(value) and VAULT not in value else None
+
+
+def provided_references(values: Mapping[str, Any]) -> dict[str, SecretReference]:
+    """Return which of these parameters stand for secrets of providers."""
+    found = ((name, provided_reference(value)) for name, value in values.items())
+    return {name: each for name, each in found if each is not None}
+
+
 def parse_reference(given: Mapping[str, Any]) -> tuple[str, str | None]:
     """Return the secret and the vault that a given reference names, as texts.
 
@@ -102,9 +114,13 @@ def parse_reference(given: Mapping[str, Any]) -> tuple[str, str | None]:
 
 
 async def resolve_references(key: SecretKey, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace references with their secrets. Raises Conflict if a vault lacks one."""
+    """Replace references to vaults with their secrets. Raises Conflict if a vault lacks one.
+
+    Those to providers stay: only jobs read them.
+    """
     return {
-        name: await _secret(key, connection, value) if is_reference(value) else value for name, value in values.items()
+        name: await _secret(key, connection, value) if is_reference(value) and VAULT in value else value
+        for name, value in values.items()
     }
 
 
@@ -133,11 +149,19 @@ async def seal_parameters(key: SecretKey, connection: Connection, service_id: st
 
 
 async def open_secrets(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:
-    """Return the decrypted secret parameters of a service, with references resolved.
+    """Return the decrypted secret parameters of a service, with references to vaults resolved.
 
     Raises UnsealFailed with the wrong key, and Conflict for a reference to a secret that its vault lacks.
     """
     return await resolve_references(key, connection, await open_stored(key, connection, service_id))
+
+
+def require_stored(values: Mapping[str, Any]) -> None:
+    """Raise Conflict if a parameter stands for a secret of a provider."""
+    for each in provided_references(values).values():
+        raise Conflict(
+            f"A parameter of the service refers to the secret {str(each)[:80]!r}.", ONLY_IN_JOBS, code="NoSecret"
+        )
 
 
 async def open_stored(key: SecretKey, connection: Connection, service_id: str) -> dict[str, Any]:

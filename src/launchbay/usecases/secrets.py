@@ -87,8 +87,8 @@ async def reveal_service_secret(ctx: Context, service_id: str, name: str, reason
             raise NotFound(f"The service has no secret {name[:80]!r}.")
         if is_reference(value):
             raise BadRequest(
-                f"The parameter refers to the secret {str(value[SECRET_NAME])[:80]!r} of a vault.",
-                "Read it from the vault.",
+                f"The parameter refers to the secret {str(value[SECRET_NAME])[:80]!r} of a vault or provider.",
+                "Read it there.",
             )
         await work.audit("reveal_service_secret", service, after={"name": name, "reason": reason})
     return value

@@ -16,14 +16,16 @@ from launchbay.auth.secret_key import UnsealFailed
 from launchbay.errors import BadRequest, Conflict, FieldErrors
 from launchbay.ids import NamedRow, new_id
 from launchbay.limits import COMMAND_REPORTS
-from launchbay.model.secret_reference import reference_in
+from launchbay.model.secret_reference import SecretReference, reference_in
 from launchbay.planning.arguments import check_size
 from launchbay.service_types.builtin import CATALOG, SharedInstances
 from launchbay.service_types.contract import (
     REDACTED,
     ParameterScope,
+    SecretProvider,
     ServiceCall,
     ServiceCommand,
+    ServiceParameter,
     ServiceParameters,
     ServiceType,
     changed_parameters,
@@ -31,7 +33,7 @@ from launchbay.service_types.contract import (
 )
 from launchbay.service_types.resource_pool import ABANDONED_AFTER_S, ResourcePool, resources_of
 from launchbay.service_types.secrets import (
-    NOT_OF_PROVIDERS,
+    SECRET_NAME,
     VAULT,
     ServiceSeal,
     is_reference,
@@ -39,7 +41,9 @@ from launchbay.service_types.secrets import (
     open_stored,
     open_values,
     parse_reference,
+    provided_reference,
     reference,
+    require_stored,
     resolve_references,
     seal_parameters,
 )
@@ -138,22 +142,44 @@ class ParameterUpdate:
                     continue
             if not vaults:
                 problems[name] = [f"No vault of the organization has a secret {secret[:80]!r}; set it there first."]
-                if reference_in(secret) is not None:
-                    problems[name].append(NOT_OF_PROVIDERS)
+                if wanted is None and (of_provider := reference_in(secret)) is not None:
+                    problems[name] = await self._provider_problems(parameter, of_provider)
+                    found[name] = {SECRET_NAME: secret}
             elif len(vaults) > 1:
                 known = ", ".join(f"{each.id} ({each.name})" for each in vaults[:_SHOWN])
                 problems[name] = [f"Several vaults have a secret {secret[:80]!r}; name one with `{VAULT}`: {known}."]
             else:
                 await self.work.lookup.service(vaults[0].id, Permission.RUN_SERVICE_COMMAND)
                 found[name] = reference(vaults[0].id, secret)
-        if problems:
-            raise FieldErrors(problems)
+        if any(problems.values()):
+            raise FieldErrors({name: each for name, each in problems.items() if each})
         return found
+
+    async def _provider_problems(self, parameter: ServiceParameter, wanted: SecretReference) -> list[str]:
+        """Return why a parameter can't stand for a secret of a provider.
+
+        Raises NotAllowed for a provider that is not the caller's to use.
+        """
+        if parameter.goes_to or isinstance(self.kind, SecretProvider):
+            return ["This parameter can't refer to a provider, because its service signs in with it."]
+        rows = await store.list_by_organization(self.work.connection, organization_id=self.organization_id)
+        providers = [
+            each
+            for each in rows
+            if each.name == wanted.provider
+            if isinstance(self.work.app.service_types.find(each.type_id), SecretProvider)
+        ]
+        for each in providers:
+            await self.work.lookup.service(each.id, Permission.RUN_SERVICE_COMMAND)
+        known = "No vault of the organization has this secret, and no provider of secrets is named"
+        return [] if providers else [f"{known} {wanted.provider[:80]!r}."]
 
     async def _values(self, references: Mapping[str, Any], *, allows_holes: bool) -> dict[str, Any]:
         values: dict[str, Any] = {}
         problems: dict[str, list[str]] = {}
         for name, value in references.items():
+            if provided_reference(value) is not None:
+                continue
             try:
                 values |= await resolve_references(self.work.app.secret_key, self.work.connection, {name: value})
             except Conflict as gone:
@@ -597,6 +623,7 @@ async def run_command(
         check_size(arguments)
         checked = validate_arguments(command, arguments)
         secrets = await open_secrets(ctx.app.secret_key, work.connection, service.id)
+        require_stored(secrets)
     database = ctx.app.database
     entry = _entry(ctx, service, name, checked)
     reports: deque[Mapping[str, Any]] = deque(maxlen=COMMAND_REPORTS)

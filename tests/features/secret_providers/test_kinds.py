@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from psycopg import sql
 
 from tests.support import aws as aws_server
 from tests.support.aws import REGION, ROLE, Aws
+from tests.support.canaries import stored_texts
 from tests.support.clouds import MISSING, PROGRAM
 from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, answer, loopback_server
@@ -67,16 +67,6 @@ async def provider(api: Api, name: str, kind: str, **parameters: str) -> None:
     accepted(await api.put(f"environments/{api.environment}/services", {"services": [service]}))
 
 
-async def stored_texts(api: Api) -> str:
-    found: list[str] = []
-    async with api.database.connection() as connection:
-        cursor = await connection.execute("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-        for (table,) in await cursor.fetchall():
-            rows = await connection.execute(sql.SQL("SELECT each::text FROM {} AS each").format(sql.Identifier(table)))
-            found += (str(text) for (text,) in await rows.fetchall())
-    return "\n".join(found)
-
-
 async def sent(api: Api, receiver: LoopbackServer, secret: str, canary: str) -> dict[str, str]:
     """Read a secret, send it to the receiver, which repeats it, and return its headers: nothing of it is left."""
     receiver.routes["/"] = answer(200, canary.encode(), [("Content-Type", "text/plain")])
@@ -88,7 +78,7 @@ async def sent(api: Api, receiver: LoopbackServer, secret: str, canary: str) -> 
         while f"The step read {secret}." not in (log := (await api.get(f"instances/{instance}/log")).text):
             await asyncio.sleep(0.02)  # it is written in groups
     assert canary not in log
-    assert canary not in await stored_texts(api)
+    assert canary not in await stored_texts(api.database)
     return receiver.received[-1].headers
 
 
@@ -144,7 +134,7 @@ async def test_a_step_reads_a_secret_of_aws(
 ) -> None:
     await provider(api, "aws", kind, region=REGION, endpoint_url=aws.url, sts_endpoint_url=aws.url, **sign_in)
     assert (await sent(api, receiver, secret, AWS_CANARY))["x-password"] == AWS_CANARY
-    assert ACCOUNT_CANARY not in await stored_texts(api)
+    assert ACCOUNT_CANARY not in await stored_texts(api.database)
     written = capfd.readouterr()
     for canary in (ACCOUNT_CANARY, AWS_CANARY):
         assert canary not in written.out + written.err

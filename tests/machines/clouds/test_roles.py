@@ -14,6 +14,7 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.clouds.account import CloudAccount
 from launchbay.machines.clouds.driver import CloudCalls, CloudFailed, RoleSessions
 from launchbay.machines.contract import INSTALLATION, ProviderContext
+from launchbay.model.secret_reference import SecretReference, parse_secret_reference
 from tests.support.aws import ROLE
 from tests.support.clouds import IMAGE, REGION, SIZE, Gate, account
 from tests.support.databases import Databases
@@ -152,6 +153,25 @@ async def test_the_cloud_is_asked_with_the_session(moto_url: str) -> None:
     [[_, session]] = known
     assert asked == [session]
     assert len(session) > 100
+
+
+async def test_a_job_reads_the_credential_of_an_account_from_a_provider() -> None:
+    wanted = parse_secret_reference("bao/secret/cloud#key")
+    asked: list[SecretReference] = []
+
+    async def secret(reference: SecretReference) -> str:
+        asked.append(reference)
+        return "of-the-provider"
+
+    def credential(cloud: Any) -> Any:
+        return cloud._driver.secret
+
+    provided = replace(account("http://127.0.0.1:9"), credential="", provided=wanted)
+    calls = CloudCalls(EGRESS)
+    assert await calls.call(step(secret=secret)[0], provided, REGION, credential) == "of-the-provider"
+    assert asked == [wanted]
+    with pytest.raises(ActionFailed, match="Only a step of a job reads the secret bao/secret/cloud#key"):
+        await calls.call(step()[0], provided, REGION, lambda cloud: cloud.find_tagged({}))
 
 
 LAUNCH = f"""

@@ -763,7 +763,8 @@ def _same_object(kind: Noun, wanted: dict[str, Any], present: dict[str, Any]) ->
         parameters = {
             name: value
             for name, value in present.get("parameters", {}).items()
-            if name in named or not (isinstance(value, Mapping) and set(value) == {"fromVault", "vault"})
+            if name in named
+            or not (isinstance(value, Mapping) and {"fromVault"} <= set(value) <= {"fromVault", "vault"})
         }
         given = {
             name: {**parameters[name], **value} if _is_reference_to(value, parameters.get(name)) else value

@@ -205,7 +205,7 @@ async def _services(names: Names, found: Listing) -> None:
             found.omitted.append(f"service '{row.name}': the shared instances, since it has no instances")
         for name, reference in row.references.items():
             vault = None
-            if reference is not None:
+            if reference is not None and VAULT in reference:
                 try:
                     vault = await names.name("service", reference[VAULT])
                 except Omitted as why:
@@ -214,7 +214,7 @@ async def _services(names: Names, found: Listing) -> None:
             if reference is None:
                 found.omitted.append(f"service '{row.name}': the secret parameter '{name}'")
             else:
-                parameters[name] = {SECRET_NAME: reference[SECRET_NAME], VAULT: vault}
+                parameters[name] = {SECRET_NAME: reference[SECRET_NAME]} | ({} if vault is None else {VAULT: vault})
         found.omitted.extend(
             f"service '{row.name}': the {_ENTRIES[kind]} '{entry}'" for kind, entry in row.entries if kind in _ENTRIES
         )

@@ -49,14 +49,20 @@ class ProvidedSecrets:
         self._identities = identities
 
     async def read(
-        self, job: JobRun, path: str, attempt: int, references: Mapping[str, SecretReference]
+        self,
+        job: JobRun,
+        path: str,
+        attempt: int,
+        references: Mapping[str, SecretReference],
+        *,
+        is_recorded: bool = False,
     ) -> Mapping[str, Any]:
         """Return the values by name, with one sign-in for each provider. Raises ActionFailed."""
         found: dict[str, Any] = {}
         taken = StepValues()
         ordered = sorted(references.items(), key=lambda each: each[1].provider)
         for name, group in groupby(ordered, key=lambda each: each[1].provider):
-            found |= await self._read_from(job, path, attempt, name, dict(group), taken)
+            found |= await self._read_from(job, path, attempt, name, dict(group), taken, is_recorded=is_recorded)
         return found
 
     async def _read_from(
@@ -67,6 +73,8 @@ class ProvidedSecrets:
         name: str,
         references: Mapping[str, SecretReference],
         taken: StepValues,
+        *,
+        is_recorded: bool,
     ) -> Mapping[str, Any]:
         provider, row = await self._provider(job, name)
         egress = self._app.egress.for_environment(job.organization_id, job.environment_id, job.environment.policies)
@@ -105,7 +113,16 @@ class ProvidedSecrets:
                     renew_at=now + timedelta(seconds=secret.lease_s) / 2,
                 )
             value = values[variable] = taken.take(reference, secret.values, secret.whole)
-            job.secrets.register_passing(value if reference.key else [value, secret.values], path)
+            if is_recorded and secret.lasts:
+                job.secrets.register_secret(value)
+            else:
+                job.secrets.register_passing(value if reference.key else [value, secret.values], path)
+            if is_recorded and not secret.lasts:
+                raise SecretFailed(
+                    SecretProblem.INVALID,
+                    f"The secret provider {name!r} makes {reference.path!r} for a step, and ends it with the step.",
+                    f"Name it in `secrets` of the step that needs it: {reference}.",
+                )
             if shows(value):
                 job.journal.log(path, "warning", f"{reference} is too short to be masked.")
         await run_until_available(

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, Self
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.model.machine import Machine
+from launchbay.model.secret_reference import SecretReference
 
 GIVEN = "of the manifest"  # the name of an account whose credentials are in a manifest
 
@@ -16,7 +17,8 @@ class CloudAccount:
     """A cloud account, decrypted.
 
     `id` is that of the service, or of credentials in a manifest. One with a `role` has no identity and credential until
-    a job takes the role: then they are those of a session, with its `token`.
+    a job takes the role: then they are those of a session, with its `token`. A job reads the credential that is
+    `provided`.
     """
 
     id: str
@@ -30,6 +32,7 @@ class CloudAccount:
     role: str = ""
     audience: str = ""
     sts_url: str = ""
+    provided: SecretReference | None = None
     token: str = field(default="", repr=False)
 
 

@@ -176,6 +176,8 @@ class CloudCalls:
         egress = self._egress.for_environment(context.organization_id, context.environment_id, context.policies)
         if account.role:
             account = await self._sessions.signed_in(context, egress, account, region)
+        elif account.provided is not None:
+            account = replace(account, credential=str(await context.secret(account.provided)))
         else:
             context.register_secret(account.credential)
         endpoint = await _endpoint(egress, account, url)
