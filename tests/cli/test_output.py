@@ -339,6 +339,27 @@ def test_a_drift_is_an_exit_code_if_somebody_asks_for_it(
         assert shell.run("git-source", "drift", source, "--detailed-exitcode").exit_code == code
 
 
+def test_drift_shows_what_is_described_and_what_was_found(shell: Shell) -> None:
+    instance = "5f0c0c0c0c0c0c0c0c0c0c0c"
+    finding = {
+        "id": "f" * 24, "state": "new", "kind": "changed", "address": "terraform_data.box", "component": "web",
+        "step": "web#launch/infra", "from": {"size": 1, "\x1b[2J": "a"}, "to": {"size": 5}, "note": "", "firstSeen": 0,
+        "lastSeen": 0, "reason": "", "until": None, "byEmail": "", "changeSetId": None, "remedy": "Change line 3.",
+    }  # fmt: skip
+    report = {
+        "instanceId": instance, "status": "Checked", "ahead": 0, "counts": {"new": 1, "ignored": 0}, "checkedAt": 0,
+        "baselineAt": None, "problem": None, "problemAt": None, "unchecked": [], "findings": [finding], "checks": [],
+    }  # fmt: skip
+    with scripted(Answer(body=report)) as server:
+        shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
+        text = shell.good("drift", "show", instance)
+    assert "terraform_data.box  (new, changed; web#launch/infra)" in text
+    assert "    size: 1 → 5\n" in text
+    assert "a → nothing" in text
+    assert "\x1b" not in text
+    assert "Change line 3." in text
+
+
 FAILING = """
 launch: {steps: []}
 call:

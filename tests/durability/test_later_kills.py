@@ -356,7 +356,7 @@ async def _drift_schedule(bay: Bay) -> Begun:
         due = await bay.execute("SELECT 1 FROM drift_schedules WHERE object_id = %s AND fires_at < now()", application)
         return len(waiting), len(due)
 
-    return Begun(outcome, (2, 0))
+    return Begun(outcome, (2, 0), (0, 0))
 
 
 async def _drift(bay: Bay, *, fails: bool = False) -> Begun:

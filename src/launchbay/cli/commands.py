@@ -474,6 +474,10 @@ def _plan(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -
     plans.show_plan(found, connection.output)
 
 
+def _drift_report(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    plans.show_drift(answer(connection, call), connection.output)
+
+
 def _create_rollout(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     _require_choice(call, "filters with --select", is_needed=False)
     show(answer(connection, call), connection.output)
@@ -934,6 +938,9 @@ EXTENSIONS: Mapping[str, Extension] = {
     ),
     "read_bulk": Extension(_show_bulk),
     "read_git_drift": Extension(_drift, [DETAILED]),
+    "check_drift": Extension(_drift_report),
+    "read_drift": Extension(_drift_report),
+    "take_over_drift": Extension(_drift_report),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),
     "set_manifest_source": Extension(_upload),

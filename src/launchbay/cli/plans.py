@@ -1,4 +1,4 @@
-"""Plans in the terminal: what each step would do."""
+"""Plans and drift in the terminal: what each step would do, and what differs."""
 
 import json
 import shlex
@@ -45,6 +45,30 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
         allowed = " ".join(f"--allow-deletes {shlex.quote(each)}" for each in deletes[:5])
         more = "" if len(deletes) <= 5 else f", and {len(deletes) - 5} more"
         click.echo(printable(f"To allow what is deleted, approve with {allowed}{more}"), err=True)
+
+
+def show_drift(found: Mapping[str, Any], output: str) -> None:
+    """Show the drift of an instance, in a table with both values of what differs."""
+    if output != "table":
+        show(found, output)
+        return
+    show({name: value for name, value in found.items() if name not in {"findings", "checks"}}, output)
+    if found["findings"]:
+        _print(line for each in found["findings"] for line in _finding_lines(each))
+
+
+def _finding_lines(finding: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{finding['address']}  ({finding['state']}, {finding['kind']}; {finding['step']})  {finding['id']}"
+    described, there = finding["from"], finding["to"]
+    names = list(dict.fromkeys([*described, *there]))
+    for name in names[:_MOST_VALUES]:
+        old, new = (_short(each[name]) if name in each else "nothing" for each in (described, there))
+        yield f"    {name or 'value'}: {old} → {new}"
+    if len(names) > _MOST_VALUES:
+        yield f"    and {len(names) - _MOST_VALUES} more"
+    ignored = f"ignored: {finding['reason']}" if finding["state"] == "ignored" else ""
+    answer = f"change set {finding['changeSetId']}" if finding["changeSetId"] else ""
+    yield from (f"    {each}" for each in (finding["note"], ignored, answer, finding["remedy"]) if each)
 
 
 def wait_for_plan(client: Any, plan: str, timeout_s: float | None) -> dict[str, Any]:

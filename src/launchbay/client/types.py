@@ -2097,6 +2097,7 @@ class DriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     instance_id: str
     status: str
+    ahead: int
     counts: dict[str, Any]
     checked_at: int | None
     baseline_at: int | None
@@ -2131,6 +2132,8 @@ class DriftScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="c
     zone: str
     jitter: int
     next_at: int | None
+    owner_email: str
+    problem: str | None
 
 
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

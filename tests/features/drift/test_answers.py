@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.drift import change_outside, checked, drift_of, open_findings, running_boxes
+from tests.support.drift import MODULE, boxes, change_outside, checked, drift_of, open_findings, running_boxes
 from tests.support.external_services import needs_tofu
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -94,6 +94,40 @@ async def test_a_value_is_taken_over_by_the_parameter_that_decides_it(api: Api) 
     assert [(each["address"], each["state"]) for each in after["findings"]] == [(BOX, "taken over")]
     assert open_findings(await checked(api, instance)) == {}
     refused(await api.post(path), 409, "FindingClosed")
+
+
+NOISY = (
+    MODULE.replace("{ input = var.size }", "{\n  input = var.size\n  triggers_replace = plantimestamp()\n}")
+    + """
+variable "depth" { default = 1 }
+resource "terraform_data" "lid" { input = var.depth }
+"""
+)
+TWO = (
+    boxes(NOISY)
+    .replace("bind(web#input.size) }", "bind(web#input.size), depth: bind(web#input.depth) }")
+    .replace("configuration(int) }", "configuration(int), depth: configuration(int) }")
+    .replace("input.size: 1 }", "input.size: 1, input.depth: 1 }")
+    .replace("input.size: launch", "input.size: launch, input.depth: launch")
+    .replace('size: "${size}"', 'size: "${size}", depth: "${depth}"')
+)
+LID = "terraform_data.lid"
+
+
+async def test_two_values_are_taken_over_by_one_check_also_where_noise_is(api: Api) -> None:
+    instance = await running_boxes(api, TWO)
+    await checked(api, instance, baseline=True)
+    await change_outside(api, instance, box=5, lid=7)
+    found = open_findings(await checked(api, instance))
+    assert {address: each["to"] for address, each in found.items()} == {BOX: {"input": 5}, LID: {"input": 7}}
+
+    for finding in found.values():
+        accepted(await api.post(f"instances/{instance}/drift/findings/{finding['id']}/take-over"))
+
+    left = open_findings(await drift_of(api, instance))
+    assert [each["remedy"] for each in left.values()] == ["", ""]
+    made = [await planned(api, left[address]["changeSetId"]) for address in (BOX, LID)]
+    assert [each["comment"] for each in made] == [f"Take over: {BOX}", f"Take over: {LID}"]
 
 
 async def test_a_value_that_no_parameter_decides_says_where_it_is(api: Api) -> None:

@@ -96,6 +96,25 @@ async def test_a_change_is_followed_by_a_baseline(api: Api) -> None:
     assert [each["state"] for each in found["findings"]] == ["gone"]
 
 
+async def test_what_somebody_changes_between_a_launch_and_its_baseline_is_found(api: Api) -> None:
+    instance = await running_boxes(api)
+    await checked(api, instance, baseline=True)
+    async with api.database.transaction() as connection:  # as the trigger at the end of the launch does
+        launched = (
+            "UPDATE drift_reports SET waiting_since = now() + interval '1 h', learns = 'launch' WHERE instance_id = %s"
+        )
+        await connection.execute(launched, [instance])
+        await connection.execute("UPDATE drift_reports SET lease_until = now() + interval '1 h'")
+
+    await change_outside(api, instance, box=5)
+
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE drift_reports SET lease_until = NULL")
+    found = await drift_of(api, instance)
+    assert found["checks"][0]["baseline"]
+    assert list(open_findings(found)) == [BOX]
+
+
 TWO = f"""{boxes()}
     db:
       type: workflow.Instance
@@ -235,14 +254,14 @@ async def test_a_state_that_cannot_be_read_is_a_problem_of_the_check(api: Api) -
     assert "#launch/infra can't be planned" in failed["problem"]
 
 
-async def test_an_instance_whose_last_job_failed_is_not_checked(api: Api) -> None:
+async def test_an_instance_whose_last_change_failed_is_not_checked(api: Api) -> None:
     instance = await running_boxes(api)
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE jobs SET status = 'Failed' WHERE instance_id = %s", [instance])
 
     failed = await checked(api, instance)
 
-    assert "The last job of the instance failed" in failed["problem"]
+    assert "The last change of the instance failed" in failed["problem"]
     assert "Resume the job" in failed["problem"]
 
 

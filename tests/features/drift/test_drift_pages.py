@@ -36,6 +36,26 @@ async def test_a_finding_shows_both_values_and_is_ignored_from_the_page(api: Api
     assert refused.answer.status_code == 400
 
 
+async def test_checks_by_schedule_are_set_and_ended_on_the_page(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await found_by_hand(api, FINDING)
+    path = f"/console/instances/{instance}/drift"
+    environment = accepted(await api.get(f"instances/{instance}"))["environmentId"]
+    token = (await get(visitor, path)).fields["formToken"]
+
+    async def sent(cron: str, scope: str = "environment") -> int:
+        fields = {"do": "schedule", "scope": scope, "cron": cron, "zone": "Europe/Berlin", "formToken": token}
+        headers = {"Sec-Fetch-Site": "same-origin", "Origin": ORIGIN}
+        return (await visitor.post(path, data=fields, headers=headers)).status_code
+
+    assert await sent("0 3 * * *") == 303
+    assert accepted(await api.get(f"environments/{environment}/drift-schedule"))["cron"] == "0 3 * * *"
+    assert "<code>0 3 * * *</code> (Europe/Berlin)" in (await visitor.get(path)).text
+    assert await sent("often") == 400
+    assert await sent("0 3 * * *", "planet") == 400
+    assert await sent("") == 303
+    assert accepted(await api.get(f"environments/{environment}/drift-schedule"))["cron"] is None
+
+
 async def test_lists_know_who_has_drifted_and_a_webhook_hears_it(api: Api, visitor: httpx.AsyncClient) -> None:
     hook = {"url": "https://hooks.example.com/launchbay", "events": ["drift"]}
     accepted(await api.post(f"organizations/{api.organization}/webhooks", hook))

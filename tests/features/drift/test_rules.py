@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from launchbay import limits
 from launchbay.features.drift.rules import (
@@ -80,7 +81,7 @@ def test_runs_and_unknown_steps_are_no_differences_but_the_latter_are_listed() -
 
 
 def test_noise_is_known_as_long_as_the_attribute_is_what_it_was() -> None:
-    known = learned([only(changed({"at": "12:00", "size": 1}, {"at": "12:05", "size": 2}))], {}, None)
+    known = learned([only(changed({"at": "12:00", "size": 1}, {"at": "12:05", "size": 2}))], None, None)
 
     assert without_known([only(changed({"at": "12:00"}, {"at": "12:09"}))], known) == []
     [left] = without_known([only(changed({"at": "12:00", "size": 7}, {"at": "12:09", "size": 2}))], known)
@@ -94,7 +95,7 @@ def test_of_steps_that_did_not_run_only_what_was_known_before_stays_known() -> N
     def changed_in(step: str, found: Any) -> PlannedStep:
         return planned(Effect(kind="change", address="box", before=found, after={"at": "later"}), path=step)
 
-    known = learned(both("12:00"), learned(both("11:00"), {}, None), ["web#launch/infra"])
+    known = learned(both("12:00"), learned(both("11:00"), None, None), ["web#launch/infra"])
 
     assert [each.step for each in without_known(both("12:00"), known)] == ["db#launch/infra"]
     assert [each.step for each in without_known(both("11:00"), known)] == ["web#launch/infra"]
@@ -105,14 +106,28 @@ def test_of_steps_that_did_not_run_only_what_was_known_before_stays_known() -> N
 
 @pytest.mark.parametrize("ran", [[], [STEP]])
 def test_noise_where_a_finding_is_ignored_does_not_make_it_new_after_a_change(ran: list[str]) -> None:
-    known = learned([only(changed({"at": "12:00"}, {"at": "12:05"}))], {}, None)
+    known = learned([only(changed({"at": "12:00"}, {"at": "12:05"}))], None, None)
     both = only(changed({"at": "12:00", "size": 5}, {"at": "12:09", "size": 1}))
     [first] = merged([], without_known([both], known), (), 1000)
     quiet = ignored(first, "The autoscaler does that.", 5000, "ada@example.com")
 
     [after] = merged([quiet], without_known([both], learned([both], known, ran)), (), 2000)
 
-    assert after.state == ("gone" if ran else "ignored")
+    assert after.state == "ignored"
+
+
+@pytest.mark.parametrize("ran", [None, [STEP]])
+def test_what_somebody_changes_between_a_change_and_its_baseline_does_not_become_noise(ran: list[str] | None) -> None:
+    known = learned([only(changed({"at": "12:00"}, {"at": "12:05"}))], None, None)
+    soon_after = only(changed({"at": "13:00", "size": 5}, {"at": "13:05", "size": 1}))
+    extra = only(planned(Effect(kind="delete", address="other", before={"size": 1})))
+
+    known = learned([soon_after, extra], known, ran)
+
+    assert without_known([soon_after, extra], known) == [
+        replace(soon_after, found={"size": 5}, described={"size": 1}),
+        extra,
+    ]
 
 
 @pytest.mark.parametrize("value", [None, NOT_SHOWN])
@@ -120,7 +135,7 @@ def test_a_change_of_which_no_attribute_is_shown_is_a_difference_until_it_is_kno
     found = only(changed(value, value))
 
     assert without_known([found], {}) == [found]
-    assert without_known([found], learned([found], {}, None)) == []
+    assert without_known([found], learned([found], None, None)) == []
 
 
 def test_a_finding_keeps_when_it_was_seen_first_and_is_gone_when_it_does_not_differ() -> None:
@@ -176,11 +191,21 @@ def test_a_parameter_decides_a_difference_that_goes_with_it_and_brings_no_other(
     step, clock = changed(5, 1), changed("a", "b", "clock")
     box = only(step)
 
-    assert is_decided(box, [step, clock], [clock])
-    assert not is_decided(box, [step, clock], [step])
-    assert not is_decided(box, [step], [clock])
+    assert is_decided(box, [step, clock], [clock], {})
+    assert not is_decided(box, [step, clock], [step], {})
+    assert not is_decided(box, [step], [clock], {})
     follows = changed(1, AFTER_APPLY, "output.size")
-    assert is_decided(box, [step, follows], [changed(1, 5, "output.size")])
+    assert is_decided(box, [step, follows], [changed(1, 5, "output.size")], {})
+
+
+def test_noise_at_the_address_of_a_difference_leaves_it_decided() -> None:
+    noise = {"at": "12:00"}
+    known = learned([only(changed(noise, {"at": "12:05"}))], None, None)
+    step, after = changed({**noise, "size": 5}, {"at": "12:09", "size": 1}), changed(noise, {"at": "12:10"})
+    [box] = without_known([only(step)], known)
+
+    assert is_decided(box, [step], [after], known)
+    assert not is_decided(box, [step], [after], {})
 
 
 def test_values_beyond_the_bytes_of_an_instance_are_left_out_and_the_findings_stay(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from launchbay.features.drift import rows as store
 from tests.support.changes import FINDING
 from tests.support.databases import Databases
@@ -49,6 +50,94 @@ async def test_the_instances_of_an_application_are_checked_when_it_is_time(api: 
     assert shown["nextAt"] > 0
     accepted(await api.put(path, {"cron": None}))
     assert accepted(await api.get(path))["nextAt"] is None
+
+
+async def test_a_schedule_checks_what_its_owner_may_and_stops_when_they_lose_their_rights(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    mine, other = [await api.launch(application) for _ in range(2)]
+    for instance in (mine, other):
+        await api.until(instance, "Running")
+    owner = await api.member(
+        "Read: [/*]",
+        f"EditApplication: [/applications/{application}]",
+        f"EditInstance: [/applications/{application}/instances/{mine}]",
+    )
+    path = f"applications/{application}/drift-schedule"
+    accepted(await owner.put(path, NIGHTLY))
+
+    await pass_time(api, application)
+
+    assert (await drift_of(api, mine))["status"] == "Checked"
+    assert (await drift_of(api, other))["status"] == "Unchecked"
+    shown = accepted(await api.get(path))
+    assert shown["ownerEmail"].startswith("member")
+    assert "may not check 1 instances: EditInstance is missing" in shown["problem"]
+    async with api.database.transaction() as connection:
+        lost = "DELETE FROM role_assignments WHERE user_id = (SELECT id FROM users WHERE email = %s)"
+        await connection.execute(lost, [shown["ownerEmail"]])
+        await connection.execute(
+            "UPDATE users SET access_stamp = access_stamp + 1 WHERE email = %s", [shown["ownerEmail"]]
+        )
+
+    await pass_time(api, application)
+
+    stopped = accepted(await api.get(path))
+    assert (stopped["cron"], stopped["nextAt"]) == (NIGHTLY["cron"], None)
+    assert stopped["problem"].startswith("Stopped: ")
+    assert len((await drift_of(api, mine))["checks"]) == 1
+    accepted(await api.put(path, NIGHTLY))
+    await pass_time(api, application)
+    assert (await drift_of(api, other))["status"] == "Checked"
+    assert accepted(await api.get(path))["problem"] is None
+
+
+async def test_checks_that_have_no_room_in_the_queue_come_the_next_time(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "DRIFT_QUEUE", 2)
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        application = await api.application(MANIFEST)
+        instances = [await api.launch(application) for _ in range(3)]
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE jobs SET status = 'Succeeded', finished_at = now()")
+            await connection.execute("UPDATE instances SET status = 'Running', job_id = NULL")
+        path = f"applications/{application}/drift-schedule"
+        accepted(await api.put(path, NIGHTLY))
+
+        async def waiting() -> dict[str, int]:
+            await pass_time(api, application)
+            reports = [accepted(await api.get(f"instances/{each}/drift/report")) for each in instances]
+            return {each["instanceId"]: each["ahead"] for each in reports if each["status"] == "Waiting"}
+
+        first = await waiting()
+        assert sorted(first.values()) == [0, 1]
+        assert "2 checks of the organization wait" in accepted(await api.get(path))["problem"]
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE drift_reports SET waiting_since = NULL, checked_at = now()")
+        assert set(await waiting()) - set(first), "the one that had no room goes first"
+    databases.drop(url)
+
+
+async def test_a_baseline_that_is_asked_for_during_a_check_is_made_by_another_one(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        instance = await api.launch(await api.application(MANIFEST))
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE instances SET status = 'Running', job_id = NULL WHERE id = %s", [instance])
+        accepted(await api.post(f"instances/{instance}/drift/check"))
+        async with api.database.transaction() as connection:
+            taken = await store.take(connection, lease_s=60, busy=[])
+        assert taken is not None
+
+        accepted(await api.post(f"instances/{instance}/drift/check", {"baseline": True}))
+
+        async with api.database.transaction() as connection:
+            assert await store.hold(connection, instance_id=instance, fence=taken.fence) is None
+            again = await store.take(connection, lease_s=60, busy=[])
+        assert again is not None
+        assert again.learns == "asked"
+    databases.drop(url)
 
 
 async def test_a_first_launch_of_what_a_schedule_checks_is_followed_by_a_baseline(api: Api) -> None:
@@ -136,7 +225,7 @@ async def test_an_instance_on_which_a_job_runs_waits_for_its_check(api: Api) -> 
     assert accepted(await api.get(f"instances/{instance}/drift/report"))["status"] == "Waiting"
     accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
     await api.settled(instance)
-    assert "The last job of the instance failed" in (await drift_of(api, instance))["problem"]
+    assert (await drift_of(api, instance))["status"] == "Checked", "what failed wasn't a change of the instance"
 
 
 async def test_a_job_makes_what_a_check_has_planned_meanwhile_worthless(databases: Databases) -> None:

@@ -57,6 +57,8 @@ class DriftScheduleDocument(msgspec.Struct, kw_only=True):
     zone: str
     jitter: int
     nextAt: int | None
+    ownerEmail: Annotated[str, msgspec.Meta(description="On whose behalf: who set it last.")]
+    problem: Annotated[str | None, msgspec.Meta(description="Why it stopped, or what it left out the last time.")]
 
 
 class FindingDocument(msgspec.Struct, kw_only=True):
@@ -104,6 +106,7 @@ class DriftDocument(msgspec.Struct, kw_only=True):
 
     instanceId: str
     status: Annotated[str, msgspec.Meta(description="Unchecked, Waiting, Checking, Checked or Failed.")]
+    ahead: Annotated[int, msgspec.Meta(description="Checks of the organization before this one, if it waits.")]
     counts: Annotated[dict[str, int], msgspec.Meta(description="Findings that are new, and that are ignored.")]
     checkedAt: int | None
     baselineAt: Annotated[int | None, msgspec.Meta(description="When it was noted what isn't a finding.")]
@@ -235,7 +238,10 @@ async def take_over_drift(request: Request[None, None]) -> DriftDocument:
 
 
 _NIGHTLY: dict[str, Any] = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "jitter": 3_600_000}
-_TIMES = Returns("When they are checked; `cron` is null for never.", {**_NIGHTLY, "nextAt": _AT_MS})
+_TIMES = Returns(
+    "When they are checked; `cron` is null for never.",
+    {**_NIGHTLY, "nextAt": _AT_MS, "ownerEmail": "ada@example.com", "problem": None},
+)
 
 
 @routes.get(
@@ -305,8 +311,15 @@ async def set_drift_schedule(request: Request[DriftScheduleBody, None]) -> None:
 
 def _times(row: ScheduleRow | None) -> DriftScheduleDocument:
     if row is None:
-        return DriftScheduleDocument(cron=None, zone="UTC", jitter=0, nextAt=None)
-    return DriftScheduleDocument(cron=row.cron, zone=row.zone, jitter=row.jitter_ms, nextAt=optional_ms(row.due_at))
+        return DriftScheduleDocument(cron=None, zone="UTC", jitter=0, nextAt=None, ownerEmail="", problem=None)
+    return DriftScheduleDocument(
+        cron=row.cron,
+        zone=row.zone,
+        jitter=row.jitter_ms,
+        nextAt=optional_ms(row.due_at),
+        ownerEmail=row.owner_email,
+        problem=row.problem,
+    )
 
 
 async def _read(request: Request[Any, None]) -> DriftDocument:
@@ -316,6 +329,7 @@ async def _read(request: Request[Any, None]) -> DriftDocument:
     return DriftDocument(
         instanceId=report.instance.id,
         status=report.status,
+        ahead=report.ahead,
         counts=_counts(report.findings, now_ms),
         checkedAt=None if row is None else optional_ms(row.checked_at),
         baselineAt=None if row is None else optional_ms(row.known_since),

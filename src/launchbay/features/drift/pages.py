@@ -4,14 +4,16 @@ from datetime import timedelta
 
 from starlette.responses import Response
 
+from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph
 from launchbay.console.forms import parse_number
 from launchbay.console.rendering import pretty
 from launchbay.console.request import HOME, PageRequest, Routes
-from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotFound, TooManyRequests
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.drift import usecases as drift
 from launchbay.features.drift.rules import Finding, is_ignored_at
+from launchbay.features.recurring.usecases import Timing
 from launchbay.store.instances import InstanceRecord
 
 routes = Routes()
@@ -23,12 +25,15 @@ STATES: dict[str, tuple[Glyph, str]] = {
     "gone": (Glyph.OK, "Gone"),
 }
 _DAYS = (7, 30, 90, 365)
+_SCOPES = {"instance": "This instance", "application": "Its application", "environment": "Its environment"}
 
 
 @routes.get("/console/instances/{id}/drift")
 async def show(request: PageRequest, problem: LaunchbayError | None = None) -> Response:
     """Show what differs from what the instance is described as."""
-    asked = request.ask(drift.read_drift(request.ctx, request.path("id")))
+    instance_id = request.path("id")
+    asked = request.ask(drift.read_drift(request.ctx, instance_id))
+    times = request.ask(drift.read_schedules(request.ctx, instance_id))
     values = await request.deps.tabs.instance(request, "drift", problem)
     report = await asked
     record: InstanceRecord = values["view"].record
@@ -44,12 +49,14 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         states=STATES,
         days=_DAYS,
         may=may and not values["view"].is_over,
+        schedules=await times,
+        scopes=_SCOPES,
     )
 
 
 @routes.post("/console/instances/{id}/drift")
 async def act(request: PageRequest) -> Response:
-    """Check an instance, or make the change set that puts back what differs."""
+    """Check an instance, set when to, or make the change set that puts back what differs."""
     instance_id, do = request.path("id"), request.form.text("do")
     try:
         if do == "put back":
@@ -58,8 +65,11 @@ async def act(request: PageRequest) -> Response:
             return request.redirect(
                 f"{HOME}/organizations/{report.instance.organization_id}/changes/{change_set}", "Change set created."
             )
+        if do == "schedule":
+            await drift.set_schedule_at(request.ctx, instance_id, request.form.text("scope"), _timing(request))
+            return request.redirect(_path(instance_id), "The schedule is set.")
         await drift.check_drift(request.ctx, instance_id, learns=do == "baseline")
-    except (BadRequest, Conflict, TooManyRequests) as error:
+    except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:
         return await show(request, error)
     return request.redirect(_path(instance_id), "The check starts soon.")
 
@@ -80,6 +90,12 @@ async def answer(request: PageRequest) -> Response:
     except (BadRequest, Conflict, NotFound) as error:
         return await show(request, error)
     return request.redirect(_path(instance_id), "The finding is ignored.")
+
+
+def _timing(request: PageRequest) -> Timing | None:
+    """Return when to check; None without a cron expression."""
+    cron = request.form.text("cron").strip()[: limits.NAME_CHARS]
+    return Timing(cron=cron, zone=request.form.text("zone").strip() or "UTC") if cron else None
 
 
 def _path(instance_id: str) -> str:

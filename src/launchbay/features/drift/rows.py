@@ -28,13 +28,13 @@ class ReportRow(NamedTuple):
 class TakenCheck(NamedTuple):
     """A check that this process makes. `learns` says why it notes what is known.
 
-    `ran` are the steps of reconfigurations since the one before. `take_over` is JSON."""
+    `ran` are the steps of reconfigurations since the one before. `take_overs` is JSON."""
 
     instance_id: str
     organization_id: str
     learns: str | None
     ran: list[str]
-    take_over: str | None
+    take_overs: str
     attempts: int
     fence: int
 
@@ -63,7 +63,10 @@ class DriftedRow(NamedTuple):
 
 
 class ScheduleRow(NamedTuple):
-    """When the instances of an object are checked."""
+    """When the instances of an object are checked, and on whose behalf.
+
+    `problem` says why it stopped, or what it left out the last time.
+    """
 
     object_id: str
     kind: str
@@ -73,6 +76,19 @@ class ScheduleRow(NamedTuple):
     jitter_ms: int
     due_at: datetime | None
     fires_at: datetime | None
+    owner_id: str | None
+    owner_email: str
+    owner_name: str
+    method: str
+    token_id: str | None
+    problem: str | None
+
+
+class Scheduled(NamedTuple):
+    """How many instances of a schedule run, and how many of these its owner may check."""
+
+    running: int
+    allowed: int
 
 
 get = _sql.row("get", ReportRow)
@@ -90,7 +106,7 @@ hold = _sql.row("hold", HeldReport)
 finish = _sql.change("finish")
 fail = _sql.change("fail")
 put_findings = _sql.change("put_findings")
-get_newest_status = _sql.value("get_newest_status", str)
+get_newest_change = _sql.value("get_newest_change", str)
 is_asleep = _sql.value("is_asleep", bool)
 list_by_organization = _sql.rows("list_by_organization", DriftedRow)
 get_schedule = _sql.row("get_schedule", ScheduleRow)
@@ -98,5 +114,8 @@ put_schedule = _sql.change("put_schedule")
 delete_schedule = _sql.change("delete_schedule")
 list_due_schedules = _sql.column("list_due_schedules", str)
 take_schedule = _sql.row("take_schedule", ScheduleRow)
+count_scheduled = _sql.row("count_scheduled", Scheduled)
+count_queue = _sql.value("count_queue", int)
+count_ahead = _sql.value("count_ahead", int)
 ask_all = _sql.change("ask_all")
 set_next = _sql.change("set_next")

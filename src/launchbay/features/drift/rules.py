@@ -117,7 +117,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 read_findings = msgspec.json.Decoder(list[Finding]).decode
-read_take_over = msgspec.json.Decoder(TakeOver).decode
+read_take_overs = msgspec.json.Decoder(list[TakeOver]).decode
 read_known = msgspec.json.Decoder(dict[str, dict[str, dict[str, str]]]).decode
 read_unchecked = msgspec.json.Decoder(list[Unchecked]).decode
 read_checks = msgspec.json.Decoder(list[Check]).decode
@@ -198,15 +198,20 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
-def learned(found: Iterable[Difference], before: Known, ran: Collection[str] | None) -> Known:
+def learned(found: Iterable[Difference], before: Known | None, ran: Collection[str] | None) -> Known:
     """Return what is known from now on: of steps that `ran`, what still differs; of others, what was known.
 
-    None stands for all steps. A step that ran would have changed what differs, so what is left is as it should be.
+    None stands for all steps. A step that ran would have changed what differs, so what is left is noise, or somebody
+    has changed it since. So what wasn't noise `before` doesn't become it; without any baseline before, all does.
     """
-    known = {} if ran is None else {step: noted for step, noted in before.items() if step not in ran}
+    old = before or {}
+    known = {} if ran is None else {step: noted for step, noted in old.items() if step not in ran}
     for each in found:
         if ran is None or each.step in ran:
-            known[each.step] = {**known.get(each.step, {}), each.address: each.digests()}
+            noise = old.get(each.step, {}).get(each.address, {})
+            digests = {name: digest for name, digest in each.digests().items() if before is None or name in noise}
+            if digests:
+                known[each.step] = {**known.get(each.step, {}), each.address: digests}
     return known
 
 
@@ -302,13 +307,15 @@ def candidates(parameters: Mapping[str, Any], difference: Difference) -> list[Ca
     ]
 
 
-def is_decided(difference: Difference, before: Iterable[PlannedStep], after: Iterable[PlannedStep]) -> bool:
-    """Return whether another parameter makes a difference go away.
+def is_decided(
+    difference: Difference, before: Iterable[PlannedStep], after: Iterable[PlannedStep], known: Known
+) -> bool:
+    """Return whether another parameter makes a difference go away, but for noise.
 
     The plan must touch nothing else then.
     What follows from the difference, such as an output, may follow from the parameter too.
     """
-    left = {each.id for each in differences(after)}
+    left = {each.id for each in without_known(differences(after), known)}
     return difference.id not in left and left <= _touched(before)
 
 

@@ -16,18 +16,24 @@ SELECT findings FROM drift_reports WHERE instance_id = %(instance_id)s FOR UPDAT
 SELECT count(*) FROM drift_reports WHERE organization_id = %(organization_id)s AND is_asked AND waiting_since IS NOT NULL;
 
 -- name: ask
--- One that waits already keeps its turn.
+-- One that waits already keeps its turn. A check under way knows nothing of a baseline that is asked for now: another one begins.
 INSERT INTO drift_reports (instance_id, organization_id, waiting_since, is_asked, learns)
 VALUES (%(instance_id)s, %(organization_id)s, now(), true, %(learns)s)
 ON CONFLICT (instance_id) DO UPDATE
-SET is_asked = true, waiting_since = coalesce(drift_reports.waiting_since, now()), learns = coalesce(EXCLUDED.learns, drift_reports.learns);
+SET is_asked = true, waiting_since = coalesce(drift_reports.waiting_since, now()), learns = coalesce(EXCLUDED.learns, drift_reports.learns),
+    fence = drift_reports.fence + CASE WHEN EXCLUDED.learns IS NULL THEN 0 ELSE 1 END,
+    attempts = CASE WHEN EXCLUDED.learns IS NULL THEN drift_reports.attempts ELSE 0 END,
+    lease_until = CASE WHEN EXCLUDED.learns IS NULL THEN drift_reports.lease_until END;
 
 -- name: want
--- The next check also looks for the parameter that decides a finding.
-UPDATE drift_reports SET waiting_since = coalesce(waiting_since, now()), is_asked = true, take_over = %(take_over)s WHERE instance_id = %(instance_id)s;
+-- The next check also looks for the parameter that decides a finding. It begins again if it is under way.
+UPDATE drift_reports
+SET waiting_since = coalesce(waiting_since, now()), is_asked = true, take_overs = (take_overs::jsonb || %(take_over)s::jsonb)::text,
+    fence = fence + 1, attempts = 0, lease_until = NULL
+WHERE instance_id = %(instance_id)s;
 
 -- name: end_take_over
-UPDATE drift_reports SET findings = %(findings)s, take_over = NULL WHERE instance_id = %(instance_id)s;
+UPDATE drift_reports SET findings = %(findings)s, take_overs = %(left)s, take_over = NULL WHERE instance_id = %(instance_id)s;
 
 -- name: list_applied
 -- Those of some change sets that somebody applied.
@@ -52,7 +58,7 @@ WHERE instance_id = (
       AND NOT EXISTS (SELECT FROM instances WHERE id = waiting.instance_id AND job_id IS NOT NULL)
     ORDER BY coalesce(begun, 0), NOT is_asked, waiting_since, instance_id
     LIMIT 1 FOR UPDATE OF waiting SKIP LOCKED)
-RETURNING instance_id, organization_id, learns, ran, take_over, attempts, fence;
+RETURNING instance_id, organization_id, learns, ran, (take_overs::jsonb || coalesce(take_over, '[]')::jsonb)::text AS take_overs, attempts, fence;
 
 -- name: renew
 UPDATE drift_reports SET lease_until = now() + %(lease_s)s * interval '1 second'
@@ -70,22 +76,24 @@ UPDATE drift_reports
 SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s::timestamptz[], unchecked = %(unchecked)s,
     known = coalesce(%(known)s, known), known_since = CASE WHEN %(known)s::text IS NULL THEN known_since ELSE %(at)s END,
     checks = %(checks)s, checked_at = %(at)s, problem = NULL, problem_at = NULL,
-    waiting_since = NULL, is_asked = false, learns = NULL, ran = '{}', take_over = NULL, lease_until = NULL, attempts = 0
+    waiting_since = NULL, is_asked = false, learns = NULL, ran = '{}', take_over = NULL, take_overs = '[]', lease_until = NULL, attempts = 0
 WHERE instance_id = %(instance_id)s;
 
 -- name: fail
 -- What an earlier check has found stays, and what is known: a later check could take for noise what somebody changes until then.
 UPDATE drift_reports
-SET learns = NULL, ran = '{}', problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, lease_until = NULL,
-    attempts = 0
+SET learns = NULL, ran = '{}', problem = %(problem)s, problem_at = %(at)s, checks = %(checks)s, waiting_since = NULL, is_asked = false, take_over = NULL, take_overs = '[]',
+    lease_until = NULL, attempts = 0
 WHERE instance_id = %(instance_id)s;
 
 -- name: put_findings
 UPDATE drift_reports SET findings = %(findings)s, new_findings = %(new_findings)s, ignored_until = %(ignored_until)s::timestamptz[]
 WHERE instance_id = %(instance_id)s;
 
--- name: get_newest_status
-SELECT status FROM jobs WHERE id = launchbay_newest_job(%(instance_id)s);
+-- name: get_newest_change
+-- The last job that changed the instance to what it is described as, or tried to. Others say nothing of that.
+SELECT status FROM jobs WHERE instance_id = %(instance_id)s AND name IN ('launch', 'reconfigure', 'destroy')
+ORDER BY created_at DESC, number DESC NULLS LAST LIMIT 1;
 
 -- name: is_asleep
 SELECT EXISTS (SELECT FROM asleep_instances WHERE instance_id = %(instance_id)s);
@@ -102,14 +110,18 @@ WHERE drift_reports.organization_id = %(organization_id)s AND instances.id > %(a
 ORDER BY instances.id LIMIT %(count)s;
 
 -- name: get_schedule
-SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at FROM drift_schedules WHERE object_id = %(scope_id)s;
+SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
+FROM drift_schedules LEFT JOIN users ON users.id = owner_id WHERE object_id = %(scope_id)s;
 
 -- name: put_schedule
-INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at)
+INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at,
+                             owner_id, method, token_id)
 VALUES (%(scope_id)s, %(kind)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(instance_id)s, %(cron)s, %(zone)s, %(jitter_ms)s,
-        %(due_at)s, %(fires_at)s)
+        %(due_at)s, %(fires_at)s, %(owner_id)s, %(method)s, %(token_id)s)
 ON CONFLICT (object_id) DO UPDATE
-SET cron = EXCLUDED.cron, zone = EXCLUDED.zone, jitter_ms = EXCLUDED.jitter_ms, due_at = EXCLUDED.due_at, fires_at = EXCLUDED.fires_at;
+SET cron = EXCLUDED.cron, zone = EXCLUDED.zone, jitter_ms = EXCLUDED.jitter_ms, due_at = EXCLUDED.due_at, fires_at = EXCLUDED.fires_at,
+    owner_id = EXCLUDED.owner_id, method = EXCLUDED.method, token_id = EXCLUDED.token_id, problem = NULL;
 
 -- name: delete_schedule
 DELETE FROM drift_schedules WHERE object_id = %(scope_id)s;
@@ -118,17 +130,40 @@ DELETE FROM drift_schedules WHERE object_id = %(scope_id)s;
 SELECT object_id FROM drift_schedules WHERE fires_at <= %(now)s AND object_id <> ALL (%(but)s::text[]) ORDER BY fires_at LIMIT %(count)s;
 
 -- name: take_schedule
-SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at FROM drift_schedules
-WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
+SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
+FROM drift_schedules LEFT JOIN users ON users.id = owner_id
+WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE OF drift_schedules SKIP LOCKED;
+
+-- name: count_scheduled
+-- The running instances of a schedule, and those of them that its owner may check. Those that sleep aren't checked.
+SELECT count(*)::integer AS running, count(*) FILTER (WHERE {visible(application_id, id, environment_id)})::integer AS allowed
+FROM instances
+WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s AND status IN ('Running', 'Executing')
+  AND NOT EXISTS (SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id);
 
 -- name: ask_all
--- The running instances of an application or environment, or one, wait for a check, but not those that sleep. Those that wait already keep their turn.
+-- Those that its owner may check wait, as many as there is room for, the one first whose last check is the oldest. Those that wait
+-- already keep their turn.
 INSERT INTO drift_reports (instance_id, organization_id, waiting_since)
 SELECT id, organization_id, now() FROM instances
 WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s AND status IN ('Running', 'Executing')
   AND NOT EXISTS (SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id)
-ORDER BY id
+  AND NOT EXISTS (SELECT FROM drift_reports AS waiting WHERE waiting.instance_id = instances.id AND waiting_since IS NOT NULL)
+  AND {visible(application_id, id, environment_id)}
+ORDER BY (SELECT greatest(checked_at, problem_at) FROM drift_reports AS known WHERE known.instance_id = instances.id) NULLS FIRST, id
+LIMIT %(room)s
 ON CONFLICT (instance_id) DO UPDATE SET waiting_since = coalesce(drift_reports.waiting_since, now());
 
+-- name: count_queue
+SELECT count(*) FROM drift_reports WHERE organization_id = %(organization_id)s AND waiting_since IS NOT NULL;
+
+-- name: count_ahead
+-- Checks of the organization that have their turn before one that waits.
+SELECT count(*) FROM drift_reports AS waiting JOIN drift_reports AS mine ON mine.instance_id = %(instance_id)s
+WHERE waiting.organization_id = mine.organization_id AND waiting.waiting_since IS NOT NULL AND mine.waiting_since IS NOT NULL
+  AND (NOT waiting.is_asked, waiting.waiting_since, waiting.instance_id) < (NOT mine.is_asked, mine.waiting_since, mine.instance_id);
+
 -- name: set_next
-UPDATE drift_schedules SET due_at = %(due_at)s, fires_at = %(fires_at)s WHERE object_id = %(scope_id)s;
+-- Without a next time, the schedule has stopped.
+UPDATE drift_schedules SET due_at = %(due_at)s, fires_at = %(fires_at)s, problem = %(problem)s WHERE object_id = %(scope_id)s;

@@ -19,7 +19,16 @@ from launchbay import limits
 from launchbay.auth.gate import visible
 from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.clock import from_ms, to_ms
-from launchbay.errors import BadRequest, Conflict, Fenced, LaunchbayError, NotFound, TooManyRequests, Unavailable
+from launchbay.errors import (
+    BadRequest,
+    Conflict,
+    Fenced,
+    LaunchbayError,
+    NotAllowed,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from launchbay.features.change_sets.usecases import ChangeAct, ChangeSetRequest, create_change_set
 from launchbay.features.drift import rows as store
 from launchbay.features.drift.rows import DriftedRow, HeldReport, ReportRow, ScheduleRow, TakenCheck
@@ -43,7 +52,7 @@ from launchbay.features.drift.rules import (
     read_checks,
     read_findings,
     read_known,
-    read_take_over,
+    read_take_overs,
     read_unchecked,
     unchecked,
     without_known,
@@ -76,7 +85,8 @@ _NAMED = 5  # addresses in the comment of a change set
 class Report:
     """What is known of the drift of one instance.
 
-    `row` is None before anybody asked for a check.
+    `row` is None before anybody asked for a check. `ahead` counts the checks of the organization that have their turn
+    before one that waits.
     """
 
     instance: InstanceRecord
@@ -84,6 +94,7 @@ class Report:
     findings: list[Finding]
     unchecked: list[Unchecked]
     checks: list[Check]
+    ahead: int
 
     @property
     def status(self) -> str:
@@ -125,7 +136,10 @@ async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -
 async def read_drift(ctx: Context, instance_id: str) -> Report:
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        return _report(record, await store.get(work.connection, instance_id=record.id))
+        row = await store.get(work.connection, instance_id=record.id)
+        waits = row is not None and row.waiting_since is not None and not row.is_begun
+        ahead = await store.count_ahead(work.connection, instance_id=record.id) if waits else 0
+        return _report(record, row, ahead or 0)
 
 
 async def count_new_findings(ctx: Context, instance_id: str) -> int:
@@ -134,10 +148,12 @@ async def count_new_findings(ctx: Context, instance_id: str) -> int:
         return await store.get_new_findings(work.connection, instance_id=instance_id) or 0
 
 
-def _report(record: InstanceRecord, row: ReportRow | None) -> Report:
+def _report(record: InstanceRecord, row: ReportRow | None, ahead: int) -> Report:
     if row is None:
-        return Report(record, None, [], [], [])
-    return Report(record, row, read_findings(row.findings), read_unchecked(row.unchecked), read_checks(row.checks))
+        return Report(record, None, [], [], [], 0)
+    return Report(
+        record, row, read_findings(row.findings), read_unchecked(row.unchecked), read_checks(row.checks), ahead
+    )
 
 
 async def list_drift(ctx: Context, organization_id: str, *, after: str | None, count: int) -> Sequence[DriftedRow]:
@@ -268,8 +284,44 @@ async def read_schedule(ctx: Context, kind: Scope, object_id: str) -> ScheduleRo
         return await store.get_schedule(work.connection, scope_id=found.id)
 
 
+async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Scope, ScheduleRow]:
+    """Return the schedules that check an instance, of objects that the caller may read."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        found: dict[Scope, ScheduleRow] = {}
+        for kind, object_id in _scopes_of(record).items():
+            try:
+                await _scheduled(work, kind, object_id, Permission.READ)
+            except (NotAllowed, NotFound):
+                continue
+            if (row := await store.get_schedule(work.connection, scope_id=object_id)) is not None:
+                found[kind] = row
+        return found
+
+
+async def set_schedule_at(ctx: Context, instance_id: str, kind: str, timing: Timing | None) -> None:
+    """Set when an instance is checked, or all where it is.
+
+    Raises BadRequest.
+    """
+    async with ctx.read() as work:
+        scopes = _scopes_of(await work.lookup.instance(instance_id, Permission.READ))
+    for scope, object_id in scopes.items():
+        if scope == kind:
+            await set_schedule(ctx, scope, object_id, timing)
+            return
+    raise BadRequest(f"scope: choose one of {', '.join(scopes)}.", code="InvalidSchedule")
+
+
+def _scopes_of(record: InstanceRecord) -> Mapping[Scope, str]:
+    return {"instance": record.id, "application": record.application_id, "environment": record.environment_id}
+
+
 async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing | None) -> None:
-    """Set when the instances of an object are checked; None ends that. Raises BadRequest."""
+    """Set when the instances of an object are checked; None ends that. Raises BadRequest.
+
+    The caller is who they are checked for from then on.
+    """
     now = ctx.app.clock.now()
     if timing is not None:
         timing.check(now)
@@ -295,10 +347,39 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
                 jitter_ms=timing.jitter_ms,
                 due_at=due_at,
                 fires_at=fires_at,
+                owner_id=ctx.actor.user_id,
+                method=ctx.actor.method.value,
+                token_id=ctx.actor.token_id,
             )
         old = None if before is None else {"cron": before.cron, "zone": before.zone, "jitter": before.jitter_ms}
         new = None if timing is None else {"cron": timing.cron, "zone": timing.zone, "jitter": timing.jitter_ms}
         await work.audit("set_drift_schedule" if kind == "instance" else f"set_{kind}_drift_schedule", found, old, new)
+
+
+async def check_scheduled(ctx: Context, row: ScheduleRow) -> str | None:
+    """Let the instances of a schedule wait; return what is left out.
+
+    These are those that its owner may check. Raises NotAllowed and NotFound if the owner may not set the schedule any
+    more, or check none of its instances.
+    """
+    kind = msgspec.convert(row.kind, Scope)
+    async with ctx.begin() as work:
+        await _scheduled(work, kind, row.object_id, _EDITS[kind])
+        await organizations.lock(work.connection, organization_id=row.organization_id)
+        where = {"scope_id": row.object_id, "organization_id": row.organization_id}
+        may = visible(work.lookup.grants(row.organization_id), Permission.EDIT_INSTANCE)
+        found = await store.count_scheduled(work.connection, **where, **may)
+        assert found is not None, "counts have a row"
+        if found.running and not found.allowed:
+            raise NotAllowed(
+                f"{row.owner_email} may check none of the {found.running} instances: EditInstance is missing."
+            )
+        waiting = await store.count_queue(work.connection, organization_id=row.organization_id) or 0
+        room = max(0, limits.DRIFT_QUEUE - waiting)
+        asked = await store.ask_all(work.connection, **where, **may, room=room)
+    left = [f"{row.owner_email} may not check {found.running - found.allowed} instances: EditInstance is missing."]
+    late = [f"{limits.DRIFT_QUEUE} checks of the organization wait. The others come when the schedule fires again."]
+    return " ".join((*left[: found.running > found.allowed], *late[: asked == room < found.allowed])) or None
 
 
 async def _scheduled(
@@ -422,21 +503,32 @@ class DriftRunner:
                 f"The plan takes more than {limits.PLAN_S:g} s. It was at step {found.at or 'none'}.",
                 "Give that step a shorter timeout, or split the instance.",
             ) from None
-        if row.take_over is not None:
-            await self._take_over(row, record, read_take_over(row.take_over), found)
+        wanted = {each.finding_id: each for each in read_take_overs(row.take_overs)}
+        for finding_id, each in list(wanted.items()):
+            del wanted[finding_id]
+            await self._take_over(row, record, each, found, list(wanted.values()))
         async with Context(self._app, on_behalf("")).begin() as work:
             await self._note(work, row, found)
 
-    async def _take_over(self, row: TakenCheck, record: InstanceRecord, wanted: TakeOver, found: Found) -> None:
-        """Make the change set that somebody wants, or note why it can't."""
-        difference = next((each for each in differences(found.steps) if each.id == wanted.finding_id), None)
+    async def _take_over(
+        self, row: TakenCheck, record: InstanceRecord, wanted: TakeOver, found: Found, left: list[TakeOver]
+    ) -> None:
+        """Make the change set that somebody wants, or note why it can't.
+
+        `left` are the take overs that wait after it.
+        """
+        async with Context(self._app, on_behalf("")).begin() as work:
+            held = await self._held(work, row)
+        known = _known(held)
+        differing = without_known(differences(found.steps), known)
+        difference = next((each for each in differing if each.id == wanted.finding_id), None)
         if difference is None:
             return  # it doesn't differ any more, which the check notes
         try:
             async with asyncio.timeout(limits.PLAN_S):
-                decided = await self._deciding(row, record, difference, found)
+                decided = await self._deciding(row, record, difference, found, known)
             if decided is not None:
-                await self._propose(row, record, wanted, decided)
+                await self._propose(row, record, wanted, decided, left)
                 return
             remedy = await self._place(record, difference)
         except TimeoutError:
@@ -448,9 +540,11 @@ class DriftRunner:
         async with Context(self._app, on_behalf("")).begin() as work:
             findings = read_findings((await self._held(work, row)).findings)
             new = msgspec.structs.replace(_open_finding(findings, wanted.finding_id), remedy=remedy)
-            await self._end_take_over(work, row, findings, new)
+            await self._end_take_over(work, row, findings, new, left)
 
-    async def _propose(self, row: TakenCheck, record: InstanceRecord, wanted: TakeOver, decided: Candidate) -> None:
+    async def _propose(
+        self, row: TakenCheck, record: InstanceRecord, wanted: TakeOver, decided: Candidate, left: list[TakeOver]
+    ) -> None:
         """Make the change set as who wants it."""
         act = ChangeAct(act="version", version=record.version, parameters={decided.parameter: decided.value})
         ctx = Context(self._app, await actor_of(self._app, wanted))
@@ -461,15 +555,18 @@ class DriftRunner:
             request = _change_set(record, act, "Take over", [found])
             with self._app.database.joined(work.connection):
                 change_set_id = await create_change_set(ctx, row.organization_id, request)
-            await self._end_take_over(work, row, findings, answered(found, "taken over", change_set_id))
+            await self._end_take_over(work, row, findings, answered(found, "taken over", change_set_id), left)
 
     @staticmethod
-    async def _end_take_over(work: Work, row: TakenCheck, findings: Sequence[Finding], new: Finding) -> None:
+    async def _end_take_over(
+        work: Work, row: TakenCheck, findings: Sequence[Finding], new: Finding, left: list[TakeOver]
+    ) -> None:
         text = msgspec.json.encode([new if each.id == new.id else each for each in findings]).decode()
-        await store.end_take_over(work.connection, instance_id=row.instance_id, findings=text)
+        waiting = msgspec.json.encode(left).decode()
+        await store.end_take_over(work.connection, instance_id=row.instance_id, findings=text, left=waiting)
 
     async def _deciding(
-        self, row: TakenCheck, record: InstanceRecord, difference: Difference, before: Found
+        self, row: TakenCheck, record: InstanceRecord, difference: Difference, before: Found, known: Known
     ) -> Candidate | None:
         """Return the parameter with which a plan doesn't show the difference."""
         given = decode_json(record.parameters)
@@ -484,7 +581,7 @@ class DriftRunner:
                 await look(self._app, self._runtime, row.instance_id, ahead, found)
             except BadRequest:
                 continue  # a value that the parameter, or the module, refuses
-            if is_decided(difference, before.steps, found.steps):
+            if is_decided(difference, before.steps, found.steps, known):
                 return each
         return None
 
@@ -503,9 +600,10 @@ class DriftRunner:
         now = self._app.clock.now()
         now_ms = to_ms(now)
         before, all_found, left_open = read_findings(held.findings), differences(found.steps), unchecked(found.steps)
-        known: Known = {} if held.known is None else read_known(held.known)
+        known = _known(held)
         if row.learns is not None:
-            known = learned(all_found, known, row.ran if row.learns == "reconfigure" else None)
+            noise = None if row.learns == "asked" or held.known is None else known
+            known = learned(all_found, noise, row.ran if row.learns == "reconfigure" else None)
         news = without_known(all_found, known)
         if len(news) > limits.DRIFT_FINDINGS:
             raise BadRequest(
@@ -535,6 +633,10 @@ class DriftRunner:
         log.info("drift.checked", instance=row.instance_id, new=new)
 
 
+def _known(held: HeldReport) -> Known:
+    return {} if held.known is None else read_known(held.known)
+
+
 def _with(check: Check, held: HeldReport) -> str:
     return msgspec.json.encode([check, *read_checks(held.checks)][: limits.DRIFT_CHECKS]).decode()
 
@@ -548,10 +650,10 @@ async def _require_steady(work: Work, record: InstanceRecord) -> None:
     """Raise BadRequest if the instance may not be as its launch describes it."""
     if await store.is_asleep(work.connection, instance_id=record.id):
         raise BadRequest("The instance sleeps, so it isn't as its launch describes it.", "Check it when it is awake.")
-    newest = await store.get_newest_status(work.connection, instance_id=record.id)
+    newest = await store.get_newest_change(work.connection, instance_id=record.id)
     if record.status is not InstanceStatus.RUNNING or newest == "Failed":
-        what = "The last job of the instance failed" if newest == "Failed" else f"The instance is {record.status}"
+        what = "The last change of the instance failed" if newest == "Failed" else f"The instance is {record.status}"
         raise BadRequest(
             f"{what}. What a plan shows now may be what a job left.",
-            "Resume the job, or run another one. Then check again.",
+            "Resume the job, or launch or reconfigure the instance. Then check again.",
         )
