@@ -48,7 +48,7 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
 
 
 def show_drift(found: Mapping[str, Any], output: str) -> None:
-    """Show the drift of an instance, in a table with both values of what differs."""
+    """Show the drift of an instance, in a table with both values."""
     if output != "table":
         show(found, output)
         return

@@ -56,7 +56,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 
 @routes.post("/console/instances/{id}/drift")
 async def act(request: PageRequest) -> Response:
-    """Check an instance, set when to, or make the change set that puts back what differs."""
+    """Check an instance, set when to, or put back what differs."""
     instance_id, do = request.path("id"), request.form.text("do")
     try:
         if do == "put back":

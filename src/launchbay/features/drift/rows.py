@@ -85,7 +85,7 @@ class ScheduleRow(NamedTuple):
 
 
 class Scheduled(NamedTuple):
-    """How many instances of a schedule run, and how many of these its owner may check."""
+    """How many instances of a schedule run, and its owner may check."""
 
     running: int
     allowed: int
