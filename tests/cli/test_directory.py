@@ -16,7 +16,7 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from launchbay.model.yaml_text import yaml_text
 from tests.support.documentation import DOCS, blocks
-from tests.support.service import GREETER
+from tests.support.service import GREETER, fresh_name
 from tests.support.shell import Shell
 
 
@@ -357,6 +357,27 @@ def test_a_plan_says_in_its_exit_code_whether_anything_differs(organization: She
     assert "--dry-run" in organization.bad(2, "apply", str(directory), "--yes", "--detailed-exitcode")
     organization.good("apply", str(directory), "--yes")
     assert organization.run(*plan).exit_code == 0
+
+
+@pytest.mark.features("change_rules")
+def test_a_dry_run_says_what_a_rule_would_refuse(organization: Shell, tmp_path: Path) -> None:
+    name = fresh_name("lab")
+    directory = written(tmp_path / "wanted", {f"environments/{name}.yaml": "markers: [blue]\n"})
+    organization.good("environment", "create", name)
+    rules = "[{{name: closed, when: \"$.kind == 'edit'\", {then}}}]"
+    organization.good("environment", "set-rules", name, rules.format(then="deny: Nothing changes here."))
+    for more in ((), ("--detailed-exitcode",)):
+        said = organization.bad(9, "apply", str(directory), "--dry-run", *more)
+        assert f"markers of environment {name}: would be refused. Nothing changes here. That is the rule" in said
+        assert said.rstrip().endswith("Rules would refuse 1 of these changes.")
+    needs = "require: {approvals: 1}, because: Ask somebody."
+    organization.good("environment", "set-rules", name, rules.format(then=needs))
+    said = organization.bad(9, "apply", str(directory), "--dry-run")
+    assert said.rstrip().endswith("Rules would refuse 1 of these changes. --change-set makes a change set.")
+    organization.good("environment", "set-rules", name, rules.format(then="warn: Careful."))
+    planned = organization.run("apply", str(directory), "--dry-run", "--detailed-exitcode")
+    assert planned.exit_code == 10
+    assert f"markers of environment {name}: warning. Careful." in planned.stderr
 
 
 def test_an_export_is_checked_without_being_written(organization: Shell, tmp_path: Path) -> None:

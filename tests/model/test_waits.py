@@ -127,7 +127,11 @@ def test_holders_are_read_only_for_groups() -> None:
             "Waiting for 3 jobs under way; 1 instance follows, at most 3 at a time.",
         ),
         ({"running": 0}, "Waiting for its next turn."),
+        (
+            {"running": 0, "frozen": 2, "freeze": "Ann froze it."},
+            "Waiting for the end of a freeze of 2 instances. Ann froze it.",
+        ),
     ],
 )
-def test_work_on_many_instances_says_what_it_waits_for(numbers: dict[str, int], text: str) -> None:
+def test_work_on_many_instances_says_what_it_waits_for(numbers: dict[str, Any], text: str) -> None:
     assert turns_message(**numbers).startswith(text)

@@ -10,6 +10,7 @@ COMMANDS: Mapping[str, str] = {
     "create_organization": "organization create",
     "read_organization": "organization show",
     "rename_organization": "organization rename",
+    "preview_directory": "organization preview-directory",
     "export_organization": "organization export",
     "import_organization": "organization import",
     "export_organization_lines": "organization archive-lines",

@@ -185,7 +185,7 @@ MEANINGS = {
     ExitCode.UNAVAILABLE: ("The server doesn't respond, or is temporarily unavailable.", "Retry later."),
     ExitCode.TIMED_OUT: ("The time of `--timeout` is over. The job keeps running.", "Wait again."),
     ExitCode.REFUSED: (
-        "The server rejected the request, or a change set as it is. Or the files for `launchbay apply` are invalid.",
+        "The server rejected the request, or a change set as it is. Rules would refuse `launchbay apply --dry-run`.",
         "Change what the message names.",
     ),
     ExitCode.DIFFERS: (

@@ -44,6 +44,14 @@ class Operations:
     def rename_organization(self, organization_id: str, *, name: str, if_match: str | None = None) -> Call[None]:
         """Rename an organization. Permission: ManageUsers for all users."""
 
+    @operation(OperationSpec("POST", "/api/1/organizations/{orgId}/directory/preview", media_type=JSON))
+    def preview_directory(
+        self, organization_id: str, *, files: Mapping[str, Any], prune: bool | None = None, if_match: str | None = None
+    ) -> Call[types.DirectoryPreview]:
+        """Show what applying a directory would do, and what rules would refuse. Permission: Read; what its changes
+        need.
+        """
+
     @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/archive"))
     def export_organization(self, organization_id: str) -> Call[types.Archive]:
         """Export an organization as one document, without secrets and instances. Permission: ManageUsers for all

@@ -21,6 +21,37 @@ class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
 
 
+class PlannedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What happens to an object or a part of it. `id` is null until it exists."""
+
+    sign: str
+    what: str
+    kind: str
+    id: str | None = None
+    detail: str = ""
+    from_version: int | None = None
+    to_version: int | None = None
+    difference: str = ""
+
+
+class RuleAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a rule would say to a change of a directory."""
+
+    what: str
+    outcome: str
+    messages: list[str]
+    approvals: int = 0
+
+
+class DirectoryPreview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What applying a directory would do, and what rules would say."""
+
+    objects: list[PlannedObject]
+    hidden: int
+    warnings: list[str]
+    rules: list[RuleAnswer]
+
+
 class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A revision with its version."""
 
@@ -1806,19 +1837,7 @@ class ChangeSetAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     approves: bool
     comment: str
     at: int
-
-
-class PlannedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What happens to an object or a part of it. `id` is null until it exists."""
-
-    sign: str
-    what: str
-    kind: str
-    id: str | None = None
-    detail: str = ""
-    from_version: int | None = None
-    to_version: int | None = None
-    difference: str = ""
+    counts: bool = True
 
 
 class UsedPermission(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1092,7 +1092,10 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
         "act": found.act,
         "status": found.status,
         "planDigest": found.plan_digest,
-        "answers": [{"by": each.email, "approves": each.approves, "comment": each.comment} for each in found.answers],
+        "answers": [
+            {"by": each.email, "approves": each.approves, "comment": each.comment, "counts": each.counts}
+            for each in found.answers
+        ],
         "instances": [
             {
                 "name": each.instance_name,

@@ -252,11 +252,13 @@ def place_message(title: str, *, most: int, held: int, before: int, holders: Hol
     return f"{sentence} Held by {'; '.join(names)}{'; and others' if holders.more else ''}."
 
 
-def turns_message(*, running: int, busy: int = 0, frozen: int = 0, waiting: int = 0, most: int = 0) -> str:
+def turns_message(
+    *, running: int, busy: int = 0, frozen: int = 0, freeze: str | None = None, waiting: int = 0, most: int = 0
+) -> str:
     """Describe what work on many instances that has not ended waits for.
 
-    `running` instances have a job of it, `busy` ones are held up by other work, `frozen` ones by a freeze, and
-    `waiting` ones follow, at most `most` at a time.
+    `running` instances have a job of it, `busy` ones are held up by other work, `frozen` ones by a freeze, such as
+    `freeze`, and `waiting` ones follow, at most `most` at a time.
     """
     parts = []
     if running:
@@ -270,7 +272,8 @@ def turns_message(*, running: int, busy: int = 0, frozen: int = 0, waiting: int 
         parts.append("its next turn")
     follow = "1 instance follows" if waiting == 1 else f"{waiting} instances follow"
     rest = f"; {follow}, at most {most} at a time" if waiting else ""
-    return f"Waiting for {' and '.join(parts)}{rest}."
+    named = f" {freeze}" if frozen and freeze else ""
+    return f"Waiting for {' and '.join(parts)}{rest}.{named}"
 
 
 def _of_queue(found: _Waits) -> list[Wait]:

@@ -315,13 +315,16 @@ class Work:
         what is made, or else at the object.
         """
         self._decided.add((operation, changed.id))
-        if not may_be_ruled or self._ctx.is_trial:
+        if not may_be_ruled:
             return
         places = [environment_id]
         if isinstance(changed, Service):
             places = list(await services.list_offering(self.connection, service_id=changed.id))
         for place in places:
             change = self._change(operation, changed, kind, place, proposed)
+            if self._ctx.is_trial:
+                self._ctx.foreseen.append(await self._foresee(change))
+                continue
             decided = await decide(self.connection, self.app.change_rules, change, partial(self._overrides, change))
             self.warn(decided.warnings)
             for each in decided.overridden:
@@ -341,7 +344,10 @@ class Work:
 
         It waits for nobody, and may miss a rule.
         """
-        change = replace(self._change(operation, changed, kind, environment_id, proposed), never_waits=True)
+        return await self._foresee(self._change(operation, changed, kind, environment_id, proposed))
+
+    async def _foresee(self, change: Change) -> Refusal | Allowed:
+        change = replace(change, never_waits=True)
         try:
             found = await decide(self.connection, self.app.change_rules, change, partial(self._may_override, change))
         except Refused as refused:
@@ -464,9 +470,8 @@ class Context:
     that it starts. `turn` identifies what begins by itself, such as a schedule and its time: the job that it starts
     has the same idempotency keys after a restore (decision 0151). `change_set` is the ID of the change set that is
     applied, or whose way back this is: rules ask for its approvals. `override` is why the caller changes what is
-    frozen; what acts later has none. What a
-    trial does is taken back, so rules aren't asked. `warnings` are collected for the
-    caller (`Work.warn`).
+    frozen; what acts later has none. What a trial does is taken back, so rules refuse nothing: what they would say is
+    collected in `foreseen`. `warnings` are collected for the caller (`Work.warn`).
     """
 
     app: AppContext
@@ -477,6 +482,7 @@ class Context:
     change_set: str | None = None
     override: str | None = None
     is_trial: bool = False
+    foreseen: list[Refusal | Allowed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def begin(self, *, shares_commit: bool = False) -> "_Loan":

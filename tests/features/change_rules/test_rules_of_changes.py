@@ -540,3 +540,74 @@ async def test_a_save_under_a_condition_waits_for_changes_on_their_way_too(api: 
         assert not saving.done()
         await other.commit()
     accepted(await saving)
+
+
+@pytest.mark.features("plans")
+async def test_a_plan_asks_the_rules_of_the_operation_that_it_is_for(api: Api) -> None:
+    environment, application, instance = await held(api)
+    plans = f"organizations/{api.organization}/plans"
+    requests: dict[str, dict[str, Any]] = {
+        "launch_application": {
+            "act": "launch",
+            "applicationId": application,
+            "launch": {"environmentId": environment},
+        },
+        "reconfigure_instance": {"act": "reconfigure", "instanceId": instance, "configuration": {}},
+        "run_workflow": {"act": "destroy", "instanceId": instance},
+    }
+    for operation in requests:
+        await put_rules(api, f"environments/{environment}", rule(f"$.operation == '{operation}'"))
+        for other, body in requests.items():
+            answer = await api.post(plans, body)
+            if other == operation:
+                refused(answer, 403, "RuleRefused")
+            else:
+                accepted(answer)
+
+
+@pytest.mark.features("change_sets", "directories")
+async def test_a_change_set_of_a_directory_says_what_rules_say_and_has_the_approvals_that_they_require(
+    api: Api,
+) -> None:
+    name, open_one, closed = fresh_name("lab"), fresh_name("open"), fresh_name("closed")
+    files = {f"environments/{each}.yaml": "markers: [blue]\n" for each in (name, open_one, closed)}
+    made = {
+        each: accepted(await api.post(f"organizations/{api.organization}/environments", {"name": each}))["id"]
+        for each in (name, open_one, closed)
+    }
+    text = rule("$.kind == 'edit'", "require: { approvals: 2 }\n  because: Two others approve.", "two")
+    await put_rules(api, f"environments/{made[name]}", text)
+    await put_rules(api, f"environments/{made[closed]}", rule("$.operation == 'replace_markers'", "deny: Not now."))
+    preview = accepted(await api.post(f"organizations/{api.organization}/directory/preview", {"files": files}))
+    assert [(each["what"], each["outcome"], each["approvals"], each["messages"][0]) for each in preview["rules"]] == [
+        (f"markers of environment {closed}", "deny", 0, "Not now."),
+        (f"markers of environment {name}", "needs", 2, "Two others approve."),
+    ]
+    change_set = {"act": "apply", "files": files}
+    shown = accepted(await api.post(f"organizations/{api.organization}/change-sets", change_set))
+    assert (shown["needed"], shown["status"]) == (2, "Pending")
+    [said] = shown["directory"]["warnings"]
+    assert said.startswith(f"markers of environment {closed}: Not now. That is the rule 'one', version 1")
+    for _ in range(2):
+        other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+        accepted(await other.post(f"change-sets/{shown['id']}/approve"))
+    refused(await api.post(f"change-sets/{shown['id']}/apply"), 403, "RuleRefused")
+    await put_rules(api, f"environments/{made[closed]}", "")
+    accepted(await api.post(f"change-sets/{shown['id']}/apply"))
+    markers = accepted(await api.get(f"environments/{made[name]}/markers"))
+    assert [each["name"] for each in markers["markers"]] == ["blue"]
+
+
+@pytest.mark.features("directories", "freezes")
+async def test_the_preview_of_a_directory_names_a_freeze_and_is_for_who_may_make_its_changes(api: Api) -> None:
+    name = fresh_name("lab")
+    made = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": name}))["id"]
+    accepted(await api.put(f"environments/{made}/freeze", {"reason": "An incident."}))
+    path = f"organizations/{api.organization}/directory/preview"
+    body = {"files": {f"environments/{name}.yaml": "markers: [blue]\n"}}
+    [said] = accepted(await api.post(path, body))["rules"]
+    assert said["outcome"] == "deny"
+    assert f"froze the environment {name!r} at " in said["messages"][0]
+    assert "An incident." in said["messages"][0]
+    refused(await (await api.member("Read: [/*]")).post(path, body), 403, "NotAllowed")
+    assert accepted(await api.get(f"environments/{made}/markers")) == {"markers": []}

@@ -102,7 +102,11 @@ async def test_a_bulk_run_waits_until_the_freeze_is_lifted(api: Api) -> None:
             await asyncio.sleep(0.05)
     shown = accepted(await api.get(f"bulk/{bulk}"))
     assert (shown["status"], shown["counts"]["waiting"]) == ("Running", 1)
-    assert shown["waitingFor"] == "Waiting for the end of a freeze of 1 instance."
+    assert shown["waitingFor"].startswith(
+        f"Waiting for the end of a freeze of 1 instance. {EMAIL} froze the environment "
+    )
+    assert REASON in shown["waitingFor"]
+    assert " busy " not in shown["waitingFor"]
     await lifted(api, environment)
     async with asyncio.timeout(40):
         while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
@@ -321,11 +325,15 @@ async def test_a_recurring_schedule_skips_a_firing_or_waits_for_the_end_of_a_fre
         await until_said(api, path)
         (firing,) = accepted(await api.get(path))["firings"]
         assert firing["outcome"] == "Skipped"
+        assert REASON in firing["message"]
     else:
         async with asyncio.timeout(20):
-            while (found := accepted(await api.get(path)))["waitingSince"] is None:
+            while REASON not in ((found := accepted(await api.get(path)))["waitingFor"] or ""):
                 await asyncio.sleep(0.05)
         assert found["firings"] == []
+        assert found["waitingFor"].startswith("Due since ")
+        assert f" {EMAIL} froze the environment " in found["waitingFor"]
+        assert found["waitingSince"] is not None
     await lifted(api, environment)
     if when_busy == "queue":
         async with asyncio.timeout(40):
@@ -364,6 +372,9 @@ async def test_a_rollout_waits_until_the_freeze_is_lifted(api: Api) -> None:
     body = {"applicationId": application, "version": 3, "ids": [instance]}
     rollout = accepted(await api.post(f"organizations/{api.organization}/rollouts", body))["id"]
     await until_said(api, f"rollouts/{rollout}/instances")
+    waiting_for = accepted(await api.get(f"rollouts/{rollout}"))["waitingFor"]
+    assert waiting_for.startswith("Waiting for the end of a freeze of 1 instance. ")
+    assert REASON in waiting_for
     assert (await api.document(instance))["version"] == 2
     await lifted(api, environment)
     async with asyncio.timeout(40):

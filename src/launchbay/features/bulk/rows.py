@@ -14,7 +14,10 @@ _sql = load("features.bulk")
 
 @dataclass(frozen=True, slots=True)
 class BulkRun:
-    """A bulk run. `act` (without parameters) and `counts` (instances by status) are JSON."""
+    """A bulk run.
+
+    `act` (without parameters) and `counts` (instances by status) are JSON. `freeze` is what an instance is put off by.
+    """
 
     id: str
     organization_id: str
@@ -27,6 +30,7 @@ class BulkRun:
     created_at: datetime
     finished_at: datetime | None
     counts: str
+    freeze: str | None
 
 
 class BulkInstanceRow(NamedTuple):

@@ -5,7 +5,9 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
     FROM (SELECT CASE WHEN status <> 'Waiting' OR put_off_at IS NULL THEN status
                       WHEN message ~ ' (froze the|is frozen)' THEN 'Frozen' ELSE 'Busy' END AS status, count(*) AS count
           FROM bulk_instances WHERE bulk_id = b.id GROUP BY 1) AS each
-)::text AS counts
+)::text AS counts,
+       (SELECT min(message) FROM bulk_instances
+        WHERE bulk_id = b.id AND status = 'Waiting' AND put_off_at IS NOT NULL AND message ~ ' (froze the|is frozen)') AS freeze
 FROM users u
 LEFT JOIN (bulk_runs b JOIN organizations o ON o.id = b.organization_id) ON b.id = %(id)s
 WHERE u.id = %(caller_id)s;
@@ -38,7 +40,9 @@ SELECT id, organization_id, owner_id, token_id, act, status, max_parallel, stop_
     FROM (SELECT CASE WHEN status <> 'Waiting' OR put_off_at IS NULL THEN status
                       WHEN message ~ ' (froze the|is frozen)' THEN 'Frozen' ELSE 'Busy' END AS status, count(*) AS count
           FROM bulk_instances WHERE bulk_id = bulk_runs.id GROUP BY 1) AS each
-)::text AS counts
+)::text AS counts,
+       (SELECT min(message) FROM bulk_instances
+        WHERE bulk_id = bulk_runs.id AND status = 'Waiting' AND put_off_at IS NOT NULL AND message ~ ' (froze the|is frozen)') AS freeze
 FROM bulk_runs
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
 ORDER BY id DESC LIMIT %(count)s;

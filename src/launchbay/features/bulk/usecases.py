@@ -340,7 +340,9 @@ def waiting_for(run: BulkRun) -> str | None:
     running = counts["Running"]
     if run.status == RUNNING:
         busy, frozen, waiting = counts["Busy"], counts["Frozen"], counts["Waiting"]
-        return turns_message(running=running, busy=busy, frozen=frozen, waiting=waiting, most=run.max_parallel)
+        return turns_message(
+            running=running, busy=busy, frozen=frozen, freeze=run.freeze, waiting=waiting, most=run.max_parallel
+        )
     return turns_message(running=running) if running else None  # one that was cancelled or stopped
 
 

@@ -120,6 +120,9 @@ class ChangeSetAnswer(msgspec.Struct):
     approves: bool
     comment: str
     at: int
+    counts: Annotated[
+        bool, msgspec.Meta(description="False for an approval of somebody who may not give it anymore.")
+    ] = True
 
 
 class ChangeSetItem(msgspec.Struct, kw_only=True):
@@ -404,7 +407,7 @@ def _item(row: ChangeSet) -> ChangeSetItem:
 def _document(view: ChangeSetView) -> ChangeSetDocument:
     return ChangeSetDocument(
         **msgspec.structs.asdict(_item(view.change_set)),
-        answers=[_answer(row) for row in view.answers],
+        answers=[_answer(row, counts=row.user_id not in view.lost) for row in view.answers],
         roleIds=view.change_set.role_ids,
         plan=[_planned(row, view.plans.get(row.place)) for row in view.instances],
         directory=None if view.directory is None else _directory(view.directory),
@@ -424,8 +427,8 @@ def _directory(view: DirectoryView) -> DirectoryChanges:
     )
 
 
-def _answer(row: AnswerRow) -> ChangeSetAnswer:
-    return ChangeSetAnswer(row.user_id, row.email, row.approves, row.comment, to_ms(row.at))
+def _answer(row: AnswerRow, *, counts: bool) -> ChangeSetAnswer:
+    return ChangeSetAnswer(row.user_id, row.email, row.approves, row.comment, to_ms(row.at), counts)
 
 
 def _planned(row: ChangeSetInstance, plan: PlanRow | None) -> PlannedInstance:

@@ -218,7 +218,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         state=STATUSES[found.status],
         waiting=waiting_for(view),
         answers=view.answers,
-        approvals=sum(each.approves for each in view.answers),
+        approvals=sum(each.approves and each.user_id not in view.lost for each in view.answers),
+        lost=view.lost,
         may_answer=view.may_answer,
         may_apply=(bool(planned) and permissions.apply_change_set(view.instances))
         if view.directory is None

@@ -255,7 +255,9 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
                 "Leave plan out, or have somebody with EditEnvironment set plansBeforeApproval.",
                 code="PlansNotAllowed",
             )
-        ruled = (answer.approvals for answer in answers if isinstance(answer, Refusal))
+        ruled = [answer.approvals for answer in answers if isinstance(answer, Refusal)]
+        if plan is not None:
+            ruled += [answer.approvals for answer in plan.answers]
         needed = max([0, *(policy.approvals for policy in policies.values()), *ruled])
         confirm = request.confirm and not needed and not _is_trusted(work, organization.id, planned)
         if confirm:
@@ -481,12 +483,16 @@ async def count_asking(ctx: Context, organization_id: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSetView:
-    """A change set with its answers and the instances that the caller may read."""
+    """A change set with its answers and the instances that the caller may read.
+
+    `lost` are those who approved it, and may not do so anymore.
+    """
 
     change_set: ChangeSet
     answers: list[store.AnswerRow]
     instances: list[ChangeSetInstance]
     may_answer: bool = False
+    lost: frozenset[str] = frozenset()  # user IDs of answers that count no longer
     directory: "DirectoryView | None" = None
     plans: Mapping[int, PlanRow] = field(default_factory=dict)  # by the place of their instance
 
@@ -519,19 +525,21 @@ def waiting_for(view: ChangeSetView) -> str | None:
     expiry = f"it expires at {iso_time(found.expires_at)}"
     if found.status in {"Pending", "Ready"} and (plans := _waits_for_plans(view)) is not None:
         return f"{plans}; {expiry}."
-    if found.status == "Ready":
+    if found.status == "Ready" and not view.lost:
         return f"Waiting since {since} for somebody who applies it; {expiry}."
     if found.status == "Applying":
         return turns_message(running=sum(row.status == "Running" for row in view.instances))
-    if found.status != "Pending":
+    if found.status not in {"Pending", "Ready"}:
         return None
     if found.confirm:
         return f"Waiting since {since} for a person who confirms it; {expiry}."
-    approvers = [answer.email for answer in view.answers if answer.approves]
+    approvers = [answer.email for answer in view.answers if answer.approves and answer.user_id not in view.lost]
     left = max(found.needed - len(approvers), 1)
     given = f"; {', '.join(approvers)} approved" if approvers else ""
     approvals = "1 approval" if left == 1 else f"{left} approvals"
-    return f"Waiting since {since} for {approvals} by others than {found.owner_email}{given}; {expiry}."
+    gone = [answer.email for answer in view.answers if answer.user_id in view.lost]
+    ended = f" {', '.join(gone)} approved it, and may not do so anymore." if gone else ""
+    return f"Waiting since {since} for {approvals} by others than {found.owner_email}{given}; {expiry}.{ended}"
 
 
 def _waits_for_plans(view: ChangeSetView) -> str | None:
@@ -559,8 +567,9 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
             if row.place in readable
         ]
         plans = await plans_of_change_set(work, found.organization_id, found.id) if found.plans and visible else {}
+    lost = await _lost_approvers(ctx, found, rows, answers)
     shown = {row.place: plans[row.place] for row in visible if row.place in plans}
-    return ChangeSetView(found, answers, visible, may_answer, directory, shown)
+    return ChangeSetView(found, answers, visible, may_answer, lost, directory, shown)
 
 
 def _readable(work: Work, found: ChangeSet, rows: Iterable[ChangeSetInstance]) -> set[int]:
@@ -593,10 +602,20 @@ async def _directory_view(work: Work, found: ChangeSet) -> DirectoryView:
             for permission, resource in used
             if work.lookup.allows(organization_id, Permission.READ, resource)
         ],
-        warnings=plan.warnings,
+        warnings=[*plan.warnings, *_said_by_rules(plan, shown)],
         differences=None if found.differences is None else msgspec.json.decode(found.differences, type=list[str]),
         may_apply=all(work.lookup.allows(organization_id, permission, resource) for permission, resource in used),
     )
+
+
+def _said_by_rules(plan: DirectoryPlan, shown: Sequence[PlannedObject]) -> list[str]:
+    """Return what rules said to the changes that are shown.
+
+    That they need a change set or approvals is what the change set is for.
+    """
+    names = {each.what for each in shown}
+    said = (each for each in plan.answers if each.what in names and each.outcome != "needs")
+    return list(dict.fromkeys(f"{each.what}: {' '.join(each.messages)}" for each in said))
 
 
 def _directory_resources(found: ChangeSet) -> list[Resource]:
@@ -742,15 +761,26 @@ async def _require_answerer(work: Work, found: ChangeSet, rows: list[ChangeSetIn
         )
 
 
+async def _may_still(found: ChangeSet, rows: list[ChangeSetInstance], then: Work) -> bool:
+    await then.lookup.organization(found.organization_id)
+    return await _may_answer(then, found, rows)
+
+
+async def _lost_approvers(
+    ctx: Context, found: ChangeSet, rows: list[ChangeSetInstance], answers: Sequence[store.AnswerRow]
+) -> frozenset[str]:
+    """Return who approved an open change set, and may not anymore."""
+    if found.status not in {"Pending", "Ready"} or not any(answer.approves for answer in answers):
+        return frozenset()
+    async with ctx.begin() as work:
+        lost = await find_lost(ctx, work, answers, partial(_may_still, found, rows))
+    return frozenset(answer.user_id for answer in lost)
+
+
 async def _withdraw_lost(ctx: Context, work: Work, found: ChangeSet, rows: list[ChangeSetInstance]) -> list[str]:
     """Delete approvals of those who may not give them anymore; return their addresses."""
-
-    async def may_still(then: Work) -> bool:
-        await then.lookup.organization(found.organization_id)
-        return await _may_answer(then, found, rows)
-
     answers = await store.list_answers(work.connection, change_set_id=found.id)
-    lost = await find_lost(ctx, work, answers, may_still)
+    lost = await find_lost(ctx, work, answers, partial(_may_still, found, rows))
     for answer in lost:
         await store.delete_answer(work.connection, change_set_id=found.id, user_id=answer.user_id)
         await work.audit(

@@ -26,7 +26,7 @@ from launchbay.cli.output import (
     show,
     style_difference,
 )
-from launchbay.client import Client, ClientError
+from launchbay.client import ApiError, Client, ClientError
 from launchbay.client.types import ConcurrencyLimitBody, FreezeWindowBody, Marker, Property, SleepWindowBody
 from launchbay.errors import BadRequest
 from launchbay.features.directories.comparison import (
@@ -324,6 +324,8 @@ def _apply(directory: Path, **given: Any) -> None:
         changes += superfluous
     _print_plan(connection, changes, [] if options["prune"] else superfluous, with_diff=options["diff"])
     if options["dry_run"]:
+        if changes:
+            _ask_rules(connection, directory, prune=options["prune"])
         exit_by_differences(bool(changes), is_detailed=options["is_detailed"])
     if not changes or options["dry_run"]:
         return
@@ -334,6 +336,25 @@ def _apply(directory: Path, **given: Any) -> None:
             )
         click.confirm("Apply these changes?", abort=True, err=True)
     _do(changes)
+
+
+def _ask_rules(connection: Connection, directory: Path, *, prune: bool) -> None:
+    """Print what rules would say. Ends the command if they refuse."""
+    try:
+        found = connection.client.preview_directory(
+            connection.names.organization(), files=texts(directory), prune=prune
+        ).rules
+    except ApiError as error:  # who may only read, or a server that has no such question
+        click.echo(f"Warning: rules weren't asked. {printable(' '.join(lines(error)))}", err=True)
+        return
+    for each in found:
+        said = "would be refused" if each.outcome != "warn" else "warning"
+        click.echo(f"{printable(each.what)}: {said}. {printable(' '.join(each.messages))}", err=True)
+    refused = sum(each.outcome != "warn" for each in found)
+    if refused:
+        which = "1 of these changes" if refused == 1 else f"{refused} of these changes"
+        remedy = " --change-set makes a change set." if all(each.outcome != "deny" for each in found) else ""
+        raise CommandFailed(f"Rules would refuse {which}.{remedy}", ExitCode.REFUSED)
 
 
 def _compare(connection: Connection, wanted: Contents) -> tuple[list[ObjectChange], list[ObjectChange]]:

@@ -6,7 +6,7 @@ and what would be refused is refused at once.
 
 import asyncio
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
@@ -23,6 +23,7 @@ from launchbay.features.directories.files import Contents, FileTree, read_direct
 from launchbay.features.directories.organization import StoredOrganization, in_thread
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.changes import Allowed, Refusal
 from launchbay.model.redaction import Redactor, is_secret_name
 from launchbay.model.yaml_text import yaml_text
 from launchbay.store import environments, fleet
@@ -109,10 +110,22 @@ class PlanEntry(msgspec.Struct, frozen=True, kw_only=True):
         return _CHANGES[kind]
 
 
+class RuleAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a rule would say to a change of a directory."""
+
+    what: str
+    outcome: Annotated[
+        str, msgspec.Meta(description="`deny`, `needs` (a change set, perhaps with approvals) or `warn`.")
+    ]
+    messages: list[str]
+    approvals: Annotated[int, msgspec.Meta(description="How many a change set needs.")] = 0
+
+
 class DirectoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a change set shows of a directory.
 
     `facts` are fingerprints of what it changes, by what that is. It touches existing environments and applications.
+    `answers` are what rules would say to it now.
     """
 
     entries: list[PlanEntry]
@@ -121,6 +134,7 @@ class DirectoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     course: str
     environment_ids: list[str]
     application_ids: list[str]
+    answers: list[RuleAnswer] = []
 
     def count(self) -> int:
         """Return the number of changes."""
@@ -282,6 +296,8 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
     Raises BadRequest and NotAllowed, as the apply would.
     """
     trials: list[StoredOrganization] = []
+    answers: list[RuleAnswer] = []
+    trial = replace(ctx, audited=False, is_trial=True, foreseen=[])
 
     def attempt(organization: StoredOrganization) -> tuple[_Found, _Found]:
         trials.append(organization)
@@ -289,7 +305,9 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         if found.changes:
             organization.lock()
         for change in found.changes:
+            known = len(trial.foreseen)
             change.make()
+            answers.extend(_answers(change.what, trial.foreseen[known:]))
         after = _look(organization, contents, prune)
         state = State(organization)
         names = {name for kind, name in found.subjects() if kind == "application" and name in state.applications}
@@ -301,7 +319,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         async with ctx.app.database.transaction() as connection:
             with ctx.app.database.joined(connection):
                 try:
-                    found, after = await in_thread(replace(ctx, audited=False, is_trial=True), organization_id, attempt)
+                    found, after = await in_thread(trial, organization_id, attempt)
                 finally:
                     # The numbers of the versions that are taken back will have other texts.
                     ctx.app.manifests.forget({each for trial in trials for each in trial.changed})
@@ -338,7 +356,33 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         course=_fingerprint_of_effect(ctx, found),
         environment_ids=sorted(touched),
         application_ids=application_ids,
+        answers=answers,
     )
+
+
+async def preview_directory(
+    ctx: Context, organization_id: str, files: Mapping[str, bytes], *, prune: bool
+) -> tuple[DirectoryPlan, list[PlannedObject]]:
+    """Return what applying a directory does, and of its objects those that the caller may read.
+
+    Raises BadRequest and NotAllowed, as the apply would.
+    """
+    check_files(files)
+    plan = await plan_directory(ctx, organization_id, await directory_contents(files), prune=prune)
+    async with ctx.read() as work:
+        organization = await work.lookup.organization(organization_id)
+        shown = [
+            each.shown for each in plan.entries if work.lookup.allows(organization.id, Permission.READ, each.resource())
+        ]
+    return plan, shown
+
+
+def _answers(what: str, foreseen: Sequence[Refusal | Allowed]) -> Iterator[RuleAnswer]:
+    for each in dict.fromkeys(foreseen):
+        if isinstance(each, Refusal):
+            yield RuleAnswer(what=what, outcome=each.outcome, messages=list(each.sentences), approvals=each.approvals)
+        elif each.warnings:
+            yield RuleAnswer(what=what, outcome="warn", messages=list(each.warnings))
 
 
 def _entries(found: _Found, after: _Found) -> list[PlanEntry]:

@@ -74,9 +74,11 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
 
 
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
+    """Ask about the change itself: rules name its operation."""
     kind: ChangeKind = "run" if request.act == "relaunch" else request.act
+    operations = {"launch": "launch_application", "reconfigure": "reconfigure_instance"}
     await work.decide(
-        "create_plan",
+        operations.get(request.act, "run_workflow"),
         target.changed,
         kind=kind,
         environment_id=target.environment_id,

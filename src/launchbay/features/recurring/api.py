@@ -120,7 +120,7 @@ class FiringDocument(msgspec.Struct, kw_only=True):
 
     dueAt: int
     at: int
-    outcome: Annotated[str, msgspec.Meta(description="Started, Skipped (it was busy) or Refused.")]
+    outcome: Annotated[str, msgspec.Meta(description="Started, Skipped (it was busy or frozen) or Refused.")]
     message: str | None = None
     jobId: str | None = None
     jobStatus: str | None = None
@@ -162,7 +162,9 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
     instanceEndsAt: Annotated[
         int | None, msgspec.Meta(description="When the instance is destroyed: then the schedule runs no more.")
     ] = None
-    waitingSince: Annotated[int | None, msgspec.Meta(description="Since when it waits for a busy instance.")] = None
+    waitingSince: Annotated[
+        int | None, msgspec.Meta(description="Since when it waits for a busy or frozen instance.")
+    ] = None
     waitingFor: Annotated[str | None, msgspec.Meta(description="What a time that is due waits for.")] = None
     fired: int
     firings: list[FiringDocument]

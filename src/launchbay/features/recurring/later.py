@@ -1,7 +1,7 @@
 """Recurring schedules that are due.
 
 One transaction does what a schedule is for and sets the next time, so that each time fires once. Times that pass while
-no server runs, or while an instance is busy, are made up for by one firing.
+no server runs, or while an instance is busy or frozen, are made up for by one firing.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,11 @@ from launchbay.usecases.context import Context
 from launchbay.usecases.later import LaterWork, pause_of
 from launchbay.usecases.launch import launch
 from launchbay.usecases.on_behalf import PASSING, actor_of
-from launchbay.usecases.workflows import run_workflow
+from launchbay.usecases.workflows import reason_to_wait, run_workflow
 
 _ROUND = 100  # fired before the others of the process are
 _BUSY_PAUSE_S = 2.0
+_REASON_CHARS = 500
 
 
 class RecurringWork(LaterWork[DueRow, datetime]):
@@ -86,14 +87,16 @@ class RecurringWork(LaterWork[DueRow, datetime]):
         )
 
     async def put_off(self, connection: Connection, row: DueRow, item: datetime, refusal: LaunchbayError) -> None:
-        """Note the refusal; of a busy instance, wait or skip the time."""
+        """Note the refusal; of a busy or frozen instance, wait or skip the time."""
         now = self.app.clock.now()
         is_busy = refusal.code in PASSING
         if is_busy and row.when_busy == "queue":
             fires_at = now + timedelta(seconds=pause_of(refusal, now, _BUSY_PAUSE_S))
-            await store.postpone(connection, schedule_id=row.id, fires_at=fires_at)
+            await store.postpone(
+                connection, schedule_id=row.id, fires_at=fires_at, waits_for=reason_to_wait(refusal)[:_REASON_CHARS]
+            )
             return
         is_skipped = is_busy or refusal.code == "NothingChosen"
         outcome: Literal["Skipped", "Refused"] = "Skipped" if is_skipped else "Refused"
-        firing = Firing(due_at=to_ms(item), at=to_ms(now), outcome=outcome, message=str(refusal)[:500])
+        firing = Firing(due_at=to_ms(item), at=to_ms(now), outcome=outcome, message=str(refusal)[:_REASON_CHARS])
         await self.note(connection, row, item, firing)

@@ -16,8 +16,8 @@ class RecurringSchedule:
     """A recurring schedule. `act` is sealed JSON, `firings` a JSON list, the newest first.
 
     `due_at` is the next time of the expression, `fires_at` when it fires: later by the jitter, or while the instance is
-    busy. Both are None if it is paused or has ended. The instance on which it runs a workflow ends at
-    `instance_ends_at`, as far as that is known.
+    busy or frozen, as `waits_for` says. Both are None if it is paused or has ended. The instance on which it runs a
+    workflow ends at `instance_ends_at`, as far as that is known.
     """
 
     id: str
@@ -44,6 +44,7 @@ class RecurringSchedule:
     created_at: datetime
     instance_ends_at: datetime | None
     instance_is_destroyed: bool
+    waits_for: str | None
 
     @property
     def status(self) -> Literal["Active", "Paused", "Ended"]:

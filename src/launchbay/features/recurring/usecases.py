@@ -441,7 +441,8 @@ def waiting_for(schedule: RecurringSchedule, now: datetime) -> str | None:
         return None
     if fires_at <= due_at + timedelta(milliseconds=schedule.jitter_ms):
         return f"Due since {iso_time(due_at)}, and delayed to {iso_time(fires_at)}."
-    return f"Due since {iso_time(due_at)}, and waiting until no other work runs there and its limits allow another job."
+    reason = schedule.waits_for or "It waits until no other work runs there and its limits allow another job."
+    return f"Due since {iso_time(due_at)}. {reason}"
 
 
 def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -> list[datetime]:

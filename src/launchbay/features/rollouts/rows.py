@@ -13,7 +13,10 @@ _sql = load("features.rollouts")
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A rollout. `waves` are numbers of instances, `counts` a JSON map by status."""
+    """A rollout.
+
+    `waves` are numbers of instances, `counts` a JSON map by status. `freeze` is what an instance is put off by.
+    """
 
     id: str
     organization_id: str
@@ -34,6 +37,7 @@ class Rollout:
     created_at: datetime
     finished_at: datetime | None
     counts: str
+    freeze: str | None
 
 
 class RolloutInstanceRow(NamedTuple):

@@ -3,9 +3,12 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
        r.id, r.organization_id, r.application_id, r.version, r.owner_id, r.token_id, r.comment, r.waves, r.wave, r.wave_done_at, r.pause_ms,
        r.health_workflow, r.max_parallel, r.stop_after_failures, r.on_failure, r.status, r.created_at, r.finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT CASE WHEN status = 'Waiting' AND message IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+    FROM (SELECT CASE WHEN status <> 'Waiting' OR message IS NULL THEN status
+                      WHEN message ~ ' (froze the|is frozen)' THEN 'Frozen' ELSE 'Busy' END AS status, count(*) AS count
           FROM rollout_instances WHERE rollout_id = r.id GROUP BY 1) AS each
-)::text AS counts
+)::text AS counts,
+       (SELECT min(message) FROM rollout_instances
+        WHERE rollout_id = r.id AND status = 'Waiting' AND message ~ ' (froze the|is frozen)') AS freeze
 FROM users u
 LEFT JOIN (rollouts r JOIN organizations o ON o.id = r.organization_id) ON r.id = %(id)s
 WHERE u.id = %(caller_id)s;
@@ -39,9 +42,12 @@ DELETE FROM rollouts WHERE organization_id = %(organization_id)s AND status NOT 
 SELECT id, organization_id, application_id, version, owner_id, token_id, comment, waves, wave, wave_done_at, pause_ms, health_workflow,
        max_parallel, stop_after_failures, on_failure, status, created_at, finished_at, (
     SELECT coalesce(json_object_agg(each.status, each.count), '{}')
-    FROM (SELECT CASE WHEN status = 'Waiting' AND message IS NOT NULL THEN 'Busy' ELSE status END AS status, count(*) AS count
+    FROM (SELECT CASE WHEN status <> 'Waiting' OR message IS NULL THEN status
+                      WHEN message ~ ' (froze the|is frozen)' THEN 'Frozen' ELSE 'Busy' END AS status, count(*) AS count
           FROM rollout_instances WHERE rollout_id = rollouts.id GROUP BY 1) AS each
-)::text AS counts
+)::text AS counts,
+       (SELECT min(message) FROM rollout_instances
+        WHERE rollout_id = rollouts.id AND status = 'Waiting' AND message ~ ' (froze the|is frozen)') AS freeze
 FROM rollouts
 WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
   AND (%(after)s::text IS NULL OR id < %(after)s)

@@ -334,7 +334,7 @@ async def control_rollout(ctx: Context, rollout_id: str, verb: Literal["stop", "
 def counts_of(rollout: Rollout) -> Counter[str]:
     """Return how many instances have each status."""
     counts = Counter[str](msgspec.json.decode(rollout.counts))
-    counts["Waiting"] += counts.pop("Busy", 0)
+    counts["Waiting"] += counts.pop("Busy", 0) + counts.pop("Frozen", 0)
     return +counts
 
 
@@ -360,7 +360,8 @@ def waiting_for(found: Rollout) -> str | None:
 def _turns(found: Rollout) -> str:
     """Return what a wave, or the way back, waits for."""
     counts = Counter[str](msgspec.json.decode(found.counts))
-    return turns_message(running=sum(counts[each] for each in _UNDER_WAY), busy=counts["Busy"])
+    running = sum(counts[each] for each in _UNDER_WAY)
+    return turns_message(running=running, busy=counts["Busy"], frozen=counts["Frozen"], freeze=found.freeze)
 
 
 _UNDER_WAY = ("Running", "Checking", "Returning")
