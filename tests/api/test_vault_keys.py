@@ -130,6 +130,7 @@ class Behalf:
     learned: list[str] = field(default_factory=list)
 
     provided: Mapping[str, Any] = field(default_factory=dict)
+    job_id: str = "5f" * 12
 
     def register_secret(self, secret: str) -> None:
         self.learned.append(secret)
@@ -143,7 +144,7 @@ async def given(api: Api, name: str, *, organization: str = "", policy: str = ""
     keys = KeyPairs(api.database, read_secret_key(api.settings.key_file()))
     policies = {POLICY: policy} if policy else {}
     context = Behalf(organization or api.organization, api.environment, policies)
-    private = await keys.private_key(context, name)
+    private = (await keys.login_key(context, name, "root")).private
     assert context.learned == [private]
     public = key_pairs.read(private, "x").public
     assert (await keys.public_key(context, name)).split()[:2] == public.split()[:2]

@@ -30,7 +30,7 @@ from launchbay.machines.clouds.account import CloudAccount, CloudRegion
 from launchbay.machines.clouds.driver import CloudCalls, Node
 from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext, ProviderDeps, TaggedMachine, Tags
-from launchbay.model.machine import Machine, MachineSpec
+from launchbay.model.machine import LoginKey, Machine, MachineSpec
 from tests.support.contexts import Log, context
 from tests.support.machines import LOGIN, Hosts
 from tests.support.service import accepted, fresh_name
@@ -308,10 +308,10 @@ class Keys:
     private: str = ""
     public: str = PUBLIC_KEY
 
-    async def private_key(self, context: ProviderContext, name: str) -> str:
+    async def login_key(self, context: ProviderContext, name: str, login: str) -> LoginKey:
         if not self.private:
             raise ActionFailed("the test has no private key.", retryable=False)
-        return self.private
+        return LoginKey(self.private)
 
     async def public_key(self, context: ProviderContext, name: str) -> str:
         return self.public

@@ -39,7 +39,7 @@ from launchbay.machines.dry_run import Answer, Answers, DryRun
 from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.machine import ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand
+from launchbay.model.machine import ChefRun, CommandResult, LoginKey, Machine, MachineSpec, RemoteCommand
 from tests.support.runtime import JOB, Instance, instance
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -320,6 +320,17 @@ def served_shelf(archive: bytes) -> Iterator[Shelf]:
     server.server_close()
 
 
+def trust_only(host: Host, authority: str) -> None:
+    """Let a host know no key, only certificates of this authority."""
+    file = host.directory / "authority.pub"
+    file.write_text(authority)
+    file.chmod(0o644)
+    config = host.directory / "sshd_config"
+    lines = [line for line in config.read_text().splitlines() if not line.startswith("AuthorizedKeysFile")]
+    config.write_text("\n".join([*lines, "AuthorizedKeysFile none", f"TrustedUserCAKeys {file}", ""]))
+    host.restart()
+
+
 def with_chef(host: Host) -> None:
     """Install the stand-in on an isolated host, for its logins and for sudo."""
     programs = host.directory / "opt-chef"
@@ -469,12 +480,13 @@ class Keys:
     private: dict[str, str]
     passwords: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    certificate: str = ""
 
-    async def private_key(self, context: ProviderContext, name: str) -> str:
+    async def login_key(self, context: ProviderContext, name: str, login: str) -> LoginKey:
         self.asked.append(name)
         if name not in self.private:
             raise ActionFailed(f"There is no key pair {name!r}.", retryable=False)
-        return self.private[name]
+        return LoginKey(self.private[name], self.certificate)
 
     async def public_key(self, context: ProviderContext, name: str) -> str:
         raise ActionFailed("not here")

@@ -448,6 +448,8 @@ class _SshFiles:
         alias = f"launchbay-{len(self._known)}"
         self._known.append(f"{alias} {access.host_key}")
         write_private(self._keys / alias, access.private_key.rstrip() + "\n")
+        if access.certificate:  # `ssh` looks for it there
+            write_private(self._keys / f"{alias}-cert.pub", access.certificate.rstrip() + "\n")
         return alias, {
             "HostKeyAlias": alias,
             "UserKnownHostsFile": self._known_hosts,

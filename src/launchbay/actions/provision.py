@@ -47,7 +47,9 @@ class Provision(ActionDefaults):
         "hardwareId": ActionParameter("The size of a machine.", type="string"),
         "imageId": ActionParameter("The image of a machine.", type="string"),
         "vmIdentity": ActionParameter("The login.", type="string"),
-        "publicKeyId": ActionParameter("The key pair for the login: its name or ID in a vault.", type="string"),
+        "publicKeyId": ActionParameter(
+            "The key pair for the login: its name or ID in a vault, or a path of a provider.", type="string"
+        ),
         "sudoPassword": ActionParameter(
             "The secret with the password that sudo asks for: its name or ID in a vault. Default: the environment's"
             " policy machines.sudo-password.",

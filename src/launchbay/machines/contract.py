@@ -28,7 +28,16 @@ from typing import Any, Protocol, Self, runtime_checkable
 from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, LaunchbayError
 from launchbay.model.job import StepWait
-from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.machine import (
+    ChefRun,
+    CommandResult,
+    ImageRun,
+    LoginKey,
+    Machine,
+    MachineSpec,
+    RemoteCommand,
+    SshAccess,
+)
 from launchbay.model.redaction import REDACTED, RedactionStream, SecretEncodings
 from launchbay.model.secret_reference import SecretReference
 
@@ -110,14 +119,18 @@ class ProviderContext:
 class KeySource(Protocol):
     """The key pairs for access to machines."""
 
-    async def private_key(self, context: ProviderContext, name: str) -> str:
-        """Return the private key of a key pair that the environment may use, in OpenSSH or PEM format.
+    async def login_key(self, context: ProviderContext, name: str, login: str) -> LoginKey:
+        """Return a key that the environment may use for a login.
 
-        The empty name selects the environment's key pair. Raises ActionFailed if there is no such key pair.
+        It is of a vault or a provider, or has a certificate. The empty name selects the environment's key pair. Raises
+        ActionFailed if there is no such key pair.
         """
 
     async def public_key(self, context: ProviderContext, name: str) -> str:
-        """Return the public key of that pair, as a line for `authorized_keys`. Raises ActionFailed."""
+        """Return the public key of that pair, as a line for `authorized_keys`.
+
+        It is "" for one with certificates. Raises ActionFailed.
+        """
 
     async def password(self, context: ProviderContext, name: str) -> str:
         """Return the secret of a vault, or else of a provider: `provider/path#key`.

@@ -132,6 +132,6 @@ class JumpHosts:
         parts = [context.organization_id, context.environment_id]
         parts += [str(context.policies.get(name)) for name in (ALLOW_POLICY, PINNED_POLICY)]
         for host in SshHost.of_jump(jump):
-            private_key = await self._deps.keys.private_key(context, host.key_name)
-            parts += [host.login, host.place, hashlib.sha256(private_key.encode()).hexdigest()]
+            key = await self._deps.keys.login_key(context, host.key_name, host.login)
+            parts += [host.login, host.place, hashlib.sha256(key.private.encode()).hexdigest()]
         return tuple(parts)

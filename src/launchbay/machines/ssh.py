@@ -201,6 +201,7 @@ class SshMachines(ShellMachines):
         jump: tuple[SshAccess, ...] = (),
         sudo_password: str = "",
     ) -> SshAccess:
+        key = await self._deps.keys.login_key(context, host.key_name, host.login)
         shown = connection.get_server_host_key()
         assert shown is not None, "the connection is up"
         # Behind a jump host, only that one knows the address of a name.
@@ -209,7 +210,8 @@ class SshMachines(ShellMachines):
             address=address,
             port=host.port,
             login=host.login,
-            private_key=await self._deps.keys.private_key(context, host.key_name),
+            private_key=key.private,
+            certificate=key.certificate,
             host_key=public_text(shown),
             jump=jump,
             sudo_password=sudo_password,

@@ -15,7 +15,7 @@ import asyncssh
 from launchbay import limits
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext, ProviderDeps, ShellLost
-from launchbay.model.machine import JumpHost, Machine, host_and_port
+from launchbay.model.machine import JumpHost, LoginKey, Machine, host_and_port
 
 DEFAULT_LOGIN = "root"
 PINNED_POLICY = "machines.host-keys"
@@ -102,8 +102,8 @@ async def connect(
     AddressRefused, and ActionFailed if the host shows a different key than before or refuses the login.
     """
     pinned = await _pinned(deps, context, host)
-    private_key = _read_key(await deps.keys.private_key(context, host.key_name), host)
-    call = _Call(deps, context, host, tunnel, private_key, _Client(pinned))
+    key = _read_key(await deps.keys.login_key(context, host.key_name, host.login), host)
+    call = _Call(deps, context, host, tunnel, key, _Client(pinned))
     async with await call.connect() as connection:
         shown = call.client.presented_key
         if pinned is None and await deps.host_keys.pin(context, host.name, shown) != shown:
@@ -160,7 +160,7 @@ class _Call:
     context: ProviderContext
     host: SshHost
     tunnel: asyncssh.SSHClientConnection | None
-    private_key: asyncssh.SSHKey
+    key: asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.SSHCertificate]
     client: _Client
 
     async def connect(self) -> asyncssh.SSHClientConnection:
@@ -175,7 +175,7 @@ class _Call:
             try:
                 return await self._dial_for_pinned(address)
             except asyncssh.PermissionDenied:
-                raise _access_denied(host) from None
+                raise _access_denied(host, by_certificate=isinstance(self.key, tuple)) from None
             except asyncssh.ChannelOpenError as error:
                 failure = self._not_forwarded(error)
             except TimeoutError:
@@ -205,7 +205,7 @@ class _Call:
         return {
             "tunnel": self.tunnel,
             "username": self.host.login,
-            "client_keys": [self.private_key],
+            "client_keys": [self.key],
             "preferred_auth": "publickey",
             "known_hosts": ([], [], []),  # empty, so that every key is shown to the client
             "server_host_key_algs": self.client.algorithms(),
@@ -274,16 +274,23 @@ class _Call:
         return ShellLost(f"{via.title} can't connect to {self.host.place} ({error.reason})")
 
 
-def _read_key(text: str, host: SshHost) -> asyncssh.SSHKey:
+def _read_key(key: LoginKey, host: SshHost) -> asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.SSHCertificate]:
     try:
-        return asyncssh.import_private_key(text)
+        private = asyncssh.import_private_key(key.private)
+        return (private, asyncssh.import_certificate(key.certificate)) if key.certificate else private
     except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
         raise ActionFailed(
             f"The private key of the key pair for {host.place} is invalid: {error}.", retryable=False
         ) from None
 
 
-def _access_denied(host: SshHost) -> ActionFailed:
+def _access_denied(host: SshHost, *, by_certificate: bool) -> ActionFailed:
+    if by_certificate:
+        return ActionFailed(
+            f"{host.title} refused the login {host.login!r} with a certificate of {host.key_name or 'the provider'!r}.",
+            "Its sshd must trust the authority, with TrustedUserCAKeys, and the role must have the login as a"
+            " principal.",
+        )
     pair = f"the key pair {host.key_name!r}" if host.key_name else "the environment's key pair"
     return ActionFailed(
         f"{host.title} refused the login {host.login!r} with {pair}.",

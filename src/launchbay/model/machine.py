@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -197,11 +197,18 @@ class ImageRun:
     keep_bytes: int = limits.COMMAND_RESULT_BYTES
 
 
+class LoginKey(NamedTuple):
+    """A private key in OpenSSH or PEM format; `certificate` is "" without one."""
+
+    private: str
+    certificate: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshAccess:
     """SSH access for another program: an address that the rules allow, login, private key, and the host's key
     (`ssh-ed25519 AAAA…`). `jump` is the access to the jump hosts on the way, the first one first. `sudo_password` is
-    empty if sudo doesn't ask.
+    empty if sudo doesn't ask, and `certificate` if the login has the key itself.
     """
 
     address: str
@@ -211,6 +218,7 @@ class SshAccess:
     host_key: str
     jump: "tuple[SshAccess, ...]" = ()
     sudo_password: str = field(default="", repr=False)
+    certificate: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""References of steps to secrets of providers: `provider/path#key` (decision 0196)."""
+"""References of steps to secrets of providers: `provider/path#key` (decision 0196).
+
+A path may have parameters, as those of URLs, for what the provider makes: `bao/pki/issue/web?common_name=shop.example`.
+"""
 
 from typing import NamedTuple
 
@@ -6,7 +9,7 @@ from launchbay.limits import STEP_SECRETS
 
 
 class SecretReference(NamedTuple):
-    """The providing service, the path there, and the key; "" is all keys."""
+    """The providing service, the path with its parameters, and the key, or ""."""
 
     provider: str
     path: str
@@ -14,8 +17,9 @@ class SecretReference(NamedTuple):
 
     @property
     def within(self) -> str:
-        """Return the reference without its provider."""
-        return f"{self.path}#{self.key}" if self.key else self.path
+        """Return the reference without its provider and parameters, which may differ each time."""
+        place = self.path.partition("?")[0]
+        return f"{place}#{self.key}" if self.key else place
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.within}"

@@ -3,21 +3,25 @@
 import asyncio
 import base64
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
 
 from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import to_ms
 from launchbay.errors import ActionFailed, Conflict, FieldErrors
 from launchbay.ids import new_id
 from launchbay.limits import PRIVATE_KEY_BYTES
+from launchbay.model.machine import LoginKey
 from launchbay.model.secret_reference import SecretReference, reference_in
 from launchbay.model.types import BOOL, INT, OBJECT, STRING, ListType
 from launchbay.service_types.contract import CommandArgument, ServiceCall, ServiceCommand
@@ -37,6 +41,9 @@ from launchbay.store.services import OfferedEntry
 
 POLICY = "machines.keyPair"
 _SHOWN = 10
+_SIGNED = "signed_key"  # of an answer of the engine for SSH
+_VALID_S = 15.0
+_UNUSED_S = 3600.0
 
 
 class KeyRequester(Protocol):
@@ -59,6 +66,10 @@ class KeyRequester(Protocol):
         """The function that redacts a secret from now on."""
 
     @property
+    def job_id(self) -> str:
+        """The job that needs it, or ""."""
+
+    @property
     def secret(self) -> Callable[[SecretReference], Awaitable[Any]]:
         """What reads a secret of a provider, already redacted."""
 
@@ -72,17 +83,40 @@ class KeyPairs:
     def __init__(self, database: Database, secret_key: SecretKey) -> None:
         self._database = database
         self._secret_key = secret_key
+        self._signed_keys = SignedKeys()
 
-    async def private_key(self, context: KeyRequester, name: str) -> str:
-        """Return a private key in OpenSSH's format. Raises ActionFailed unless exactly one key pair matches."""
-        entry = await self._found(context, name)
-        key = ServiceSeal(self._secret_key, entry.service_id).open(entry.sealed, entry.id).decode()
+    async def login_key(self, context: KeyRequester, name: str, login: str) -> LoginKey:
+        """Return a key of a vault, or else of a provider.
+
+        A provider may also sign one for the login. Raises ActionFailed unless exactly one key pair matches.
+        """
+        found = await self._found(context, name)
+        if isinstance(found, SecretReference):
+            if found.key:
+                return LoginKey((await self._provided(context, found)).private)
+            return await self._signed_keys.signed(context, found, login)
+        key = ServiceSeal(self._secret_key, found.service_id).open(found.sealed, found.id).decode()
         context.register_secret(key)
-        return key
+        return LoginKey(key)
 
     async def public_key(self, context: KeyRequester, name: str) -> str:
-        """Return the public key of that pair as a line of authorized_keys. Raises ActionFailed."""
-        return (await self._found(context, name)).public_key or ""
+        """Return the public key of that pair as a line of authorized_keys.
+
+        It is "" if a provider signs. Raises ActionFailed.
+        """
+        found = await self._found(context, name)
+        if isinstance(found, SecretReference):
+            return (await self._provided(context, found)).public if found.key else ""
+        return found.public_key or ""
+
+    async def _provided(self, context: KeyRequester, reference: SecretReference) -> "KeyPair":
+        """Return the key pair whose private key a provider has. Raises ActionFailed."""
+        try:
+            return read(str(await context.secret(reference)), "")
+        except FieldErrors as error:
+            raise ActionFailed(
+                f"The secret {str(reference)!r} can't be the key of a login:", str(error), retryable=False
+            ) from None
 
     async def password(self, context: KeyRequester, name: str) -> str:
         """Return a password: a secret of a vault, or else of a provider.
@@ -107,9 +141,10 @@ class KeyPairs:
             raise ActionFailed(f"The secret {name[:80]!r} can't be a password: it has several lines.", retryable=False)
         return secret
 
-    async def _found(self, context: KeyRequester, name: str) -> OfferedEntry:
+    async def _found(self, context: KeyRequester, name: str) -> OfferedEntry | SecretReference:
         wanted = name or str(context.policies.get(POLICY, ""))
-        return _only(await self._listed(context, wanted, KEY_PAIR), wanted, KEY_PAIR)
+        found = await self._listed(context, wanted, KEY_PAIR)
+        return (None if found else reference_in(wanted)) or _only(found, wanted, KEY_PAIR)
 
     async def _listed(self, context: KeyRequester, wanted: str, kind: str) -> Sequence[OfferedEntry]:
         async with self._database.connection() as connection:
@@ -156,6 +191,56 @@ def _single_match(found: Sequence[OfferedEntry], wanted: str, noun: str) -> None
             f"Use the ID of the {noun} instead of its name.",
             retryable=False,
         )
+
+
+class SignedKeys:
+    """Key pairs of jobs, in memory only, for which a provider signs certificates."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[tuple[str, ...], tuple[float, KeyPair]] = {}
+
+    async def signed(self, context: KeyRequester, reference: SecretReference, login: str) -> LoginKey:
+        """Return the pair of a job with a valid certificate. Raises ActionFailed."""
+        for _ in range(2):  # the context remembers what it read for a pair, also an old certificate
+            pair = self._pair(context, reference)
+            given = urlencode({"public_key": pair.public.strip(), "valid_principals": login})
+            mark = "&" if "?" in reference.path else "?"
+            asked = SecretReference(reference.provider, f"{reference.path}{mark}{given}", _SIGNED)
+            certificate = str(await context.secret(asked))
+            if _is_valid(certificate, reference):
+                return LoginKey(pair.private, certificate)
+            del self._pairs[self._key(context, reference)]
+        raise ActionFailed(
+            f"{reference} signs certificates that aren't valid for {_VALID_S:g} s from now.",
+            "Set a longer ttl in the role, and compare the clocks of both servers.",
+            retryable=False,
+        )
+
+    def _key(self, context: KeyRequester, reference: SecretReference) -> tuple[str, ...]:
+        return (context.organization_id, context.environment_id, context.job_id, str(reference))
+
+    def _pair(self, context: KeyRequester, reference: SecretReference) -> "KeyPair":
+        now, key = time.monotonic(), self._key(context, reference)
+        self._pairs = {each: found for each, found in self._pairs.items() if found[0] > now}
+        pair = self._pairs[key][1] if key in self._pairs else _pair(Ed25519PrivateKey.generate(), "")
+        self._pairs[key] = now + _UNUSED_S, pair
+        context.register_secret(pair.private)
+        return pair
+
+
+def _is_valid(certificate: str, reference: SecretReference) -> bool:
+    """Return whether a certificate is valid for a connection. Raises ActionFailed."""
+    try:
+        found = load_ssh_public_identity(certificate.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        found = None
+    if not isinstance(found, SSHCertificate):
+        raise ActionFailed(
+            f"{reference} gives no certificate of SSH.",
+            "Name the path that signs, such as bao/ssh/sign/ROLE, or a key of a secret: provider/path#key.",
+            retryable=False,
+        )
+    return found.valid_before > time.time() + _VALID_S
 
 
 ED25519 = "ed25519"

@@ -1,4 +1,4 @@
-"""OpenBao and Vault as a provider of secrets: KV 2, and what has leases.
+"""OpenBao and Vault as a provider of secrets: KV 2, leases, and certificates.
 
 A session is a client token of the server. Revoking it also revokes every lease that it got, such as accounts of
 databases (decision 0196).
@@ -7,7 +7,7 @@ databases (decision 0196).
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 
@@ -43,6 +43,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {"jwt": (_ROLE,), "approle": (_ROLE_ID,
 _CAPABILITIES = "sys/capabilities-self"
 _READS = frozenset(("read", "root"))
 _WRITES = frozenset(("create", "update", "patch", "delete", "sudo", "root"))
+_MAKES = frozenset(("create", "update", "root"))
+_PARAMETERS_CHARS = 8_000
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^\x00-\x20\x7f/]+")
 
 
@@ -125,11 +127,12 @@ class OpenBao(PassiveServiceType):
         return SignedIn(msgspec.json.encode(signed_in).decode(), token, _seconds(auth))
 
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
-        """Read a secret of KV 2, or whatever the path gives. Raises SecretFailed."""
+        """Read a secret of KV 2, or whatever the path gives or makes. Raises SecretFailed."""
         opened = _decode(session)
-        mount, within = _place(opened, path)
+        path, given = _parameters(opened, path)
+        mount, within = _place(opened, path, given)
         asked = within if mount is None else f"{mount}/data/{within}"
-        answer = await _ask(egress, opened, "GET", asked, shown=path)
+        answer = await _ask(egress, opened, "POST" if given else "GET", asked, given, shown=path)
         data = answer.get("data")
         values = data.get("data") if mount is not None and isinstance(data, dict) else data
         if not isinstance(values, dict):
@@ -143,13 +146,14 @@ class OpenBao(PassiveServiceType):
     async def look(self, egress: EgressClient, session: str, path: str) -> PathAccess:
         """Ask for the capabilities of the token. Raises SecretFailed."""
         opened = _decode(session)
-        mount, within = _place(opened, path)
+        path, given = _parameters(opened, path)
+        mount, within = _place(opened, path, given)
         # Of KV 2, who may delete the metadata deletes all versions.
         asked = [within] if mount is None else [f"{mount}/data/{within}", f"{mount}/metadata/{within}"]
         answer = await _ask(egress, opened, "POST", _CAPABILITIES, {"paths": asked})
         may = [found if isinstance(found := answer.get(each), list) else [] for each in asked]
         return PathAccess(
-            may_read=not _READS.isdisjoint(may[0]),
+            may_read=not (_MAKES if given else _READS).isdisjoint(may[0]),
             may_write=any(not _WRITES.isdisjoint(each) for each in may),
             is_stored=mount is not None,
         )
@@ -178,7 +182,25 @@ class OpenBao(PassiveServiceType):
 _decode = msgspec.json.Decoder(_Session).decode
 
 
-def _place(session: _Session, path: str) -> tuple[str | None, str]:
+def _parameters(session: _Session, path: str) -> tuple[str, dict[str, str] | None]:
+    """Return the path and its parameters, None without any. Raises SecretFailed."""
+    place, mark, text = path.partition("?")
+    if not mark:
+        return path, None
+    try:
+        given = dict(parse_qsl(text, keep_blank_values=True, strict_parsing=True))
+    except ValueError:
+        given = {}
+    if not given or len(text) > _PARAMETERS_CHARS:
+        raise SecretFailed(
+            SecretProblem.INVALID,
+            f"The parameters of {place[:80]!r} of {session.name!r} can't be read.",
+            "Write them as in a URL: bao/pki/issue/web?common_name=shop.example.org&ttl=10m.",
+        )
+    return place, given
+
+
+def _place(session: _Session, path: str, given: Mapping[str, str] | None) -> tuple[str | None, str]:
     """Return the mount of KV 2 and the path in it.
 
     Elsewhere it is None and the whole path. Raises SecretFailed.
@@ -187,6 +209,12 @@ def _place(session: _Session, path: str) -> tuple[str | None, str]:
         raise SecretFailed(SecretProblem.INVALID, f"{path[:80]!r} can't be a path of {session.name!r}.")
     whole = path.strip("/")
     mount = max((each for each in session.kv if whole.startswith(f"{each}/")), key=len, default=None)
+    if mount is not None and given:
+        raise SecretFailed(
+            SecretProblem.INVALID,
+            f"{path[:80]!r} of {session.name!r} takes no parameters: {mount!r} is KV version 2.",
+            "Leave out what follows the question mark.",
+        )
     return mount, whole if mount is None else whole[len(mount) + 1 :]
 
 

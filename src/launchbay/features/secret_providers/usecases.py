@@ -221,7 +221,12 @@ class _Trial:
         """Say what the session may do with a path. Raises ActionFailed."""
         may_write: bool | None = None
         if isinstance(self.provider, ShowsAccess):
-            access = await self.provider.look(egress, session, reference.path)
+            try:
+                access = await self.provider.look(egress, session, reference.path)
+            except SecretFailed as error:
+                if error.problem is not SecretProblem.INVALID:
+                    raise
+                return PathTest(path, "failed", None, str(error))
             may_write = access.may_write
             if not access.may_read:
                 return PathTest(path, "forbidden", may_write, "The policies of the role don't allow to read it.")

@@ -328,6 +328,8 @@ class CloudMachines(SshMachines):
         if not (access.waits_for_ssh or order.key_pair):
             return ""
         public_key = await self._deps.keys.public_key(context, order.key_pair)
+        if not public_key:
+            return ""
         material = " ".join(public_key.split()[:2])
         name = f"launchbay-{hashlib.sha256(material.encode()).hexdigest()[:16]}"
         await self._calls.call(context, account, order.region, lambda cloud: cloud.import_key(name, material))
