@@ -27,6 +27,7 @@ from launchbay.mcp.tools import TOOLS, Refused
 from tests.support.applications import Ledger, until_step
 from tests.support.databases import Databases
 from tests.support.network import answer, loopback_server
+from tests.support.promotion import NEW, OLD, way
 from tests.support.responsiveness import Watchdog
 from tests.support.service import (
     EMAIL,
@@ -247,6 +248,23 @@ async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(
         shown = await agent.read(f"launchbay://change-sets/{change_set}")
         assert shown["answers"] == [{"by": EMAIL, "approves": True, "comment": "Go ahead."}]
     assert (await bay.api.document(instance))["status"] == "Destroyed"
+
+
+@pytest.mark.features("promotion", "change_sets")
+async def test_an_agent_proposes_a_promotion_that_a_person_confirms(bay: Served) -> None:
+    found = await way(bay.api)
+    await found.order()
+    await found.release()
+    async with bay.agent() as agent:
+        shown = await agent.good("show_promotion", application=found.application)
+        assert [each["version"] for each in shown["environments"]] == [NEW, OLD]
+        ids = dict(zip(("from_environment", "to_environment"), found.environments, strict=True))
+        proposed = await agent.good("propose_promotion", application=found.application, reason="OPS-2", **ids)
+        assert proposed["status"] == "Pending"
+        early = await agent.bad("apply_change_set", change_set=proposed["changeSet"])
+        assert early["code"] == "ChangeSetPending"
+        accepted(await bay.api.post(f"change-sets/{proposed['changeSet']}/approve"))
+        await agent.good("apply_change_set", change_set=proposed["changeSet"])
 
 
 async def test_an_agent_says_what_a_launch_does_with_the_name_of_a_living_instance(bay: Served) -> None:

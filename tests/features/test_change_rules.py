@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launchbay.app.features import FEATURES
 from launchbay.auth.permissions import ActingToken, Actor, Method
-from launchbay.model.changes import GOVERNED, Allowed, ChangeKind, Refusal
+from launchbay.model.changes import GOVERNED, Allowed, ChangeKind, Proposal, Refusal
 from launchbay.model.job import Cause
 from launchbay.planning.decisions import Change, answer_of
 from tests.support.service import Api, accepted
@@ -25,6 +25,7 @@ RULES = {
     "a rule that warns": "- {name: a, warn: Think twice.}",
     "a rule about destructions": "- {name: a, when: $.kind == 'destroy', deny: It stays.}",
 }
+GATES: dict[str, dict[str, int]] = {"a closed gate of promotions": {"soak": 1_000}}
 PROGRAM = replace(PERSON, method=Method.ACCESS_TOKEN, token=ActingToken("b" * 24, "bot", "c" * 24, None))
 ENGINE = replace(PERSON, method=Method.ENGINE)
 
@@ -45,6 +46,11 @@ async def prepared(api: Api) -> dict[str, str]:
     for place, text in RULES.items():
         places[place] = await api.offer()
         accepted(await api.put(f"environments/{places[place]}/change-rules", {"rules": text}))
+    stages: list[dict[str, object]] = [{"environmentId": open_one}]  # nothing runs in any of them
+    for place, gate in GATES.items():
+        places[place] = await api.offer()
+        stages.append({"environmentId": places[place], **gate})
+    accepted(await api.put(f"organizations/{api.organization}/promotion-order", {"stages": stages}))
     return places
 
 
@@ -61,6 +67,7 @@ async def matrix(api: Api) -> str:
     accepted(await other.post(f"change-sets/{covered}/approve"))
     uncovered = await change_set(api, places["no rule"])
     person = Change(operation="", kind="edit", organization_id=api.organization, actor=PERSON)
+    promoted = await api.application()
     callers = {
         "a person": person,
         "an access token": replace(person, actor=PROGRAM),
@@ -96,6 +103,8 @@ async def matrix(api: Api) -> str:
                         asked = replace(asked, environment_id=places["no rule"], application_id=environment)
                     else:
                         asked = replace(asked, environment_id=environment)
+                    if place in GATES:
+                        asked = replace(asked, application_id=promoted, proposed=Proposal(version=1))
                     found = await answer_of(connection, rules, asked)
                     answer = "warn" if isinstance(found, Allowed) and found.warnings else "allow"
                     if isinstance(found, Refusal):

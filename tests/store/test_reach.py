@@ -120,6 +120,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "drift.list_due",
             "drift.take",
             "drift.list_due_schedules",
+            "promotion.list_due",
             "rollouts.list_open",
         ),
     },

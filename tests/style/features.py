@@ -87,6 +87,9 @@ FEATURES: dict[str, Feature] = {
     "impact": Feature(),
     "lifetimes": Feature(tables="idle_ends expiry_warnings instance_extensions"),
     "plans": Feature(tables="plans plan_artifacts"),
+    "promotion": Feature(
+        may_import=("change_sets", "directories", "generations"), tables="promotions promotion_attempts"
+    ),
     "recurring": Feature(
         may_import=(
             "bulk",

@@ -197,9 +197,9 @@ class Stage:
         """Return an instance whose launch waits for the engine."""
         return await self.api.launch(await self.api.application(MANIFEST))
 
-    async def settled(self, status: str = "Running", job_status: str = "Succeeded") -> str:
-        """Return an instance whose launch ended so, as the engine would have left it."""
-        instance = await self.launched()
+    async def settled(self, status: str = "Running", job_status: str = "Succeeded", instance: str = "") -> str:
+        """Return an instance, or a new one, whose launch ended so, as the engine would have left it."""
+        instance = instance or await self.launched()
         async with self.api.database.transaction() as connection:
             await connection.execute(
                 "UPDATE jobs SET status = %s, started_at = now(), finished_at = now() WHERE instance_id = %s",
@@ -767,6 +767,27 @@ async def replace_environment_rules(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/change-rules", RULES)
 
 
+async def replace_promotion_order(stage: Stage) -> Call:
+    stages = [{"environmentId": await stage.environment()}]
+    return partial(stage.api.put, f"{stage.organization}/promotion-order", {"stages": stages})
+
+
+async def replace_application_promotion_order(stage: Stage) -> Call:
+    stages = [{"environmentId": await stage.environment()}]
+    return partial(stage.api.put, f"applications/{await stage.api.application()}/promotion-order", {"stages": stages})
+
+
+async def promote_version(stage: Stage) -> Call:
+    application, places = await stage.api.application(MANIFEST), [await stage.environment() for _ in range(2)]
+    accepted(await stage.api.put_yaml(f"applications/{application}/manifest", f"{MANIFEST}\n# another version\n"))
+    for place, version in zip(places, (3, 2), strict=True):
+        await stage.settled(instance=await stage.api.launch(application, environmentId=place, version=version))
+    stages = [{"environmentId": each} for each in places]
+    accepted(await stage.api.put(f"applications/{application}/promotion-order", {"stages": stages}))
+    body = {"fromId": places[0], "toId": places[1]}
+    return partial(stage.api.post, f"applications/{application}/promotions", body)
+
+
 async def set_change_policy(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/changePolicy", {"approvals": 1})
 
@@ -988,6 +1009,7 @@ SCENARIOS: dict[str, Scenario] = {
         create_change_set, approve_change_set, reject_change_set, apply_change_set, delete_change_set,
         set_change_policy,
         replace_organization_rules, replace_application_rules, replace_environment_rules,
+        replace_promotion_order, replace_application_promotion_order, promote_version,
         set_freeze,
         lift_freeze,
         replace_freeze_windows,

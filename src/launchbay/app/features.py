@@ -17,6 +17,7 @@ from launchbay.features.identities.feature import FEATURE as IDENTITIES
 from launchbay.features.impact.feature import FEATURE as IMPACT
 from launchbay.features.lifetimes.feature import FEATURE as LIFETIMES
 from launchbay.features.plans.feature import FEATURE as PLANS
+from launchbay.features.promotion.feature import FEATURE as PROMOTION
 from launchbay.features.recurring.feature import FEATURE as RECURRING
 from launchbay.features.rollouts.feature import FEATURE as ROLLOUTS
 from launchbay.features.secret_providers.feature import FEATURE as SECRET_PROVIDERS
@@ -43,6 +44,7 @@ FEATURES = Features(
         IMPACT,
         LIFETIMES,
         PLANS,
+        PROMOTION,
         RECURRING,
         ROLLOUTS,
         SECRET_PROVIDERS,

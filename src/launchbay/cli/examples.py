@@ -97,6 +97,7 @@ _EXAMPLES: Mapping[str, str] = {
     "revision update": "revision update shop/stable --version 5",
     "role create": "role create Operator --permissions @role.yml",
     "role update": "role update Operator Operator --permissions @role.yml",
+    "promote": "promote shop --from staging --to production --dry-run",
     "rollback": "rollback shop-3 --dry-run",
     "rollout create": "rollout create shop --version 4 --waves 1 --waves 10%",
     "rollout wait": "rollout wait 6a1f0c9d2b7e4a5083d6c1f2 --timeout 30m",

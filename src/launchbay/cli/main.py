@@ -38,6 +38,9 @@ SECTIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         "rollback": LazyCommand(
             "launchbay.cli.short_verbs:rollback", "Roll an instance back to an earlier configuration."
         ),
+        "promote": LazyCommand(
+            "launchbay.features.promotion.cli:promote", "Bring a version of an application to the next environment."
+        ),
         "edit": LazyCommand(
             "launchbay.cli.editing:edit", "Edit a manifest, a role, an environment's policies and so on."
         ),

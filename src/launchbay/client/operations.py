@@ -151,6 +151,22 @@ class Operations:
     def list_organization_rules(self, organization_id: str) -> Call[list[types.RulesVersion]]:
         """List the versions of an organization's rules, newest first. Permission: None, for members."""
 
+    @operation(OperationSpec("GET", "/api/1/organizations/{orgId}/promotion-order"))
+    def read_promotion_order(self, organization_id: str) -> Call[types.OrderDocument]:
+        """Show the order in which versions pass environments, unless an application has its own. Permission: None,
+        for members.
+        """
+
+    @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/promotion-order", media_type=JSON))
+    def replace_promotion_order(
+        self, organization_id: str, *, stages: Sequence[types.StageBody] | None, if_match: str | None = None
+    ) -> Call[None]:
+        """Set the order in which versions pass environments. Permission: EditEnvironment for each environment that
+        it names or named.
+
+        `stages`: All of them. Empty: no order. Null: an application has the order of its organization again.
+        """
+
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/usage"))
     def read_usage(
         self, organization_id: str, *, limit: int | None = None, after: str | None = None
@@ -683,6 +699,54 @@ class Operations:
     @list_operation(OperationSpec("GET", "/api/1/applications/{appId}/change-rules/versions"))
     def list_application_rules(self, application_id: str) -> Call[list[types.RulesVersion]]:
         """List the versions of an application's rules, newest first. Permission: Read."""
+
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/promotion-order"))
+    def read_application_promotion_order(self, application_id: str) -> Call[types.OrderDocument]:
+        """Show the order in which versions of an application pass environments. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/promotion-order", media_type=JSON))
+    def replace_application_promotion_order(
+        self, application_id: str, *, stages: Sequence[types.StageBody] | None, if_match: str | None = None
+    ) -> Call[None]:
+        """Set the order in which versions of an application pass environments. Permission: EditApplication;
+        EditEnvironment for each environment that it names or named.
+
+        `stages`: All of them. Empty: no order. Null: an application has the order of its organization again.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/promotion"))
+    def read_promotion(self, application_id: str) -> Call[types.BoardDocument]:
+        """Show which version is in which environment, and what keeps it there. Permission: Read; on environments and
+        instances, where they are shown.
+        """
+
+    @operation(OperationSpec("POST", "/api/1/applications/{appId}/promotions", media_type=JSON, keyed=True))
+    def promote_version(
+        self,
+        application_id: str,
+        *,
+        from_id: str,
+        to_id: str,
+        version: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        comment: str | None = None,
+        expires_in: int | None = None,
+        on_failure: Literal["keep", "rollback"] | None = None,
+        confirm: bool | None = None,
+        dry_run: bool | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.PromotionDocument]:
+        """Make the change set that brings a version to the next environment. Permission: Read, also on both
+        environments; EditInstance.
+
+        `from_id`: The environment that has the version.
+        `to_id`: The environment after it.
+        `version`: Default: the version of all instances there.
+        `parameters`: They go over those that the instances have.
+        `confirm`: A person confirms it, if no policy asks for approvals.
+        `dry_run`: Only show what it would do.
+        """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/drift-schedule"))
     def read_application_drift_schedule(self, application_id: str) -> Call[types.DriftScheduleDocument]:

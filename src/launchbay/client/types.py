@@ -2068,6 +2068,89 @@ class RulesVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     at: int | None
 
 
+class StageBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An environment of an order, with its gates. The first one has none."""
+
+    environment_id: str
+    soak: int = 0
+    workflows: list[str] = []
+    approvals: int = 0
+    automatic: bool = False
+
+
+class OrderDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The order in force."""
+
+    stages: list[StageBody]
+    own: bool
+    by_email: str | None
+    at: int | None
+
+
+class DifferenceDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What differs from the environment before. Values aren't shown: only names."""
+
+    manifest: ManifestDifference | None
+    parameters: list[str]
+    properties: list[str]
+    policies: list[str]
+    markers: list[str]
+
+
+class GateDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A condition of a promotion."""
+
+    kind: str
+    open: bool
+    sentence: str
+    opens_at: int | None
+
+
+class PlacedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An instance that the caller may read, with its version."""
+
+    id: str
+    name: str
+    status: str
+    version: int
+    revision: str | None
+    since: int | None
+    by_email: str | None
+    change_set_id: str | None
+
+
+class BoardColumnDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One environment. Of one that the caller may not read, there is only the ID."""
+
+    environment_id: str
+    name: str | None
+    version: int | None
+    candidate: int | None
+    open: bool
+    gates: list[GateDocument]
+    change_set_id: str | None
+    change_set_status: str | None
+    message: str | None
+    differences: DifferenceDocument | None
+    instances: list[PlacedDocument]
+
+
+class BoardDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which version of an application is in which environment."""
+
+    application_id: str
+    own: bool
+    environments: list[BoardColumnDocument]
+
+
+class PromotionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The change set of a promotion."""
+
+    version: int
+    is_new: bool
+    change_set: ChangeSetDocument
+
+
 class CheckDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One check of the history."""
 

@@ -954,6 +954,15 @@ async def show_drift(caller: Caller, given: OneInstance) -> Any:
     }
 
 
+@_tool("Show promotion", "list_organizations", "list_applications", "read_promotion")
+async def show_promotion(caller: Caller, given: OneApplication) -> Any:
+    """Show which version is in which environment, and what keeps it there.
+
+    `candidate` is the version that comes next. Each gate says whether it is open, and why not.
+    """
+    return await caller.client.read_promotion(await caller.application(given.application, given.organization))
+
+
 class ExplainPermission(Arguments, frozen=True, kw_only=True):
     """Arguments of `explain_permission`."""
 
@@ -1020,6 +1029,41 @@ async def propose_change(caller: Caller, given: ProposeChange) -> Any:
     if made.status == "Ready" and not given.plan:
         made = await caller.client.apply_change_set(made.id)
     return _change_set(made)
+
+
+class ProposePromotion(OneApplication, frozen=True, kw_only=True):
+    """Arguments of `propose_promotion`."""
+
+    from_environment: Annotated[str, Meta(description="The environment that has the version: name or ID.")]
+    to_environment: Annotated[str, Meta(description="The environment after it: name or ID.")]
+    version: Annotated[int, Meta(ge=1, description="Default: the version of all instances there.")] | None = None
+    reason: Annotated[str, Meta(min_length=1, max_length=500, description="Why, for the person who approves.")]
+
+
+@_tool(
+    "Propose a promotion",
+    "list_organizations",
+    "list_applications",
+    "list_environments",
+    "promote_version",
+    "read_change_set",
+)
+async def propose_promotion(caller: Caller, given: ProposePromotion) -> Any:
+    """Make the change set that brings a version to the next environment.
+
+    A person confirms it. It isn't applied, and a closed gate refuses to apply it: show_promotion says which ones are
+    open.
+    """
+    where = given.organization
+    made = await caller.client.promote_version(
+        await caller.application(given.application, where),
+        from_id=await caller.environment(given.from_environment, where),
+        to_id=await caller.environment(given.to_environment, where),
+        version=given.version,
+        comment=given.reason,
+        confirm=True,
+    )
+    return _change_set(await caller.client.read_change_set(made.change_set.id))
 
 
 class ListChangeSets(_InOrganization, frozen=True, kw_only=True):

@@ -58,6 +58,10 @@ EXEMPT: Mapping[str, str] = {
     **dict.fromkeys(
         ("replace_application_rules", "replace_environment_rules"), "rules that lock everybody out must be able to go"
     ),
+    **dict.fromkeys(
+        ("replace_promotion_order", "replace_application_promotion_order"),
+        "an order whose gates never open must be able to go",
+    ),
     "cancel_job": "a run that does damage must be stopped at any time",
     **dict.fromkeys(("undo_destroy", "extend_instance", "keep_awake"), "it keeps what is there"),
     **dict.fromkeys(("approve", "reject", "withdraw_approval"), "a job that runs continues"),

@@ -65,6 +65,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     "change_sets",
     "freezes",
     "change_rules",
+    "promotion",
     "plans",
     "drift",
     "impact",

@@ -269,7 +269,7 @@ _NEEDED = "EditInstance; CreateInstance for a launch; what its changes need for 
 async def create_change_set(request: Request[ChangeSetBody, None]) -> ChangeSetDocument:
     """Keep what a change of instances or a directory would do."""
     made = await change_sets.create_change_set(request.ctx, request.path["orgId"], request.body.request())
-    return _document(await change_sets.read_change_set(request.ctx, made))
+    return change_set_document(await change_sets.read_change_set(request.ctx, made))
 
 
 @routes.get(
@@ -293,7 +293,7 @@ async def list_change_sets(request: Request[None, Pages]) -> Response:
 )
 async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
     """Show a change set with its plan."""
-    return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
+    return change_set_document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
 
 
 @routes.post(
@@ -331,7 +331,7 @@ async def reject_change_set(request: Request[AnswerChangeSet, None]) -> ChangeSe
 async def apply_change_set(request: Request[ApplyChangeSet, None]) -> ChangeSetDocument:
     """Apply a change set as it was shown."""
     await change_sets.apply_change_set(request.ctx, request.path["changeSetId"], request.body.consent())
-    return _document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
+    return change_set_document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
 
 
 @routes.delete("/change-sets/{changeSetId}", permission="EditInstance for others than its author", statuses=(409,))
@@ -381,7 +381,7 @@ async def _answered(request: Request[AnswerChangeSet, None], *, approves: bool) 
         comment=request.body.comment,
         consent=request.body.consent(),
     )
-    return _document(await change_sets.read_change_set(request.ctx, change_set_id))
+    return change_set_document(await change_sets.read_change_set(request.ctx, change_set_id))
 
 
 def _item(row: ChangeSet) -> ChangeSetItem:
@@ -404,7 +404,8 @@ def _item(row: ChangeSet) -> ChangeSetItem:
     )
 
 
-def _document(view: ChangeSetView) -> ChangeSetDocument:
+def change_set_document(view: ChangeSetView) -> ChangeSetDocument:
+    """Return a change set as the API shows it."""
     return ChangeSetDocument(
         **msgspec.structs.asdict(_item(view.change_set)),
         answers=[_answer(row, counts=row.user_id not in view.lost) for row in view.answers],

@@ -147,8 +147,8 @@ class ChangeSetRequest:
     """A change set to make. Without `ids`, the filter chooses the instances.
 
     With `confirm`, a person confirms it if no policy asks for approvals. A token whose scope names `DeleteInstance` for
-    the instances needs nobody. With `with_plans`, approvals cover what steps do; it is
-    made without plans where a policy refuses them, unless it `needs_plans`.
+    the instances needs nobody. At least `approvals` are needed, whatever policies say. With `with_plans`, approvals
+    cover what steps do; it is made without plans where a policy refuses them, unless it `needs_plans`.
     """
 
     act: ChangeAct
@@ -158,6 +158,7 @@ class ChangeSetRequest:
     expires_in_ms: int
     on_failure: FailurePolicy
     confirm: bool = False
+    approvals: int = 0
     commit: GitCommit | None = None
     with_plans: bool = False
     needs_plans: bool = True
@@ -258,7 +259,7 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         ruled = [answer.approvals for answer in answers if isinstance(answer, Refusal)]
         if plan is not None:
             ruled += [answer.approvals for answer in plan.answers]
-        needed = max([0, *(policy.approvals for policy in policies.values()), *ruled])
+        needed = max([request.approvals, *(policy.approvals for policy in policies.values()), *ruled])
         confirm = request.confirm and not needed and not _is_trusted(work, organization.id, planned)
         if confirm:
             needed = 1

@@ -33,7 +33,7 @@ SELECT CASE WHEN %(refresh_token_id)s::text IS NULL OR EXISTS (
        EXISTS (SELECT FROM lifetime_rules l WHERE l.organization_id = a.organization_id) AS has_lifetime_rules,
        coalesce(e.change_policy, e.frozen, e.freeze_windows, a.frozen, a.freeze_windows) IS NOT NULL OR EXISTS (
            SELECT FROM change_rules r WHERE r.organization_id = a.organization_id AND r.is_current AND r.rules <> ''
-       ) AS may_be_ruled
+       ) OR EXISTS (SELECT FROM promotion_orders p WHERE p.organization_id = a.organization_id) AS may_be_ruled
 FROM users u
 LEFT JOIN (
     applications a JOIN organizations o ON o.id = a.organization_id

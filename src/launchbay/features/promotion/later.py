@@ -1,0 +1,175 @@
+"""Promotions that an order makes by itself when its gates are open.
+
+They are made and applied as who set the order, so they need that person's rights, and rules are asked as of anything
+that acts later. Who loses the rights stops them, until somebody saves the order again. A version that failed, or that
+somebody rejected, isn't tried again.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import structlog
+
+from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated
+from launchbay.features.change_sets.usecases import apply_change_set
+from launchbay.features.generations.usecases import FailurePolicy
+from launchbay.features.promotion import rows as store
+from launchbay.features.promotion.rows import AttemptRow, OrderRow
+from launchbay.features.promotion.rules import Stage, closed, opens_at, read_stages, stage_before
+from launchbay.features.promotion.usecases import (
+    GATE,
+    Neighbours,
+    PromotionRequest,
+    candidate_of,
+    neighbours,
+    order_in_force,
+    promote,
+)
+from launchbay.limits import CHANGE_SET_EXPIRY_MS
+from launchbay.planning.decisions import Refused
+from launchbay.store.database import Connection
+from launchbay.usecases.context import Context
+from launchbay.usecases.later import LaterWork, pause_of
+from launchbay.usecases.on_behalf import PASSING, actor_of
+
+log = structlog.get_logger(__name__)
+_ROUND = 50
+_PAUSE_S = 5.0
+_REFUSED_PAUSE_S = 60.0
+_MESSAGE_CHARS = 500
+_ON_FAILURE: FailurePolicy = "keep"
+
+
+class Place(NamedTuple):
+    """An environment that versions come to by themselves, locked."""
+
+    attempt: AttemptRow
+    order: OrderRow | None
+    stage: Stage | None
+    former: Stage | None
+    now: datetime
+
+
+class Move(NamedTuple):
+    """The change set to apply next, or the version for which to make one."""
+
+    version: int
+    change_set_id: str | None
+
+
+class Author(NamedTuple):
+    """Who set an order, on whose behalf it promotes."""
+
+    owner_id: str
+    owner_email: str
+    owner_name: str
+    address: str
+    method: str
+    token_id: str | None
+
+
+class PromotionWork(LaterWork[Place, Move]):
+    """Makes and applies automatic promotions."""
+
+    task = "promotions"
+    noun = "automatic promotion"
+    every_s = 1.0
+    due = (store.list_due,)
+
+    async def list_due(self, connection: Connection, failed: Sequence[str]) -> Sequence[str]:
+        return await store.list_due(connection, now=self.app.clock.now(), but=list(failed), count=_ROUND)
+
+    async def take(self, connection: Connection, row_id: str) -> Place | None:
+        application_id, _, environment_id = row_id.partition(" ")
+        now = self.app.clock.now()
+        place = {"application_id": application_id, "environment_id": environment_id}
+        await store.begin_attempts(connection, **place, now=now)
+        attempt = await store.take(connection, **place, now=now)
+        if attempt is None:
+            return None
+        order = await order_in_force(connection, attempt.organization_id, application_id)
+        stages = () if order is None else read_stages(order.stages)
+        return Place(attempt, order, *stage_before(stages, environment_id), now)
+
+    async def next(self, connection: Connection, row: Place) -> Move | bool:
+        """Return what is next, or note why nothing is."""
+        if row.stage is None or row.former is None or not row.stage.automatic:
+            await self._wait(connection, row, None)
+            return False
+        attempt = row.attempt
+        around = await neighbours(connection, attempt.organization_id, attempt.application_id, row.stage, row.former)
+        version = candidate_of(around.before, around.here)
+        if version is None:
+            await self._wait(connection, row, None)
+            return False
+        place = {"application_id": attempt.application_id, "environment_id": attempt.environment_id}
+        known = await store.get_newest(connection, **place, version=version)
+        if known is not None and known.status not in {"Ready", "Pending", "Applying"}:
+            ended = f"The change set of version {version} is {known.status}. Promote it by hand, or fix it first."
+            await self._wait(connection, row, ended, pause_s=_REFUSED_PAUSE_S)
+            return False
+        if known is not None and (known.status != "Ready" or not known.is_automatic):
+            await self._wait(connection, row, f"The change set of version {version} is {known.status}.")
+            return False
+        return await self._unless_closed(connection, row, around, Move(version, known and known.change_set_id))
+
+    async def _unless_closed(self, connection: Connection, row: Place, around: Neighbours, move: Move) -> Move | bool:
+        gates = around.gates(move.version, row.now)
+        if found := closed(gates):
+            at, message = opens_at(gates), " ".join(each.sentence for each in found)
+            pause_s = _PAUSE_S if at is None else max(_PAUSE_S, (at - row.now).total_seconds())
+            await self._wait(connection, row, message, pause_s=pause_s)
+            return False
+        return move
+
+    async def act(self, row: Place, item: Move) -> None:
+        """Make a change set, or apply it, as who set the order."""
+        order, attempt = row.order, row.attempt
+        assert order is not None, "there is a stage of it"
+        assert row.former is not None, "what is first is promoted from nowhere"
+        if order.author_email is None:
+            raise NotAllowed("The account of who set the order was deleted.")
+        author = Author(order.author_id, order.author_email, order.author_name or "", "", order.method, order.token_id)
+        seed = ("promotion", attempt.application_id, attempt.environment_id, item.version, item.change_set_id or "")
+        ctx = Context(self.app, await actor_of(self.app, author), turn=seed)
+        if item.change_set_id is not None:
+            await apply_change_set(ctx, item.change_set_id)
+            return
+        request = PromotionRequest(
+            from_id=row.former.environment_id,
+            to_id=attempt.environment_id,
+            version=item.version,
+            expires_in_ms=CHANGE_SET_EXPIRY_MS,
+            on_failure=_ON_FAILURE,
+            is_automatic=True,
+        )
+        await promote(ctx, attempt.application_id, request)
+
+    async def note(self, connection: Connection, row: Place, item: Move, done: None) -> None:
+        await self._wait(connection, row, None, pause_s=0)
+
+    async def put_off(self, connection: Connection, row: Place, item: Move, refusal: LaunchbayError) -> None:
+        """Wait for what passes. Who may not promote anymore stops it."""
+        is_stopped = isinstance(refusal, NotAllowed | NotAuthenticated) and not isinstance(refusal, Refused)
+        pause_s = _REFUSED_PAUSE_S
+        if refusal.code in {*PASSING, GATE}:
+            pause_s = pause_of(refusal, row.now, _PAUSE_S)
+        message = str(refusal)
+        if is_stopped:
+            message = f"Automatic promotion has stopped: {message} It continues once somebody saves the order again."
+            log.warning("promotion.stopped", application=row.attempt.application_id, reason=str(refusal))
+        await self._wait(connection, row, message, pause_s=pause_s, is_stopped=is_stopped)
+
+    @staticmethod
+    async def _wait(
+        connection: Connection, row: Place, message: str | None, *, pause_s: float = _PAUSE_S, is_stopped: bool = False
+    ) -> None:
+        await store.note_attempt(
+            connection,
+            application_id=row.attempt.application_id,
+            environment_id=row.attempt.environment_id,
+            message=None if message is None else message[:_MESSAGE_CHARS],
+            looks_at=row.now + timedelta(seconds=pause_s),
+            is_stopped=is_stopped,
+        )

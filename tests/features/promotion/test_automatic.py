@@ -1,0 +1,123 @@
+"""Versions that come to the next environment by themselves when its gates are open."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.promotion import NEW, OLD, Way, way
+from tests.support.service import Api, Caller, accepted, refused
+
+pytestmark = pytest.mark.slow  # the work looks once a second
+
+
+async def arrived(found: Way, number: int, version: int = NEW) -> Any:
+    """Return an instance once it has a version."""
+    async with asyncio.timeout(20):
+        while (await found.api.document(found.instances[number]))["version"] != version:
+            await asyncio.sleep(0.05)
+    return await found.api.settled(found.instances[number])
+
+
+async def said(found: Way, part: str, number: int = 1) -> Any:
+    """Return the environment of the board once its message contains a text."""
+    async with asyncio.timeout(20):
+        while part not in ((column := (await found.board())[number])["message"] or ""):
+            await asyncio.sleep(0.05)
+    return column
+
+
+async def at_once(found: Way) -> None:
+    """Let the work look again without its pause."""
+    async with found.api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE promotion_attempts SET looks_at = now() WHERE application_id = %s", (found.application,)
+        )
+
+
+async def test_a_version_passes_all_environments_whose_gates_are_open(api: Api) -> None:
+    found = await way(api, 3)
+    await found.order({"automatic": True}, {"automatic": True, "soak": 3_600_000})
+    await found.release()
+    assert (await arrived(found, 1))["parameters"]["size"] == 2
+    column = await said(found, "must run in", 2)
+    assert (column["version"], column["candidate"]) == (OLD, NEW)
+    await found.soaked()
+    await at_once(found)
+    await arrived(found, 2)
+    assert [each["version"] for each in await found.board()] == [NEW, NEW, NEW]
+
+
+async def test_approvals_are_waited_for_and_then_it_is_applied(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "approvals": 1})
+    await found.release()
+    column = await said(found, "is Pending")
+    other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    accepted(await other.post(f"change-sets/{column['changeSetId']}/approve"))
+    await at_once(found)
+    await arrived(found, 1)
+
+
+async def test_it_waits_while_the_environment_is_frozen(api: Api) -> None:
+    found = await way(api)
+    frozen = f"environments/{found.environments[1]}/freeze"
+    accepted(await api.put(frozen, {"reason": "Incident 13."}))
+    await found.order({"automatic": True})
+    await found.release()
+    await said(found, "Incident 13.")
+    accepted(await api.delete(frozen))
+    await at_once(found)
+    await arrived(found, 1)
+
+
+async def setter(api: Api) -> Caller:
+    return await api.member(
+        "Read: [/*]", "EditInstance: [/*]", "EditApplication: [/*]", "EditEnvironment: [/*]", "CreateInstance: [/*]"
+    )
+
+
+async def test_it_stops_once_who_set_the_order_may_not_promote_anymore(api: Api) -> None:
+    found = await way(api)
+    someone = await setter(api)
+    await found.order({"automatic": True, "soak": 3_600_000}, caller=someone)
+    await found.release()
+    await said(found, "must run in")
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "DELETE FROM role_assignments WHERE user_id = (SELECT author_id FROM promotion_orders WHERE owner_id = %s)",
+            (found.application,),
+        )
+    await found.soaked()
+    await at_once(found)
+    await said(found, "Automatic promotion has stopped")
+    assert (await api.document(found.instances[1]))["version"] == OLD
+    # Who may do it saves the order again.
+    await found.order({"automatic": True})
+    await arrived(found, 1)
+
+
+async def test_a_rejected_version_is_not_tried_again(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "approvals": 1})
+    await found.release()
+    column = await said(found, "is Pending")
+    other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    accepted(await other.post(f"change-sets/{column['changeSetId']}/reject"))
+    await at_once(found)
+    column = await said(found, "is Rejected")
+    listed = accepted(await api.get(f"organizations/{api.organization}/change-sets"))
+    assert [each["status"] for each in listed if each["id"] == column["changeSetId"]] == ["Rejected"]
+    made = accepted(await found.propose())
+    assert made["isNew"], "a person may promote it again"
+
+
+async def test_a_rule_about_who_acts_later_holds_for_it(api: Api) -> None:
+    found = await way(api)
+    rules = "- name: no\n  when: $.kind == 'reconfigure'\n  deny: Not while we move.\n"
+    accepted(await api.put(f"environments/{found.environments[1]}/change-rules", {"rules": rules}))
+    await found.order({"automatic": True})
+    await found.release()
+    await said(found, "Not while we move.")
+    direct = await api.put(f"instances/{found.instances[1]}/configuration", {"manifestVersion": NEW})
+    refused(direct, 403)
