@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -58,6 +58,11 @@ test-slow: $(DEV) debian moto chart terraform tofu cel bao axe ## run the tests 
 KERNEL := $(addprefix tests/,actions api app auth concurrency console engine machines runtime service_types telemetry usecases web)
 test-kernel: $(DEV) debian moto axe ## run the quick tests of the kernel on servers without features
 	LAUNCHBAY_TEST_FEATURES=none $(TWICE) -m "not slow and not packages and not faults and not load" $(KERNEL) $(ARGS)
+
+# Manifests that anybody published, which are not in the repository: make test-public DIR=../manifests
+test-public: $(DEV) debian ## run the tests of whole manifests with those of a folder, DIR=…
+	@test -n "$(DIR)" || { echo "Say where the manifests are: make test-public DIR=../manifests" >&2; exit 2; }
+	LAUNCHBAY_PUBLIC_MANIFESTS=$(abspath $(DIR)) $(PYTEST) -n 4 --dist loadscope tests/public tests/manifest tests/manifest_tests/test_samples.py tests/model/test_values.py tests/docs/test_manifest_schema.py tests/cli/test_manifests.py $(ARGS)
 
 test-packages: $(DEV) debian terraform tofu ## run the tests that install packages, and use other programs for long
 	$(PYTEST) --durations=25 -m packages $(ARGS)

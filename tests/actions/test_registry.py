@@ -14,7 +14,6 @@ from tests.support.contexts import RecordingContext, run
 from tests.support.network import answer, loopback_server
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "launchbay-example-action"
-MANIFESTS = Path(__file__).parents[3] / "shared" / "manifests"
 
 WORKING = """
 class Echo:
@@ -28,13 +27,8 @@ class Echo:
         return {"said": dict(call.parameters)}
 """
 
+
 # What follows `action:` in the public manifests and is no action: their own workflows, and attributes of recipes.
-WORKFLOWS_AND_ATTRIBUTES = {
-    *("action", "api-command", "create", "default", "delete", "deploy-libs", "deploy-war", "gogogo", "grant"),
-    *("reconfigure", "updateSource"),
-}
-
-
 class Packages:
     """Makes packages with actions visible, as an installer would: a module and its metadata on the path."""
 
@@ -112,18 +106,6 @@ def test_names_are_sorted_and_hold_other_spellings() -> None:
 def test_every_built_in_action_documents_itself(action: Action) -> None:
     assert all(parameter.description.endswith(".") or parameter.description for parameter in action.parameters.values())
     assert all(action.outputs.values())
-
-
-def test_public_manifests_use_no_action_that_is_unknown() -> None:
-    if not MANIFESTS.is_dir():
-        pytest.skip("the public manifests are not beside the project")
-    texts = [path.read_text() for path in MANIFESTS.glob("*.yml")]
-    used = [name for text in texts for name in re.findall(r"action:\s*[\"']?([A-Za-z][\w.-]*)", text)]
-    registry = Registry.load()
-    unknown = {name for name in used if "." not in name and registry.find(name) is None}
-
-    assert len(used) > 100
-    assert unknown <= WORKFLOWS_AND_ATTRIBUTES
 
 
 @pytest.mark.anyio

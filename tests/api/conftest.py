@@ -3,18 +3,17 @@
 - `api`: a running service, shared by the tests of a file; each test makes applications of its own in it;
 - `port`: the same one behind a real server on a loopback port, for tests that write HTTP themselves;
 - `provider`: an identity provider;
-- `dry`: a running service on dry-run machines, for public manifests.
+- `dry`: a running service on dry-run machines, for the samples.
 """
 
 from collections.abc import AsyncIterator
-from textwrap import dedent
 
 import pytest
 
-from tests.support.applications import ANSWERS
 from tests.support.databases import Databases
 from tests.support.external_services import provider
-from tests.support.service import Api, api, running_api, served
+from tests.support.manifests import SAMPLE_ANSWERS
+from tests.support.service import Api, api, on_dry_machines, served
 from tests.support.statements import exchanges
 
 __all__ = ["api", "exchanges", "provider"]
@@ -29,10 +28,6 @@ async def port(api: Api) -> AsyncIterator[int]:
 
 @pytest.fixture(scope="module")
 async def dry(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
-    """A service on dry-run machines whose answers suit the manifests."""
-    path = tmp_path_factory.mktemp("answers") / "answers.yml"
-    path.write_text(dedent(ANSWERS))
-    url = databases.create()
-    async with running_api(url, machines="dry-run", dry_run_answers=str(path)) as api:
-        yield api
-    databases.drop(url)
+    """A service on dry-run machines whose answers suit the samples."""
+    async with on_dry_machines(databases, tmp_path_factory.mktemp("answers"), SAMPLE_ANSWERS) as started:
+        yield started

@@ -18,20 +18,17 @@ from tests.support.applications import (
     refusal,
     until,
 )
-from tests.support.manifests import REAL, needs_real
+from tests.support.manifests import SAMPLES
 from tests.support.service import Api, accepted, fresh_name, refused
 
-CLIENT = "contrib-python-qubell-client--integration_tests-client"
-SERVICE = "contrib-python-qubell-client--integration_tests-service"
 
-
-@needs_real
-async def test_the_public_pair_of_service_and_client_says_hello(api: Api) -> None:
-    text = {path.stem: path.read_text("utf-8") for path in REAL}
-    service, where = await offered(api, text[SERVICE])
-    document = await launched(api, text[CLIENT], where)
-    assert (document["status"], document["returnValues"]) == ("Running", {"serv.stringValue": "hello"})
-    assert document["components"] == [{"name": "service", "instanceId": service}]
+async def test_a_service_and_its_client_of_two_manifests_find_each_other(api: Api) -> None:
+    service, where = await offered(api, SAMPLES["lender"].read_text("utf-8"))
+    document = await launched(api, SAMPLES["borrower"].read_text("utf-8"), where)
+    assert (document["status"], document["returnValues"]["reader.motto"]) == ("Running", "read more")
+    assert document["components"][0] == {"name": "branch", "instanceId": service}
+    document = await api.run(document["id"], "reader.borrow", title="Emma")
+    assert document["returnValues"]["reader.place"] == "shelf of Emma"
 
 
 async def test_an_offered_instance_gives_its_signals_and_is_shown_behind_the_component(api: Api) -> None:

@@ -10,9 +10,9 @@ import pytest
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
 from tests.support.documentation import LAUNCHED, ROOT
+from tests.support.manifests import MANIFESTS
 
 SCHEMA = json.loads((ROOT / "docs/reference/manifest.schema.json").read_text("utf-8"))
-PUBLIC = sorted((ROOT.parent / "shared" / "manifests").glob("*.yml"))
 
 
 def mistakes(text: str) -> list[str]:
@@ -25,8 +25,8 @@ def test_it_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.stem)
-def test_public_manifests_pass(path: Path) -> None:
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_whole_manifests_pass(path: Path) -> None:
     assert mistakes(path.read_text("utf-8")) == []
 
 

@@ -17,7 +17,7 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
-from tests.support.manifests import ACTIONS, REAL, compiled, findings, needs_real
+from tests.support.manifests import ACTIONS, MANIFESTS, compiled, findings
 
 
 def survives(data: bytes) -> None:
@@ -141,9 +141,8 @@ def _mutated_tree(tree: Any, dice: random.Random) -> Any:
 
 
 @pytest.mark.slow
-@needs_real
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_a_public_manifest_with_mistakes_is_answered_with_findings(path: Any) -> None:
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_manifest_with_mistakes_is_answered_with_findings(path: Any) -> None:
     text = path.read_text()
     tree = plain(read(text.encode()))
     rounds = max(20, 6_000 // (len(text) // 100 + 20))  # small ones can be tried more often

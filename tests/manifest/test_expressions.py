@@ -14,9 +14,8 @@ from launchbay.manifest.expressions import compile_template
 from launchbay.manifest.paths import MalformedExpression, Scope
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from tests.support.manifests import MANIFESTS
 
-REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
-needs_real = pytest.mark.skipif(not REAL, reason="the folder with real manifests is absent")
 SCOPE: dict[str, Any] = {
     "text": "hello",
     "port": 3306,
@@ -296,9 +295,8 @@ def test_expressions_of_public_manifests_mean_what_they_need(text: str, value: o
     assert evaluate(text) == value
 
 
-@needs_real
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_real_manifests_compile_and_survive_an_empty_scope(path: Path) -> None:
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_the_expressions_of_manifests_compile_and_survive_an_empty_scope(path: Path) -> None:
     tree = plain(read(path.read_bytes()))
     template = compile_template(tree)
     assert all(name.replace("-", "").replace("_", "").replace("~", "").isalnum() for name in template.variables)

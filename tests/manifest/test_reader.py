@@ -24,9 +24,7 @@ from launchbay.manifest.tree import (
     text_of,
 )
 from launchbay.model.findings import Findings
-
-REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
-needs_real = pytest.mark.skipif(not REAL, reason="the folder with real manifests is absent")
+from tests.support.manifests import MANIFESTS
 
 
 def mapping(node: object) -> MappingNode:
@@ -449,16 +447,14 @@ def test_every_json_document_is_read_back(value: object) -> None:
     assert data_of(json.dumps([value])) == [value]
 
 
-@needs_real
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_real_manifests_are_read(path: Path) -> None:
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_whole_manifests_are_read(path: Path) -> None:
     assert isinstance(read(path.read_bytes()), MappingNode)
 
 
-@needs_real
 @given(st.data())
-def test_mutated_real_manifests_are_read_or_refused_as_declared(data: st.DataObject) -> None:
-    source = bytearray(data.draw(st.sampled_from(REAL), "manifest").read_bytes())
+def test_mutated_manifests_are_read_or_refused_as_declared(data: st.DataObject) -> None:
+    source = bytearray(data.draw(st.sampled_from(MANIFESTS), "manifest").read_bytes())
     for _ in range(data.draw(st.integers(1, 6), "mutations")):
         at = data.draw(st.integers(0, len(source)), "at")
         width = data.draw(st.integers(0, 30), "width")

@@ -4,7 +4,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,8 +36,8 @@ from launchbay.model.types import (
     parse_type,
 )
 from launchbay.model.values import CoercionError, JsonLimitExceeded, coerce, coerce_text, parse_json, size_of
+from tests.support.manifests import MANIFESTS
 
-REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
 PRIMITIVES = [STRING, INT, BOOL, DOUBLE, OBJECT, UNIT, BYTES]
 KEYS = [STRING, INT, BOOL, DOUBLE, OBJECT, BYTES]
 TYPES: st.SearchStrategy[Type] = st.recursive(
@@ -221,10 +220,9 @@ def test_kinds_know_their_other_end() -> None:
     assert all(kind.complement.complement is kind for kind in PinKind if kind.complement)
 
 
-@pytest.mark.skipif(not REAL, reason="the folder with real manifests is absent")
-def test_every_pin_type_of_the_real_manifests_is_parsed() -> None:
+def test_every_pin_type_of_the_manifests_is_parsed() -> None:
     kinds = tuple(f"{kind.value}(" for kind in PinKind)
-    found = {text for path in REAL for text in texts_of(plain(read(path.read_bytes()))) if text.startswith(kinds)}
+    found = {text for path in MANIFESTS for text in texts_of(plain(read(path.read_bytes()))) if text.startswith(kinds)}
     assert len(found) > 40
     for text in found:
         assert parse_pin_type(str(parse_pin_type(text))) == parse_pin_type(text)

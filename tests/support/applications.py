@@ -10,7 +10,7 @@ import msgspec
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component, Pin
 from launchbay.model.types import ListType, MapType, PinKind, Type
-from tests.support.manifests import ACTIONS, REAL
+from tests.support.manifests import ACTIONS
 from tests.support.network import LoopbackServer, answer
 from tests.support.service import Api, accepted, fresh_name, refused
 
@@ -315,34 +315,6 @@ def _value(kind: Type | None, name: str) -> Any:
     return {"int": 7, "bool": True, "double": 0.5, "object": {"of": name}}.get(str(kind), f"the {name}")
 
 
-# What the recipes and commands of these manifests would answer, so that their return values make sense.
-ANSWERS = """
-answers:
-  - { action: chefrun, component: workflow, give: { chefState: { cookbook_qubell_mongodb: { url: "mongodb://bay" } } } }
-  - { action: chefsolo, give: { chefState: { haproxy: { entry_urls: ["http://bay.example:80"] } } } }
-  - { action: chefrun, component: zookeeper, give: { chefState: { zookeeper: { connect_uri: "zk://bay:2181" } } } }
-  - { step: template, give: { stdout: { value: ["http://bay.example:8080/"] } } }
-  - { step: generate-ssh-key, give: { stdout: "ssh-rsa AAAA bay" } }
-  - { component: maven.mavenizer, step: build, give: { stdout: built } }
-  - { component: reporter.reportee, step: install-xsltproc, give: { stdout: "42 %" } }
-  - { component: tester.functional, step: upload-results, give: { stdout: q_b_t, stderr: q_b_t__20261120 } }
-  - { step: hostname, give: { stdout: zabbix.bay.example } }
-"""
-DOCKER, MONGO = "component-docker-networking--component-docker-networking", "component-mongodb--component-mongodb"
-MYSQL, HAPROXY = "component-mysql-dev--component-mysql-dev", "component-haproxy--component-haproxy"
-ZOOKEEPER = "component-zookeeper-dev--component-zookeeper-dev"
-TOMCAT = "component-tomcat-dev--component-tomcat-dev"
-PETCLINIC, ZABBIX = "component-petclinic-main--starter-java-web", "component-zabbix--component-zabbix"
-TESTER = "component-functional-tester--functional_tester"
-DATABASE = "contrib-python-qubell-client--qm-hierarchical-db"
-MAIN, MAIN_NEEDS = "contrib-python-qubell-client--qm-hierarchical-main", "5213711ee4b00b3e08a97602"
-
-
-async def launched_public(api: Api, stem: str, **body: Any) -> Any:
-    instance = await api.running(text_of(stem), **body)
-    return await api.settled(instance)
-
-
 async def finished(api: Api, instance: str, jobs: int) -> Any:
     """Wait until an instance has so many jobs behind it: triggered ones follow by themselves."""
     document = await api.settled(instance)
@@ -363,14 +335,10 @@ async def destroyed(api: Api, instance: str) -> None:
         assert [part["machines"] for part in parts.values() if part["machines"]] == []
 
 
-async def with_stand_ins(api: Api, stem: str) -> None:
-    manifest = compile_manifest(text_of(stem).encode(), known_actions=ACTIONS)
-    for name, text in stand_ins(manifest).items():
-        await api.application(text, name=name)
-
-
-def text_of(stem: str) -> str:
-    return next(path for path in REAL if path.stem == stem).read_text("utf-8")
+async def with_stand_ins(api: Api, text: str) -> None:
+    """Make an application for each one that the submodules of a manifest name."""
+    for name, manifest in stand_ins(compile_manifest(text.encode(), known_actions=ACTIONS)).items():
+        await api.application(manifest, name=name)
 
 
 def is_public(ip: str) -> bool:
@@ -392,18 +360,6 @@ async def given_to_chef(api: Api, instance: str, step: str, job: str | None = No
     [outputs] = [each["outputs"] for each in detail["steps"] if each["name"] == step and each.get("outputs")]
     return next(iter(outputs["chefState"].values()))
 
-
-# Files that this program can run by itself, with what they return at launch.
-RUNS: dict[str, dict[str, Any]] = {
-    "contrib-python-qubell-client--integration_tests-default": {"out.app_output": "This is default manifest"},
-    "contrib-python-qubell-client--integration_tests-service": {"foo.stringValue": "hello"},
-    "contrib-python-qubell-client--qubellclient-tests-instance-reconfiguration-workflow-trigger_on_param": {
-        "out.app_output": "Hello from BASE WORKFLOW manifest"
-    },
-    "contrib-qubell-manifestconverter--tests-test_v11_v20-1": {},
-    "qubell_portal_sample--manifests-child": {},
-    "qubell_portal_sample--stories-test_filters-0": {},
-}
 
 TRIGGERED = """
 application:

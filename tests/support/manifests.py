@@ -1,12 +1,11 @@
 """Small manifests for tests of the API."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
-
-import pytest
 
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import CompiledManifest
@@ -263,8 +262,20 @@ ACTIONS = frozenset(
         *("wait", "waitPeers", "getInstanceContext", "registerLogPath"),
     }
 )
-REAL = sorted((Path(__file__).parents[3] / "shared" / "manifests").glob("*.yml"))
-needs_real = pytest.mark.skipif(not REAL, reason="the folder with real manifests is absent")
+# Manifests written for these tests; together they use all that public ones use.
+SAMPLES = {path.stem: path for path in sorted((Path(__file__).parents[1] / "samples").glob("*.yml"))}
+# `make test-public DIR=…` runs the tests below tests/public, and those of the samples with these manifests as well.
+PUBLIC = {
+    path.stem: path for path in sorted(Path(os.environ.get("LAUNCHBAY_PUBLIC_MANIFESTS", os.devnull)).glob("*.yml"))
+}
+# What their recipes and commands would answer, so that their return values make sense.
+SAMPLE_ANSWERS = """
+answers:
+  - { action: chefsolo, component: porter, give: { chefState: { gate: { entries: ["http://gate.example:80"] } } } }
+  - { action: chefrun, component: keeper, give: { chefState: { stacks: { index: "index of all" } } } }
+  - { step: key, give: { stdout: '{"key": "ssh-rsa AAAA"}' } }
+"""
+MANIFESTS = [*SAMPLES.values(), *PUBLIC.values()]
 
 
 def compiled(text: str) -> CompiledManifest:
@@ -308,20 +319,6 @@ def workflow_component(workflows: str, *, pins: str = "", more: str = "") -> str
     lines += [f"          {line}" for line in dedent(workflows).strip("\n").splitlines()] or ["          {}"]
     return "\n".join(lines) + "\n"
 
-
-# Each of these was looked at: the manifest is wrong there, though it runs.
-DESERVED = {
-    "component-functional-tester--functional_tester": [
-        ("ReturnWithoutPin", 123),  # view-filesystem-url
-        ("UnknownPhase", 301),  # injection
-        ("UnknownPhase", 386),  # injection
-    ],
-    "contrib-python-qubell-client--qm-hierarchical-main": [("UnknownPhase", 115)],  # growing-lb, by alias, in scale-up
-    "qubell_portal_sample--manifests-root_w": [
-        ("ReturnWithoutPin", 94),  # e and s, in launch; an alias repeats it in re-launch
-        ("ReturnWithoutPin", 96),
-    ],
-}
 
 WORKBENCH = SuiteRunner()
 

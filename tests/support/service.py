@@ -343,6 +343,17 @@ async def api(databases: Databases) -> AsyncIterator[Api]:
     databases.drop(url)
 
 
+@asynccontextmanager
+async def on_dry_machines(databases: Databases, directory: Path, answers: str) -> AsyncIterator[Api]:
+    """Run a service whose machines run nothing, and answer with what this YAML text says."""
+    path = directory / "answers.yml"
+    path.write_text(answers)
+    url = databases.create()
+    async with running_api(url, machines="dry-run", dry_run_answers=str(path)) as api:
+        yield api
+    databases.drop(url)
+
+
 PERSON_PASSWORD = "a password of one's own"
 
 

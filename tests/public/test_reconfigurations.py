@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launchbay.manifest.compiler import compile_manifest
-from tests.support.applications import (
+from tests.public.manifests import (
     DATABASE,
     MAIN,
     MAIN_NEEDS,
@@ -17,18 +17,20 @@ from tests.support.applications import (
     PETCLINIC,
     TOMCAT,
     ZABBIX,
+    launched_public,
+    text_of,
+)
+from tests.support.applications import (
     destroyed,
     given_to_chef,
     is_public,
-    launched_public,
     reconfigured,
     stand_ins,
-    text_of,
 )
-from tests.support.manifests import ACTIONS, needs_real
+from tests.support.manifests import (
+    ACTIONS,
+)
 from tests.support.service import Api, accepted, fresh_name
-
-pytestmark = needs_real
 
 CHILD, ROOT, ROOT_W = (f"qubell_portal_sample--manifests-{name}" for name in ("child", "root", "root_w"))
 TRIGGERED = "contrib-python-qubell-client--qubellclient-tests-instance-reconfiguration-workflow-trigger_on_param"

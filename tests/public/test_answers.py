@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.applications import RUNS, text_of
-from tests.support.manifests import DESERVED, REAL, needs_real
+from tests.public.manifests import (
+    DESERVED,
+    RUNS,
+    text_of,
+)
+from tests.support.manifests import (
+    PUBLIC,
+)
 from tests.support.service import YAML, Api, accepted, refused
 
-pytestmark = needs_real
 # Their commands, with what they return.
 COMMANDS: dict[str, dict[str, dict[str, Any]]] = {
     "contrib-python-qubell-client--integration_tests-default": {
@@ -24,7 +29,7 @@ MISTYPED = {"component-mongodb--component-mongodb": [("UnknownStepParameter", li
 MARKED = "contrib-python-qubell-client--qubellclient-tests-environment-marker-property"
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PUBLIC.values(), ids=PUBLIC)
 async def test_it_is_accepted_with_only_the_warnings_that_it_deserves(api: Api, path: Path) -> None:
     content = path.read_bytes()
     answer = await api.send("POST", "manifests/validate", content, **{"Content-Type": YAML["Content-Type"]})

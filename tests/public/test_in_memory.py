@@ -6,10 +6,17 @@ import pytest
 
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest_tests.suite import read_suite
-from tests.support.applications import RUNS, stand_ins
-from tests.support.manifests import ACTIONS, REAL, WORKBENCH, needs_real
-
-pytestmark = needs_real
+from tests.public.manifests import (
+    RUNS,
+)
+from tests.support.applications import (
+    stand_ins,
+)
+from tests.support.manifests import (
+    ACTIONS,
+    PUBLIC,
+    WORKBENCH,
+)
 
 # What the environment must offer to some of them.
 OFFERED = """
@@ -32,7 +39,7 @@ tests:
 """
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PUBLIC.values(), ids=PUBLIC)
 def test_a_public_manifest_launches_and_goes(path: Path, tmp_path: Path) -> None:
     applications = stand_ins(compile_manifest(path.read_bytes(), known_actions=ACTIONS))
     for number, text in enumerate(applications.values()):
@@ -47,7 +54,7 @@ def test_a_public_manifest_launches_and_goes(path: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("stem", RUNS)
 def test_it_returns_what_a_server_returns(stem: str, tmp_path: Path) -> None:
-    path = next(path for path in REAL if path.stem == stem)
+    path = PUBLIC[stem]
     values = "".join(f"\n            {name}: {value}" for name, value in RUNS[stem].items()) or " {}"
     text = f"""
 manifest: {path.resolve()}

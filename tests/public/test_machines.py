@@ -12,7 +12,7 @@ import pytest
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.graph import SERVICE
 from launchbay.manifest.services import markers, properties
-from tests.support.applications import (
+from tests.public.manifests import (
     DATABASE,
     DOCKER,
     HAPROXY,
@@ -25,20 +25,24 @@ from tests.support.applications import (
     TOMCAT,
     ZABBIX,
     ZOOKEEPER,
+    launched_public,
+    text_of,
+)
+from tests.support.applications import (
     destroyed,
     finished,
     given_to_chef,
     is_public,
-    launched_public,
     offered,
     stand_ins,
-    text_of,
     with_stand_ins,
 )
-from tests.support.manifests import ACTIONS, REAL, needs_real
+from tests.support.manifests import (
+    ACTIONS,
+    PUBLIC,
+)
 from tests.support.service import Api, accepted, fresh_name
 
-pytestmark = needs_real
 CLIENT, SERVED = (f"contrib-python-qubell-client--integration_tests-{name}" for name in ("client", "service"))
 VALUES: dict[str, Any] = {"string": "text", "int": 42, "object": {"aa": "bb"}, "map<string,string>": {"a": "b"}}
 
@@ -183,7 +187,7 @@ async def test_the_hierarchical_application_scales_its_tiers(dry: Api) -> None:
 
 
 async def test_petclinic_launches_over_its_three_submodules(dry: Api) -> None:
-    await with_stand_ins(dry, PETCLINIC)
+    await with_stand_ins(dry, text_of(PETCLINIC))
     document = await launched_public(dry, PETCLINIC)
     assert document["returnValues"]["endpoints.entry"] == "the entry-url"
     assert document["returnValues"]["endpoints.app"] == ["the tomcat-app-hosts"]
@@ -207,7 +211,7 @@ async def test_zabbix_launches_over_a_database_and_takes_agents(dry: Api) -> Non
 
 
 async def test_the_functional_tester_runs_its_test_over_six_components_on_one_machine(dry: Api) -> None:
-    await with_stand_ins(dry, TESTER)
+    await with_stand_ins(dry, text_of(TESTER))
     credentials = {"access-key": "AK", "secret-key": "SK"}
     environment = await dry.offer(
         properties=[{"name": "s3-credentials", "type": "map<string,string>", "value": credentials}]
@@ -358,7 +362,7 @@ async def test_public_components_make_a_site_as_submodules_of_another_applicatio
     await destroyed(dry, instance)
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PUBLIC.values(), ids=PUBLIC)
 async def test_every_public_manifest_is_running_after_a_dry_run(dry: Api, path: Path) -> None:
     """With what it asks for: applications of submodules, an offered instance, markers and properties."""
     made = accepted(await dry.post("organizations", {"name": fresh_name("public")}))["id"]

@@ -15,17 +15,27 @@ from typing import Any
 
 import pytest
 
-from tests.support.applications import DOCKER, HAPROXY, MONGO, MYSQL, TESTER, destroyed, launched_public, with_stand_ins
+from tests.public.manifests import (
+    DOCKER,
+    HAPROXY,
+    MONGO,
+    MYSQL,
+    TESTER,
+    launched_public,
+    text_of,
+)
+from tests.support.applications import (
+    destroyed,
+    with_stand_ins,
+)
 from tests.support.databases import Databases
 from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, served_shelf, with_chef
-from tests.support.manifests import needs_real
 from tests.support.service import accepted
 from tests.support.services import Fleet, running_fleet
 
 # They install and start real programs.
 pytestmark = [
     pytest.mark.slow,
-    needs_real,
     needs_sshd,
     pytest.mark.skipif(not ISOLATED, reason="the manifests change their machines"),
 ]
@@ -117,7 +127,7 @@ async def test_haproxy_gives_the_entry_urls_that_its_node_has(fleet: Fleet) -> N
 
 
 async def test_the_functional_tester_adopts_one_machine_for_six_components(fleet: Fleet) -> None:
-    await with_stand_ins(fleet.api, TESTER)
+    await with_stand_ins(fleet.api, text_of(TESTER))
     credentials = {"access-key": "AK", "secret-key": "SK"}
     offered = {"name": "s3-credentials", "type": "map<string,string>", "value": credentials}
     environment = f"environments/{fleet.api.environment}"

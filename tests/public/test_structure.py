@@ -7,13 +7,17 @@ import pytest
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Peer, Target
-from tests.support.manifests import ACTIONS, DESERVED, REAL, needs_real
-
-pytestmark = needs_real
+from tests.public.manifests import (
+    DESERVED,
+)
+from tests.support.manifests import (
+    ACTIONS,
+    PUBLIC,
+)
 
 
 def compiled(name: str) -> CompiledManifest:
-    [path] = [path for path in REAL if path.stem.endswith(f"--{name}")]
+    [path] = [path for stem, path in PUBLIC.items() if stem.endswith(f"--{name}")]
     return compile_manifest(path.read_bytes(), known_actions=ACTIONS)
 
 
@@ -21,38 +25,10 @@ def providers(manifest: CompiledManifest, component: str, interface: str) -> lis
     return [(peer.component, peer.interface) for peer in manifest.components[component].peers[interface]]
 
 
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PUBLIC.values(), ids=PUBLIC)
 def test_a_public_manifest_has_no_errors_and_only_the_warnings_that_it_deserves(path: Path) -> None:
     found = [(finding.code, finding.line) for finding in check(path.read_bytes(), known_actions=ACTIONS)]
     assert found == DESERVED.get(path.stem, [])
-
-
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_a_public_manifest_can_be_launched_without_parameters(path: Path) -> None:
-    manifest = compile_manifest(path.read_bytes(), known_actions=ACTIONS)
-    assert manifest.required_parameters == ()
-    for component, pins in configure(manifest, {}).items():
-        assert set(pins) <= set(manifest.components[component].pins)
-
-
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.stem)
-def test_everything_in_a_compiled_manifest_leads_to_pins_that_exist(path: Path) -> None:
-    manifest = compile_manifest(path.read_bytes(), known_actions=ACTIONS)
-    assert sorted(manifest.order) == sorted(manifest.components)
-    shown = (manifest.parameters, manifest.results, manifest.commands, manifest.needs)
-    targets = [target for pins in shown for pin in pins.values() for target in pin.targets]
-    links = [
-        (component.path, interface, peer)
-        for component in manifest.components.values()
-        for interface, peers in component.peers.items()
-        for peer in peers
-    ]
-    targets += [target for _, _, peer in links for target in peer.pins.values()]
-    for target in targets:
-        assert target.pin in manifest.components[target.component].pins
-    for path_of_need, interface, peer in links:
-        for needed in peer.pins:
-            assert manifest.components[path_of_need].pins[f"{interface}.{needed}"].type.kind.is_need
 
 
 def test_a_composite_that_renames_a_pin_is_linked_to_the_pin_inside() -> None:
