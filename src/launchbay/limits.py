@@ -434,6 +434,8 @@ AUDIT_DOCUMENT_BYTES = 64 * KIB  # of the state before or after; beyond it, its 
 # Secrets that steps read from providers.
 SECRET_TIMEOUT_S = 10.0  # for one request to the provider
 SECRET_RESPONSE_BYTES = MIB
+SECRET_FILES_AT_ONCE = 32  # that one process reads at the same time
+SECRET_FILES_OF_DIRECTORY = 4  # of these, in one directory, whose disk may hang
 SECRET_SESSION_S = 12.0  # to renew a session with its leases, or to revoke it
 SECRET_TEST_S = 20.0  # to sign in to a provider and look at some paths
 SECRET_READS_KEPT = 500  # last reads of one instance from one provider

@@ -67,6 +67,7 @@ class Settings:
     secret_key_file: str = ""
     secret_directories: str = ""
     secret_variables: str = ""
+    kubernetes_tokens: str = ""
     session_lifetime_s: Annotated[
         int, Meta(ge=1, le=315_360_000, description="a whole number, 1 to 315360000 (ten years)")
     ] = 36_000

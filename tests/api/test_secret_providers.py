@@ -22,6 +22,7 @@ from launchbay.auth.secret_key import read_secret_key
 from launchbay.auth.tokens import KeyRing
 from launchbay.clock import SystemClock
 from launchbay.features.secret_providers import sessions as kept_sessions
+from launchbay.features.secret_providers import usecases as provider_tests
 from launchbay.limits import IDENTITY_TOKEN_S
 from launchbay.postgres import cluster
 from tests.support import bao as bao_server
@@ -1096,6 +1097,28 @@ async def test_a_test_that_cannot_revoke_its_session_leaves_it_to_the_keeper(
     receiver.routes["/v1/auth/token/revoke-self"] = answer(204)
     await rows_of(api, "UPDATE secret_sessions SET next_at = now() RETURNING id")
     await until_revoked(api)
+
+
+async def test_a_test_whose_sign_in_takes_too_long_ends_the_session_that_it_gets(
+    api: Api, receiver: LoopbackServer, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_tests, "SECRET_TEST_S", 0.2)
+    token = {"auth": {"client_token": "s.of-a-test", "lease_duration": 60, "renewable": True}}
+
+    async def late(request: Received, writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        await answer(200, json.dumps(token).encode())(request, writer)
+
+    receiver.routes |= {"/v1/auth/jwt/login": late, "/v1/auth/token/revoke-self": answer(204)}
+    service = await provider(api, "late", {"configuration.address": receiver.url(), "configuration.role": "x"})
+    running = asyncio.create_task(outcome(api, service, "secret/shop"))
+    async with asyncio.timeout(10):
+        while not receiver.received:
+            await asyncio.sleep(0.02)
+    asyncio.get_running_loop().call_later(0.4, gate.set)  # when its time is over
+    assert "took longer than" in (await running)["problem"]
+    assert [each.target for each in receiver.received] == ["/v1/auth/jwt/login", "/v1/auth/token/revoke-self"]
+    assert await sessions(api) == 0
 
 
 async def test_a_test_keeps_to_the_rules_of_the_environment(api: Api, bao: Bao) -> None:

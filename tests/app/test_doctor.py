@@ -532,13 +532,14 @@ def test_a_proxy_of_the_environment_is_named_as_unused(directory: Path, monkeypa
     assert "LAUNCHBAY_OUTGOING_PROXY" in found.fix
 
 
-def leave_session(url: str) -> None:
+def leave_session(url: str, job: str = "j1", provider: str = "vault", year: int = 2031) -> None:
     """Leave a session of an ended job that couldn't be revoked."""
     columns = "id, organization_id, environment_id, job_id, provider, type_id, sealed, lease_s, renew_at, expires_at"
     with psycopg.connect(url) as connection:
         connection.execute(
-            f"INSERT INTO secret_sessions ({columns}, next_at, failures, message) VALUES ('s1', 'acme', 'e1', 'j1',"
-            " 'vault', 'builtin:openbao', 'x', 60, now(), '2031-01-02 03:04+00', now(), 3, 'Vault is sealed.')"
+            f"INSERT INTO secret_sessions ({columns}, next_at, failures, message) VALUES (%s, 'acme', 'e1', %s,"
+            " %s, 'builtin:openbao', 'x', 60, now(), %s, now(), 3, 'Vault is sealed.')",
+            (f"s-{job}", job, provider, f"{year}-01-02 03:04+00"),
         )
 
 
@@ -547,6 +548,15 @@ def assert_names_the_session(found: list[Finding]) -> None:
     assert (session.level, session.where) == (Level.WARNING, "acme/vault")
     assert session.found == "A session of job j1 is still open, because it can't be revoked: Vault is sealed."
     assert "2031-01-02 03:04 UTC" in session.fix
+
+
+def test_sessions_of_a_provider_are_one_warning(database_url: str, directory: Path) -> None:
+    for number, provider in enumerate(("vault", "vault", "other", "vault"), 1):
+        leave_session(database_url, f"j{number}", provider, year=2032 - number)
+    other, vault = services(settings(directory, database_url=database_url), "secret sessions")
+    assert (other.where, vault.where) == ("acme/other", "acme/vault")
+    assert vault.found == ("3 sessions are still open, because they can't be revoked. That of job j1: Vault is sealed.")
+    assert "2031-01-02 03:04 UTC" in vault.fix
 
 
 def test_a_session_that_could_not_be_revoked_is_a_warning(database_url: str, directory: Path) -> None:

@@ -1,14 +1,18 @@
 """Files and variables of the operator: only what the settings list, for whom they list it, and as it is now."""
 
+import asyncio
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from launchbay.egress.http import EgressClient
 from launchbay.errors import CannotStart
 from launchbay.ids import new_id
-from launchbay.limits import SECRET_BYTES
+from launchbay.limits import SECRET_BYTES, SECRET_FILES_OF_DIRECTORY
+from launchbay.service_types import server_secrets
 from launchbay.service_types.contract import ProvidedSecret, SecretCall, SecretFailed, SecretProblem
 from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
 from launchbay.settings import Settings
@@ -190,3 +194,39 @@ async def test_a_variable_that_is_too_long_or_no_text_is_refused(monkeypatch: py
         with pytest.raises(SecretFailed) as failed:
             await variable("SHOP_*@*", name)
         assert failed.value.problem is SecretProblem.UNREADABLE
+
+
+async def test_a_disk_that_hangs_holds_up_no_other_and_no_thread_of_the_server(
+    mount: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, go_on = tmp_path / "hanging", threading.Event()
+    hanging.mkdir()
+    monkeypatch.setattr(server_secrets, "SECRET_TIMEOUT_S", 0.3)
+    real = server_secrets._content
+
+    def content(directory: str, *more: Any) -> bytes:
+        if directory == str(hanging):
+            go_on.wait()
+        return real(directory, *more)
+
+    monkeypatch.setattr(server_secrets, "_content", content)
+    files = ServerFiles(f"{mount}@*, {hanging}@*")
+    stuck = (await files.sign_in(call(str(hanging)))).session
+    asked = await asyncio.gather(*(files.read(EGRESS, stuck, "x") for _ in range(100)), return_exceptions=True)
+    try:
+        assert {str(each) for each in asked} == {
+            "The secret provider 'here' can't read 'x' now: the disk doesn't answer."
+        }
+        threads = [each for each in threading.enumerate() if each.name == "secret file"]
+        assert len(threads) == SECRET_FILES_OF_DIRECTORY
+        assert all(each.daemon for each in threads), "the end of the server waits for none of them"
+        well = (await files.sign_in(call(str(mount)))).session
+        found = await asyncio.gather(*(files.read(EGRESS, well, "password") for _ in range(100)))
+        assert {each.whole for each in found} == {"of-the-mount"}
+    finally:
+        go_on.set()
+    (hanging / "x").write_text("it is back")
+    async with asyncio.timeout(10):
+        while any(each.name == "secret file" for each in threading.enumerate()):
+            await asyncio.sleep(0.01)
+    assert (await files.read(EGRESS, stuck, "x")).whole == "it is back"

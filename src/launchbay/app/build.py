@@ -70,8 +70,9 @@ from launchbay.runtime.contract import (
 )
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.service_types.builtin import CloudAccount
+from launchbay.service_types.openbao import OpenBao
 from launchbay.service_types.registry import ServiceTypes
-from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
+from launchbay.service_types.server_secrets import PodTokens, ServerFiles, ServerVariables
 from launchbay.settings import Settings
 from launchbay.store import dispatch as store_dispatch
 from launchbay.store import fleet
@@ -441,6 +442,7 @@ def _assemble(
             CloudAccount(PostgresAccountProbe(egress)),
             ServerFiles(settings.secret_directories, settings.own_files()),
             ServerVariables(settings.secret_variables),
+            OpenBao(PodTokens(settings.kubernetes_tokens)),
         ),
         secret_key=secret,
         egress=egress,

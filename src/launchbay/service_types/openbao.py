@@ -29,6 +29,7 @@ from launchbay.service_types.contract import (
     ServiceParameter,
     SignedIn,
 )
+from launchbay.service_types.server_secrets import PodTokens
 
 _ADDRESS = "configuration.address"
 _NAMESPACE = "configuration.namespace"
@@ -39,7 +40,17 @@ _AUDIENCE = "configuration.audience"
 _ROLE_ID = "configuration.role-id"
 _SECRET_ID = "configuration.secret-id"  # noqa: S105 - the name of a parameter
 _KV = "configuration.kv-mounts"
-_NEEDED: Mapping[str, tuple[str, ...]] = {"jwt": (_ROLE,), "approle": (_ROLE_ID, _SECRET_ID)}
+_KUBERNETES = "kubernetes"
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "jwt": (_ROLE,),
+    "approle": (_ROLE_ID, _SECRET_ID),
+    _KUBERNETES: (_ROLE,),
+}
+_SIGN_IN_FIXES = {
+    "approle": "Compare the role ID and the secret ID with the role.",
+    _KUBERNETES: "Compare the service accounts, namespaces and audience of the role with the pod of the server, and let"
+    " the provider ask for TokenReviews.",
+}
 _CAPABILITIES = "sys/capabilities-self"
 _READS = frozenset(("read", "root"))
 _WRITES = frozenset(("create", "update", "patch", "delete", "sudo", "root"))
@@ -68,15 +79,20 @@ class OpenBao(PassiveServiceType):
         _ADDRESS: ServiceParameter(
             STRING, "The URL, such as https://vault.example.org:8200.", required=True, takes_tokens=True
         ),
-        _METHOD: ServiceParameter(STRING, "jwt, with the identity of the job, or approle. Default: jwt."),
-        _ROLE: ServiceParameter(STRING, "The role for jwt."),
+        _METHOD: ServiceParameter(
+            STRING, "jwt, with the identity of the job, approle, or kubernetes, with that of the server. Default: jwt."
+        ),
+        _ROLE: ServiceParameter(STRING, "The role for jwt or kubernetes."),
         _AUDIENCE: ServiceParameter(STRING, "The audience for jwt, one of the environment's. Default: vault."),
         _ROLE_ID: ServiceParameter(STRING, "The role ID for approle."),
         _SECRET_ID: ServiceParameter(STRING, "The secret ID for approle.", secret=True, goes_to=_ADDRESS),
-        _MOUNT: ServiceParameter(STRING, "Where the sign-in is mounted. Default: jwt or approle."),
+        _MOUNT: ServiceParameter(STRING, "Where the sign-in is mounted. Default: its name."),
         _NAMESPACE: ServiceParameter(STRING, "The namespace."),
         _KV: ServiceParameter(ListType(STRING), "The mounts of KV version 2. Default: secret."),
     }
+
+    def __init__(self, pod_tokens: PodTokens | None = None) -> None:
+        self._pod_tokens = pod_tokens or PodTokens()
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
         """Check the URL, and what the sign-in needs."""
@@ -85,7 +101,7 @@ class OpenBao(PassiveServiceType):
             problems[_ADDRESS] = ["This must be a URL such as https://vault.example.org:8200."]
         method = parameters.get(_METHOD) or "jwt"
         if method not in _NEEDED:
-            problems[_METHOD] = ["This must be jwt or approle."]
+            problems[_METHOD] = [f"This must be {', '.join(_NEEDED)}."]
         for name in _NEEDED.get(method, ()):
             if not parameters.get(name):
                 problems[name] = [f"Sign-in by {method} requires this."]
@@ -108,10 +124,13 @@ class OpenBao(PassiveServiceType):
         )
         if method == "jwt":
             body = {"role": given[_ROLE], "jwt": await call.token(given.get(_AUDIENCE) or "vault")}
+        elif method == _KUBERNETES:
+            body = {"role": given[_ROLE], "jwt": await self._pod_tokens.read(call, session.address)}
         else:
             body = {"role_id": given[_ROLE_ID], "secret_id": given[_SECRET_ID]}
         path = f"auth/{(given.get(_MOUNT) or method).strip('/')}/login"
-        auth = _map((await _ask(call.egress, session, "POST", path, body, signs_in=True)).get("auth"))
+        fix = _SIGN_IN_FIXES.get(method, "Compare its role with the claims of the job.")
+        auth = _map((await _ask(call.egress, session, "POST", path, body, signs_in=fix)).get("auth"))
         token = auth.get("client_token")
         if not isinstance(token, str) or not token:
             raise SecretFailed(
@@ -124,7 +143,8 @@ class OpenBao(PassiveServiceType):
                 "Set token_type of the role to service.",
             )
         signed_in = msgspec.structs.replace(session, token=token, renewable=auth.get("renewable") is True)
-        return SignedIn(msgspec.json.encode(signed_in).decode(), token, _seconds(auth))
+        secrets = [token, body["jwt"]] if method == _KUBERNETES else token
+        return SignedIn(msgspec.json.encode(signed_in).decode(), secrets, _seconds(auth))
 
     async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
         """Read a secret of KV 2, or whatever the path gives or makes. Raises SecretFailed."""
@@ -252,10 +272,13 @@ async def _ask(
     body: Mapping[str, Any] | None = None,
     *,
     shown: str = "",
-    signs_in: bool = False,
+    signs_in: str = "",
     is_gone_fine: bool = False,
 ) -> dict[str, Any]:
-    """Ask the server. Raises SecretFailed with provider, path and what to do."""
+    """Ask the server. Raises SecretFailed with provider, path and what to do.
+
+    `signs_in` is what to do if it refuses a sign-in.
+    """
     headers = {"content-type": "application/json", "x-vault-request": "true"}
     if session.token:
         headers["x-vault-token"] = session.token
@@ -305,7 +328,7 @@ async def _ask(
     raise _refusal(session, response.status, place, said or str(response.status), signs_in=signs_in)
 
 
-def _refusal(session: _Session, status: int, place: str, said: str, *, signs_in: bool) -> SecretFailed:
+def _refusal(session: _Session, status: int, place: str, said: str, *, signs_in: str) -> SecretFailed:
     if status in (429, 500, 502, 503, 504):
         problem, fix = SecretProblem.UNREACHABLE, "The step can be repeated with retryCount."
         if "sealed" in said:
@@ -317,7 +340,7 @@ def _refusal(session: _Session, status: int, place: str, said: str, *, signs_in:
         return SecretFailed(
             SecretProblem.FORBIDDEN,
             f"{_server(session)} refused the sign-in of the job: {said}.",
-            "Compare its role with the claims of the job.",
+            signs_in,
         )
     return SecretFailed(
         SecretProblem.INVALID, f"{_server(session)} refused {place!r}: {said}.", "Correct the path or the role."

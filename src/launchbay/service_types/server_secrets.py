@@ -1,24 +1,31 @@
-"""Files and variables of the server's operator, as providers of secrets.
+"""Files and variables of the server's operator as secrets, and its pod's tokens.
 
 The settings list what may be read, and by whom. Without them, nothing may.
 """
 
 import asyncio
+import base64
 import errno
 import os
 import re
 import stat
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from launchbay.egress.http import EgressClient
 from launchbay.errors import CannotStart
 from launchbay.ids import is_id
-from launchbay.limits import SECRET_BYTES, SECRET_TIMEOUT_S
+from launchbay.limits import SECRET_BYTES, SECRET_FILES_AT_ONCE, SECRET_FILES_OF_DIRECTORY, SECRET_TIMEOUT_S
 from launchbay.model.types import STRING
+from launchbay.service_types.builtin import is_url
 from launchbay.service_types.contract import (
     FieldMessages,
     ParameterScope,
@@ -32,6 +39,7 @@ from launchbay.service_types.contract import (
     provided_text,
 )
 
+T = TypeVar("T")
 _DIRECTORY = "configuration.directory"
 _EVERYBODY = "*"
 _PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
@@ -91,6 +99,7 @@ class ServerFiles(PassiveServiceType):
         Raises CannotStart.
         """
         self._own = own
+        self._threads = _DiskThreads()
         self._allowed = _parse("secret_directories", allowed, "/run/credentials/shop")
         for entry in self._allowed:
             if not Path(entry.what).is_absolute():
@@ -107,7 +116,12 @@ class ServerFiles(PassiveServiceType):
         """Check that this environment may read the directory. Raises SecretFailed."""
         directory = call.parameters[_DIRECTORY]
         roots = [entry.what for entry in self._allowed if entry.applies_to(call)]
-        if not await asyncio.to_thread(_is_below_any, directory, roots):
+        try:
+            async with asyncio.timeout(SECRET_TIMEOUT_S):
+                is_allowed = await self._threads.run(directory, partial(_is_below_any, directory, roots))
+        except (OSError, TimeoutError) as error:
+            raise _disk_failure(error, f"The secret provider {call.name!r}", directory) from None
+        if not is_allowed:
             raise SecretFailed(
                 SecretProblem.FORBIDDEN,
                 f"The secret provider {call.name!r} may not read {directory!r} for this organization.",
@@ -121,7 +135,8 @@ class ServerFiles(PassiveServiceType):
         who = f"The secret provider {opened.name!r}"
         try:
             async with asyncio.timeout(SECRET_TIMEOUT_S):
-                data = await asyncio.to_thread(_content, opened.allowed[0], path, who, self._own)
+                [directory] = opened.allowed
+                data = await self._threads.run(directory, partial(_content, directory, path, who, self._own))
         except (OSError, TimeoutError) as error:
             raise _disk_failure(error, who, path) from None
         try:
@@ -152,7 +167,9 @@ def _disk_failure(error: OSError | TimeoutError, who: str, path: str) -> SecretF
 
 def _is_below_any(directory: str, roots: list[str]) -> bool:
     real = _real(directory)
-    return any(real.is_relative_to(_real(root)) for root in roots)
+    # The others last: the disk of one of them may hang.
+    likely = sorted(roots, key=lambda root: not Path(directory).is_relative_to(root))
+    return any(real.is_relative_to(_real(root)) for root in likely)
 
 
 def _real(*parts: str | Path) -> Path:
@@ -189,6 +206,135 @@ def _open_within(directory: str, parts: list[str], path: str, who: str, own: Col
     if len(data) > SECRET_BYTES:
         raise SecretFailed(SecretProblem.UNREADABLE, f"{who} has {path!r}, which is longer than {SECRET_BYTES} bytes.")
     return data
+
+
+@dataclass
+class _Place:
+    """A directory that threads read: who waits or reads, and the turns there."""
+
+    users: int = 0
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SECRET_FILES_OF_DIRECTORY))
+
+
+class _DiskThreads:
+    """Reads files in threads of its own.
+
+    A network file system may hold a thread permanently. Nobody waits for such a thread, and the end of the process neither: it is a daemon. It keeps its turn.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, _Place] = {}
+        self._running = 0
+
+    async def run(self, directory: str, work: Callable[[], T]) -> T:
+        """Return what the work returns. Raises TimeoutError if all threads hang."""
+        place = self._places.setdefault(directory, _Place())
+        place.users += 1
+        try:
+            await place.turns.acquire()
+        except asyncio.CancelledError:
+            self._leave(directory, place)
+            raise
+        if self._running >= SECRET_FILES_AT_ONCE:
+            place.turns.release()
+            self._leave(directory, place)
+            raise TimeoutError
+        self._running += 1
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def end(result: T | None, error: BaseException | None) -> None:
+            self._running -= 1
+            place.turns.release()
+            self._leave(directory, place)
+            if done.done():
+                return
+            if error is None:
+                done.set_result(cast("T", result))
+            else:
+                done.set_exception(error)
+
+        def body() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except Exception as failure:  # noqa: BLE001 - it is raised where it was asked for
+                error = failure
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(end, result, error)
+
+        Thread(target=body, name="secret file", daemon=True).start()
+        return await done
+
+    def _leave(self, directory: str, place: _Place) -> None:
+        place.users -= 1
+        if not place.users:
+            self._places.pop(directory, None)
+
+
+class PodTokens:
+    """Tokens of the pod of this server, which Kubernetes renews in files (decision 0227)."""
+
+    def __init__(self, allowed: str = "") -> None:
+        """Take the setting. Raises CannotStart."""
+        self._allowed = _parse("kubernetes_tokens", allowed, "https://vault.example.org:8200=/run/tokens/vault")
+        self._threads = _DiskThreads()
+        for entry in self._allowed:
+            address, _, file = entry.what.partition("=")
+            if not is_url(address) or not Path(file).is_absolute():
+                raise CannotStart(
+                    f"LAUNCHBAY_KUBERNETES_TOKENS has {entry.what!r}; it must be the URL of a server, = and a file.",
+                    "Write it as https://vault.example.org:8200=/run/tokens/vault@ID.",
+                )
+
+    async def read(self, call: SecretCall, address: str) -> str:
+        """Return the token for an address, as its file is now. Raises SecretFailed."""
+        who = f"The secret provider {call.name!r}"
+        entries = (entry.what.partition("=") for entry in self._allowed if entry.applies_to(call))
+        file = next((file for url, _, file in entries if url.rstrip("/") == address), None)
+        if file is None:
+            raise SecretFailed(
+                SecretProblem.FORBIDDEN,
+                f"{who} may send no token of this server to {address} for this organization.",
+                "An operator of the server can allow it with the setting kubernetes_tokens.",
+            )
+        directory, name = os.path.split(file)
+        try:
+            async with asyncio.timeout(SECRET_TIMEOUT_S):
+                data = await self._threads.run(directory, partial(_content, directory, name, who, ()))
+        except FileNotFoundError:
+            raise SecretFailed(
+                SecretProblem.MISSING,
+                f"{who} finds no token of Kubernetes: the file {file!r} doesn't exist on this server.",
+                "Mount a projected volume with a serviceAccountToken there, in the pods of servers and workers.",
+            ) from None
+        except (OSError, TimeoutError) as error:
+            raise _disk_failure(error, who, file) from None
+        token = data.decode("ascii", "replace").strip()
+        ends_at = _end_of(token)
+        if ends_at is None:
+            raise SecretFailed(
+                SecretProblem.UNREADABLE,
+                f"{who} finds no token of Kubernetes in {file!r}.",
+                "The file must be that of a serviceAccountToken in a projected volume.",
+            )
+        if ends_at and ends_at <= time.time():
+            raise SecretFailed(
+                SecretProblem.EXPIRED,
+                f"{who} has a token of Kubernetes in {file!r} that has expired.",
+                "Kubernetes replaces it there, unless it is mounted with subPath or copied.",
+            )
+        return token
+
+
+def _end_of(token: str) -> float | None:
+    """Return when a token ends, 0 if never, None for other texts."""
+    try:
+        _, claims, _ = token.split(".")
+        found = msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+        return float(found.get("exp", 0))
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 class ServerVariables(PassiveServiceType):

@@ -16,15 +16,21 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     return (PeriodicTask("secret sessions", POLL_S, keeper.advance, due=(rows.list_due,)),)
 
 
+def _open_sessions(row: rows.StuckProvider) -> str:
+    of = f"job {row.job_id}" if row.job_id else "a test"
+    if row.sessions == 1:
+        return f"A session of {of} is still open, because it can't be revoked: {row.message}"
+    return f"{row.sessions} sessions are still open, because they can't be revoked. That of {of}: {row.message}"
+
+
 async def _stuck(connection: Connection) -> list[Stuck]:
     return [
         Stuck(
             "secret sessions",
             f"{row.organization}/{row.provider}",
-            f"A session of {f'job {row.job_id}' if row.job_id else 'a test'} is still open, because it can't be"
-            f" revoked: {row.message}",
-            f"Launchbay tries again until it expires, {row.expires_at:%Y-%m-%d %H:%M} UTC. "
-            "You can also revoke it at the provider.",
+            _open_sessions(row),
+            f"Launchbay tries again until the last one expires, {row.expires_at:%Y-%m-%d %H:%M} UTC. "
+            "You can also revoke them at the provider.",
         )
         for row in await rows.list_stuck(connection, count=_SHOWN)
     ]

@@ -52,6 +52,17 @@ class StuckRow(NamedTuple):
     expires_at: datetime
 
 
+class StuckProvider(NamedTuple):
+    """A provider with unrevoked sessions, and the one that stays open longest."""
+
+    organization: str
+    provider: str
+    job_id: str
+    message: str
+    expires_at: datetime
+    sessions: int
+
+
 class ReadRow(NamedTuple):
     """The last read of a `secret`, its path and key."""
 
@@ -80,7 +91,7 @@ list_due = _sql.rows("list_due", DueRow)
 claim = _sql.row("claim", SessionRow)
 renewed = _sql.change("renewed")
 failed = _sql.change("failed")
-list_stuck = _sql.rows("list_stuck", StuckRow)
+list_stuck = _sql.rows("list_stuck", StuckProvider)
 list_stuck_of = _sql.rows("list_stuck_of", StuckRow)
 note_reads = _sql.change("note_reads")
 list_reads = _sql.rows("list_reads", ReadRow)

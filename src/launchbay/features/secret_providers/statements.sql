@@ -45,15 +45,16 @@ WHERE id = %(id)s;
 UPDATE secret_sessions SET next_at = %(next_at)s, failures = failures + 1, message = %(message)s WHERE id = %(id)s;
 
 -- name: list_stuck
--- Sessions of ended attempts that couldn't be revoked, those that stay open longest first.
-SELECT coalesce(organizations.name, secret_sessions.organization_id) AS organization, provider, job_id,
-    coalesce(message, '') AS message, expires_at
+-- Providers with sessions of ended attempts that couldn't be revoked, and the one that stays open longest.
+SELECT DISTINCT ON (secret_sessions.organization_id, provider)
+    coalesce(organizations.name, secret_sessions.organization_id) AS organization, provider, job_id,
+    coalesce(message, '') AS message, expires_at, count(*) OVER (PARTITION BY secret_sessions.organization_id, provider) AS sessions
 FROM secret_sessions LEFT JOIN organizations ON organizations.id = secret_sessions.organization_id
 WHERE failures > 0 AND NOT EXISTS (SELECT FROM needed_secret_sessions AS needed WHERE needed.id = secret_sessions.id)
-ORDER BY expires_at DESC LIMIT %(count)s;
+ORDER BY secret_sessions.organization_id, provider, expires_at DESC LIMIT %(count)s;
 
 -- name: list_stuck_of
--- The same of one provider.
+-- Such sessions of one provider, those that stay open longest first.
 SELECT coalesce(organizations.name, secret_sessions.organization_id) AS organization, provider, job_id,
     coalesce(message, '') AS message, expires_at
 FROM secret_sessions LEFT JOIN organizations ON organizations.id = secret_sessions.organization_id

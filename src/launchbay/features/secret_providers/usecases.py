@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -165,7 +166,7 @@ async def _facts(work: Work, environment: Environment, application_id: str | Non
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Trial:
     """A session for a test, stored as those of steps are."""
 
@@ -174,48 +175,56 @@ class _Trial:
     environment_id: str
     provider: SecretProvider
     hide: Callable[[str], object]
+    session_id: str = ""  # known here as soon as there is one, also if the time is over by then
+    session: str = ""
 
     async def run(self, call: SecretCall, references: Sequence[tuple[str, SecretReference]]) -> ProviderTest:
-        found, session_id, session = ProviderTest(), "", ""
+        found = ProviderTest()
         try:
             async with asyncio.timeout(SECRET_TEST_S):
-                session_id, session = await uncancelled(self._begin(call))
+                await uncancelled(self._begin(call))
                 for path, reference in references:
-                    found.paths.append(await self._look(call.egress, session, path, reference))
+                    found.paths.append(await self._look(call.egress, self.session, path, reference))
         except TimeoutError:
             found.problem = f"The secret provider {self.service.name!r} took longer than {SECRET_TEST_S:g} s."
         except ActionFailed as error:
             found.problem = str(error)
         finally:
-            if session_id:
-                await uncancelled(self._end(call.egress, session_id, session))
+            if self.session_id:
+                await uncancelled(self._end(call.egress, self.session_id, self.session))
         return found
 
-    async def _begin(self, call: SecretCall) -> tuple[str, str]:
+    async def _begin(self, call: SecretCall) -> None:
         signed_in = await self.provider.sign_in(call)
         for secret in [signed_in.secret] if isinstance(signed_in.secret, str) else signed_in.secret:
             self.hide(secret)
+        self.session = signed_in.session
         if not isinstance(self.provider, LeasingProvider):
-            return "", signed_in.session
+            return
         session_id, now = new_id(), self.app.clock.now()
-        async with self.app.database.transaction() as connection:
-            await store.insert(
-                connection,
-                id=session_id,
-                organization_id=self.service.organization_id,
-                environment_id=self.environment_id,
-                job_id="",
-                path="",
-                attempt=0,
-                provider=self.service.name,
-                type_id=self.service.type_id,
-                sealed=self.app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
-                lease_s=signed_in.lease_s,
-                renew_at=now + _LEFT,
-                expires_at=now + lasting(signed_in.lease_s),
-                next_at=now + _LEFT,
-            )
-        return session_id, signed_in.session
+        try:
+            async with self.app.database.transaction() as connection:
+                await store.insert(
+                    connection,
+                    id=session_id,
+                    organization_id=self.service.organization_id,
+                    environment_id=self.environment_id,
+                    job_id="",
+                    path="",
+                    attempt=0,
+                    provider=self.service.name,
+                    type_id=self.service.type_id,
+                    sealed=self.app.secret_key.seal(signed_in.session.encode(), session_purpose(session_id)),
+                    lease_s=signed_in.lease_s,
+                    renew_at=now + _LEFT,
+                    expires_at=now + lasting(signed_in.lease_s),
+                    next_at=now + _LEFT,
+                )
+        except Exception:  # then nobody else knows the session
+            with suppress(LaunchbayError):
+                await self.provider.revoke(call.egress, signed_in.session)
+            raise
+        self.session_id = session_id
 
     async def _look(self, egress: EgressClient, session: str, path: str, reference: SecretReference) -> PathTest:
         """Say what the session may do with a path. Raises ActionFailed."""
