@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.public.manifests import ANSWERS
 from tests.support.databases import Databases
 from tests.support.manifests import PUBLIC
+from tests.support.public_manifests import ANSWERS
 from tests.support.service import Api, api, on_dry_machines
 
 __all__ = ["api"]

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.public.manifests import (
+from tests.support.manifests import (
+    PUBLIC,
+)
+from tests.support.public_manifests import (
     DESERVED,
     RUNS,
     text_of,
-)
-from tests.support.manifests import (
-    PUBLIC,
 )
 from tests.support.service import YAML, Api, accepted, refused
 

@@ -15,7 +15,13 @@ from typing import Any
 
 import pytest
 
-from tests.public.manifests import (
+from tests.support.applications import (
+    destroyed,
+    with_stand_ins,
+)
+from tests.support.databases import Databases
+from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, served_shelf, with_chef
+from tests.support.public_manifests import (
     DOCKER,
     HAPROXY,
     MONGO,
@@ -24,12 +30,6 @@ from tests.public.manifests import (
     launched_public,
     text_of,
 )
-from tests.support.applications import (
-    destroyed,
-    with_stand_ins,
-)
-from tests.support.databases import Databases
-from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, served_shelf, with_chef
 from tests.support.service import accepted
 from tests.support.services import Fleet, running_fleet
 

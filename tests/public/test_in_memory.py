@@ -6,9 +6,6 @@ import pytest
 
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest_tests.suite import read_suite
-from tests.public.manifests import (
-    RUNS,
-)
 from tests.support.applications import (
     stand_ins,
 )
@@ -16,6 +13,9 @@ from tests.support.manifests import (
     ACTIONS,
     PUBLIC,
     WORKBENCH,
+)
+from tests.support.public_manifests import (
+    RUNS,
 )
 
 # What the environment must offer to some of them.

@@ -12,7 +12,20 @@ import pytest
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.graph import SERVICE
 from launchbay.manifest.services import markers, properties
-from tests.public.manifests import (
+from tests.support.applications import (
+    destroyed,
+    finished,
+    given_to_chef,
+    is_public,
+    offered,
+    stand_ins,
+    with_stand_ins,
+)
+from tests.support.manifests import (
+    ACTIONS,
+    PUBLIC,
+)
+from tests.support.public_manifests import (
     DATABASE,
     DOCKER,
     HAPROXY,
@@ -27,19 +40,6 @@ from tests.public.manifests import (
     ZOOKEEPER,
     launched_public,
     text_of,
-)
-from tests.support.applications import (
-    destroyed,
-    finished,
-    given_to_chef,
-    is_public,
-    offered,
-    stand_ins,
-    with_stand_ins,
-)
-from tests.support.manifests import (
-    ACTIONS,
-    PUBLIC,
 )
 from tests.support.service import Api, accepted, fresh_name
 

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from launchbay.manifest.compiler import compile_manifest
-from tests.public.manifests import (
+from tests.support.applications import (
+    destroyed,
+    given_to_chef,
+    is_public,
+    reconfigured,
+    stand_ins,
+)
+from tests.support.manifests import (
+    ACTIONS,
+)
+from tests.support.public_manifests import (
     DATABASE,
     MAIN,
     MAIN_NEEDS,
@@ -19,16 +29,6 @@ from tests.public.manifests import (
     ZABBIX,
     launched_public,
     text_of,
-)
-from tests.support.applications import (
-    destroyed,
-    given_to_chef,
-    is_public,
-    reconfigured,
-    stand_ins,
-)
-from tests.support.manifests import (
-    ACTIONS,
 )
 from tests.support.service import Api, accepted, fresh_name
 

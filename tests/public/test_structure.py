@@ -7,12 +7,12 @@ import pytest
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.configuration import configure
 from launchbay.manifest.graph import CompiledManifest, Peer, Target
-from tests.public.manifests import (
-    DESERVED,
-)
 from tests.support.manifests import (
     ACTIONS,
     PUBLIC,
+)
+from tests.support.public_manifests import (
+    DESERVED,
 )
 
 
