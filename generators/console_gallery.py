@@ -424,6 +424,24 @@ GALLERY = (
         "Its commits, how the organization differs from them, and what came of each look at the branch.",
     ),
     Shown(
+        "rules",
+        "/console/organizations/{id}/change-rules",
+        "Rules",
+        "The rules about changes of an organization, and which applications and environments have their own.",
+    ),
+    Shown(
+        "application-rules",
+        "/console/applications/{id}/change-rules",
+        "Rules of an application",
+        "The same for an application.",
+    ),
+    Shown(
+        "environment-rules",
+        "/console/environments/{id}/change-rules",
+        "Rules of an environment",
+        "The text in force, what a version changed, and what a text would have refused of the last changes.",
+    ),
+    Shown(
         "webhooks",
         "/console/organizations/{id}/webhooks",
         "Webhooks",

@@ -137,6 +137,16 @@ FORMS: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
         {"onFailure": "rollback"},
         {"onFailure": "keep"},
     ),
+    **{
+        f"/console/{kind}s/{{id}}/change-rules": (
+            kind,
+            "/change-rules",
+            "/change-rules",
+            {"rules": "# one\n"},
+            {"rules": "# two\n"},
+        )
+        for kind in ("organization", "application", "environment")
+    },
     "/console/environments/{id}/name": ("environment", "/settings", "/name", {"name": "one"}, {"name": "two"}),
     "/console/environments/{id}/services": ("environment", "", "/services", {"service": "{service}"}, {}),
     "/console/environments/{id}/changePolicy": (

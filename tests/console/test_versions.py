@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from launchbay.pages.versions import compare
+from launchbay.console.line_difference import compare
 from tests.support.applications import picky
 from tests.support.pages import ORIGIN, get
 from tests.support.service import Api, accepted

@@ -293,6 +293,9 @@ def showcase(site: Site) -> dict[str, str]:
         "git-source-new": f"{at}/git-sources/new",
         "git-source-settings": f"{at}/git-sources/{git_source}/settings",
         "delete-git-source": f"{at}/git-sources/{git_source}/delete",
+        "rules": f"{at}/change-rules",
+        "application-rules": f"{here}/applications/{shop}/change-rules",
+        "environment-rules": f"{here}/environments/{places['production']}/change-rules?version=2",
         "webhooks": f"{at}/webhooks",
         "webhook": f"{at}/webhooks/{hook}",
         "audit": f"{at}/audit",
@@ -314,6 +317,10 @@ def _places(site: Site, root: str) -> dict[str, str]:
     site.ask(
         "PUT", f"environments/{found['production']}/markers", {"markers": [{"name": "gpu"}, {"name": "fast disk"}]}
     )
+    for hour in (14, 12):
+        when = f"$.kind != 'run' && $.time.weekday == 'FRI' && $.time.hour >= {hour}"
+        text = f"- name: quiet-friday\n  when: {when}\n  warn: It is Friday, and after {hour}:00.\n"
+        site.ask("PUT", f"environments/{found['production']}/change-rules", {"rules": text})
     properties = [
         {"name": "region", "type": "string", "value": "eu-north"},
         {"name": "zones", "type": "list<string>", "value": ["a", "b"]},
@@ -659,6 +666,8 @@ def made(site: Site) -> World:
     sleep = {"windows": [window], "stop": NAME, "start": f"{NAME[:200]} start"}
     locked = {"limits": [{"key": "lock:database", "limit": 3}, {"key": "label:team", "limit": 3}]}
     for kind, owner in (("applications", application), ("environments", environment)):
+        rule = f"- name: odd\n  when: 'false'\n  deny: {json.dumps(EVIL.replace('{', '('))}\n"
+        site.ask("PUT", f"{kind}/{owner}/change-rules", {"rules": rule})
         site.ask("PUT", f"{kind}/{owner}/sleep", sleep)
         site.ask("PUT", f"{kind}/{owner}/concurrency", locked)
     root = f"/console/{within}"
@@ -752,6 +761,9 @@ def made(site: Site) -> World:
         "new git source": f"{root}/git-sources/new",
         "settings of a git source": f"{root}/git-sources/{git_source}/settings",
         "delete git source": f"{root}/git-sources/{git_source}/delete",
+        "rules": f"{root}/change-rules",
+        "rules of an application": f"/console/applications/{application}/change-rules",
+        "rules of an environment": f"/console/environments/{environment}/change-rules?version=1",
         "webhooks": f"{root}/webhooks",
         "webhook": f"{root}/webhooks/{hook['id']}",
         "audit": f"{root}/audit",

@@ -5,7 +5,7 @@ for the operation itself; `tests/console/test_permissions.py` compares the two f
 """
 
 from collections.abc import Collection, Iterable
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Actor, Permission
@@ -211,6 +211,14 @@ class UiPermissions:
     def reveal_instance(self, instance: InstanceRef) -> bool:
         """Reveal masked values of an instance."""
         return self._on(instance, Permission.REVEAL_SECRETS)
+
+    def edit_rules(self, kind: Literal["organization", "application", "environment"], object_id: str) -> bool:
+        """Write rules about changes."""
+        if kind == "organization":
+            everything = (permissions.application(new_id()), permissions.environment(new_id()))
+            return all(self._permitted.allows(Permission.EDIT_RULES, each) for each in everything)
+        path = permissions.environment if kind == "environment" else permissions.application
+        return self._permitted.allows(Permission.EDIT_RULES, path(object_id))
 
     def override_freeze(self, kind: FrozenKind, object_id: str) -> bool:
         """Change what is frozen."""

@@ -73,6 +73,7 @@ NAVIGATION = (
         "Govern",
         (
             NavigationEntry("audit", "Audit log", "act", "l"),
+            NavigationEntry("change-rules", "Rules", "list", "c"),
             NavigationEntry("users", "Access", "users", "u", ("roles", "serviceAccounts")),
             NavigationEntry("webhooks", "Webhooks", "hook", "w"),
         ),
@@ -109,6 +110,7 @@ GUIDES = {
     "catalog": Guide("reference/services#shared-instances-catalog-builtinshared_instances_catalog", "Shared instances"),
     "permissions": Guide("reference/permissions", "Permissions"),
     "quotas": Guide("reference/settings#quotas", "Quotas"),
+    "rules": Guide("howto/rules", "Write rules"),
     "freezes": Guide("howto/stop-the-line", "How freezes work"),
     "lifetimes": Guide("howto/lifetimes", "How lifetimes work"),
     "sleep": Guide("howto/sleep", "How sleep works"),
@@ -137,6 +139,7 @@ TOPICS = {
     "users": "permissions",
     "roles": "permissions",
     "serviceAccounts": "tokens",
+    "change-rules": "rules",
     "webhooks": "webhooks",
     "usage": "quotas",
 }

@@ -7,11 +7,11 @@ from contextlib import suppress
 from starlette.responses import JSONResponse, Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.line_difference import Line, compare
 from launchbay.console.request import HOME, ConsoleDeps, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.features.impact.usecases import Impact, impact_of_manifest
 from launchbay.model.findings import Finding
-from launchbay.pages.versions import Line, compare
 from launchbay.store.applications import Application
 from launchbay.usecases import manifests
 from launchbay.usecases.applications import read_application

@@ -2,12 +2,11 @@
 
 import asyncio
 from contextlib import suppress
-from difflib import SequenceMatcher
-from typing import NamedTuple
 
 from starlette.responses import Response
 
 from launchbay.console.forms import parse_number
+from launchbay.console.line_difference import Line, compare
 from launchbay.console.request import HOME, PageRequest, Routes, user_names
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, LaunchbayError
 from launchbay.features.generations.pages import rollback_target
@@ -23,21 +22,11 @@ from launchbay.usecases.manifest_differences import compare_versions
 
 routes = Routes()
 
-_CONTEXT = 3  # lines around a change
-_MOST_LINES = 6_000  # of both texts together
 _MOST_SHOWN = 2_000
 _SHOWN_VERSIONS = 50
 _IMPACT_AT_ONCE = 1_000  # live instances
 _SHOWN_USERS = 10
 _LIVE = ["Running", "Failed", "Executing"]
-
-
-class Line(NamedTuple):
-    """A line of a difference; sign is "+", "-", or "" for a line of both. A gap has no number."""
-
-    number: int | None
-    sign: str
-    text: str
 
 
 @routes.get("/console/applications/{id}/versions", query=("against", "impact"))
@@ -153,21 +142,3 @@ async def restore(request: PageRequest) -> Response:
     stored = await manifests.replace_manifest(request.ctx, application_id, text, message=f"Restores version {version}")
     target = f"{HOME}/applications/{application_id}/versions/{stored.version}?against={version}"
     return request.redirect(target, f"Version {version} restored as version {stored.version}.")
-
-
-def compare(old: str, new: str) -> list[Line] | None:
-    """Return the lines that differ, with some around them; None if the texts are too long."""
-    before, after = old.splitlines(), new.splitlines()
-    if len(before) + len(after) > _MOST_LINES:
-        return None
-    found: list[Line] = []
-    for group in SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(_CONTEXT):
-        if found:
-            found.append(Line(None, "", "…"))
-        for tag, first, end, new_first, new_end in group:
-            if tag == "equal":
-                found += [Line(new_first + at + 1, "", text) for at, text in enumerate(before[first:end])]
-                continue
-            found += [Line(first + at + 1, "-", text) for at, text in enumerate(before[first:end])]
-            found += [Line(new_first + at + 1, "+", text) for at, text in enumerate(after[new_first:new_end])]
-    return found

@@ -1,42 +1,91 @@
-"""A form that a rule refuses stays as it was filled in, with the message of the rule."""
+"""The pages of rules: what is in force, what a version changed, what a text would refuse, and saving one."""
+
+from html import unescape
 
 import httpx
 import pytest
 
-from tests.support.pages import get
-from tests.support.service import Api, accepted
+from tests.support.pages import Page, browser, get, words_of
+from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
 
-MANIFEST = """
-launch:
-  parameters: { size: { type: string, default: small } }
-  steps: []
-greet:
-  parameters: { whom: { type: string, default: you } }
-  steps: []
-destroy: { steps: [] }
-"""
-RULES = "- name: calm\n  when: $.kind != 'edit'\n  deny: Not while we are calm.\n"
+QUIET = "- name: quiet\n  when: $.kind == 'launch'\n  deny: Nothing is launched here.\n"
+OTHER = QUIET.replace("launched here", "launched there")
 
 
-@pytest.mark.parametrize("page", ["launch", "run", "lifetime", "end"])
-async def test_a_refused_form_keeps_what_was_typed(api: Api, visitor: httpx.AsyncClient, page: str) -> None:
-    application = await api.application(MANIFEST)
-    instance = await api.launch(application)
-    await api.settled(instance)
-    accepted(await api.put(f"applications/{application}/change-rules", {"rules": RULES}))
-    at = {"launch": f"/console/applications/{application}"}.get(page, f"/console/instances/{instance}")
-    form = "settings" if page == "lifetime" else page
-    typed = {
-        "launch": {"parameter:size": "enormous", "lifetime": "3600000", "do": "launch"},
-        "run": {"workflow": "greet", "argument:greet:whom": "everybody", "do": "run"},
-        "lifetime": {"lifetime": "other", "minutes": "5"},  # sooner than it would; later ends are allowed
-        "end": {"do": "destroy"},
-    }[page]
-    token = (await get(visitor, f"{at}/{form}")).fields["formToken"]
-    answer = await visitor.post(f"{at}/{page}", data={"formToken": token, **typed})
-    assert answer.status_code == 403
-    assert "Not while we are calm." in answer.text
-    assert "You may not do this" not in answer.text
-    assert f'action="{at}/{page}"' in answer.text
-    for word in ("enormous", "everybody"):
-        assert (word in answer.text) == (word in typed.values())
+def read_of(markup: str) -> str:
+    """Return the words of a page as people read them."""
+    return unescape(words_of(markup))
+
+
+async def sent(client: httpx.AsyncClient, path: str, **fields: str) -> Page:
+    """Send the form of the page, and return the page that follows."""
+    token = (await get(client, path)).fields["formToken"]
+    return Page(await client.post(path, data={"formToken": token, **fields}, follow_redirects=True))
+
+
+async def test_rules_are_written_on_their_page_and_each_version_shows_what_it_changed(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await api.offer()
+    path = f"/console/environments/{environment}/change-rules"
+    page = await get(visitor, path)
+    assert "There are none." in read_of(page.answer.text)
+    for number, text in enumerate((QUIET, OTHER), 1):
+        saved = await sent(visitor, path, rules=text)
+        assert f"Version {number} is in force." in read_of(saved.answer.text)
+    found = accepted(await api.get(f"environments/{environment}/change-rules"))
+    assert (found["version"], found["rules"]) == (2, OTHER)
+    words = read_of((await get(visitor, path)).answer.text)
+    assert f"Version 2 with 1 rule, by {EMAIL}" in words
+    words = read_of((await get(visitor, f"{path}?version=2")).answer.text)
+    assert "What version 2 changed" in words
+    assert "deny: Nothing is launched here." in words
+    assert "deny: Nothing is launched there." in words
+    assert "What version 1 changed" in read_of((await get(visitor, f"{path}?version=1")).answer.text)
+    overview = read_of((await get(visitor, f"/console/organizations/{api.organization}/change-rules")).answer.text)
+    listed = accepted(await api.get(f"organizations/{api.organization}/environments"))
+    name = next(each["name"] for each in listed if each["id"] == environment)
+    assert f"{name} environment Version 2 {EMAIL}" in overview
+    assert f'href="{path}"' in (await visitor.get(f"/console/environments/{environment}/settings")).text
+
+
+async def test_a_check_names_the_changes_that_rules_would_have_refused_and_saves_nothing(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment, application = await api.offer(), await api.application()
+    await api.settled(await api.launch(application, environmentId=environment))
+    path = f"/console/environments/{environment}/change-rules"
+    text = QUIET + "- {name: sizes, when: $.parameters.size > 3, deny: Too large.}\n"
+    words = read_of((await sent(visitor, path, rules=text, do="check")).answer.text)
+    assert "These rules would have refused 1 of the last" in words
+    assert "launch_application" in words
+    assert "Nothing is launched here." in words
+    assert "Not compared, since the audit log has no parameters: sizes." in words
+    assert accepted(await api.get(f"environments/{environment}/change-rules"))["version"] == 0
+
+
+@pytest.mark.parametrize("do", ["check", ""])
+async def test_an_error_in_rules_is_shown_with_its_line_and_column(
+    api: Api, visitor: httpx.AsyncClient, do: str
+) -> None:
+    environment = await api.offer()
+    path = f"/console/environments/{environment}/change-rules"
+    page = await sent(visitor, path, rules="- name: a\n  when: $.kin == 1\n  deny: No.\n", do=do)
+    assert page.status == (200 if do else 400)
+    assert "Line 2, column 9: a: There is no fact 'kin'." in read_of(page.answer.text)
+    assert "when: $.kin == 1" in unescape(page.answer.text), "the text is kept"
+    assert accepted(await api.get(f"environments/{environment}/change-rules"))["version"] == 0
+
+
+async def test_who_may_not_write_rules_reads_them_without_a_form(api: Api) -> None:
+    environment = await api.offer()
+    accepted(await api.put(f"environments/{environment}/change-rules", {"rules": QUIET}))
+    made = {"name": fresh_name("reader"), "permissions": "- Read: [/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", made))
+    someone = await person(api, made["name"])
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": someone.email, "password": PERSON_PASSWORD})
+        page = await get(client, f"/console/environments/{environment}/change-rules")
+        assert "Nothing is launched here." in page.answer.text
+        assert "rules" not in page.fields
+        assert "EditRules" in page.answer.text

@@ -22,6 +22,22 @@ class CurrentRow(NamedTuple):
     rules: str | None
 
 
+class InForceRow(NamedTuple):
+    """A text in force, whose it is, and who wrote it.
+
+    Without application and environment, it is of the organization. The address is None if the account was deleted.
+    """
+
+    owner_id: str
+    application_id: str | None
+    environment_id: str | None
+    name: str
+    version: int
+    rules: str
+    author_email: str | None
+    created_at: datetime
+
+
 class VersionRow(NamedTuple):
     """One version of a text. The address is None if the account was deleted."""
 
@@ -78,6 +94,7 @@ class RecentRow(NamedTuple):
 
 
 list_current = _sql.rows("list_current", CurrentRow)
+list_in_force = _sql.rows("list_in_force", InForceRow)
 get_current = _sql.row("get_current", VersionRow)
 get_version = _sql.row("get_version", VersionRow)
 list_versions = _sql.rows("list_versions", VersionRow)

@@ -6,6 +6,16 @@ FROM organizations LEFT JOIN change_rules AS current
 WHERE organizations.id = %(organization_id)s
 ORDER BY num_nonnulls(current.application_id, current.environment_id), current.environment_id NULLS LAST;
 
+-- name: list_in_force
+-- The texts that are in force in an organization, with their names and authors.
+SELECT owner_id, change_rules.application_id, change_rules.environment_id, coalesce(applications.name, environments.name, '') AS name,
+       version, rules, users.email AS author_email, change_rules.created_at
+FROM change_rules LEFT JOIN users ON users.id = author_id
+LEFT JOIN applications ON applications.id = change_rules.application_id
+LEFT JOIN environments ON environments.id = change_rules.environment_id
+WHERE change_rules.organization_id = %(organization_id)s AND is_current AND rules <> ''
+ORDER BY num_nonnulls(change_rules.application_id, change_rules.environment_id), change_rules.environment_id NULLS LAST, name;
+
 -- name: get_current
 SELECT version, rules, author_id, users.email AS author_email, change_rules.created_at
 FROM change_rules LEFT JOIN users ON users.id = author_id

@@ -386,6 +386,38 @@ async def list_versions(ctx: Context, kind: Owner, owner_id: str) -> list[RulesT
     return [RulesText(*row) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class RulesPlace:
+    """Whose rules are meant: an organization, an application or an environment. Its `name` is as people know it."""
+
+    kind: Owner
+    id: str
+    name: str
+    organization_id: str
+
+
+async def read_place(ctx: Context, kind: Owner, owner_id: str) -> RulesPlace:
+    """Return whose rules these are, for who may read them."""
+    async with ctx.read() as work:
+        owner = await _owner(work, kind, owner_id)
+    return RulesPlace(kind, owner.id, owner.name, _organization_id(owner))
+
+
+async def list_in_force(ctx: Context, organization_id: str) -> list[tuple[RulesPlace, RulesText]]:
+    """Return the texts in force in an organization, of what the caller may read."""
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.list_in_force(work.connection, organization_id=organization_id)
+    found: list[tuple[RulesPlace, RulesText]] = []
+    for row in rows:
+        kind: Owner = "application" if row.application_id else "environment" if row.environment_id else "organization"
+        path = permissions.application if row.application_id else permissions.environment
+        if kind == "organization" or work.lookup.allows(organization_id, Permission.READ, path(row.owner_id)):
+            text = RulesText(row.version, row.rules, None, row.author_email, row.created_at)
+            found.append((RulesPlace(kind, row.owner_id, row.name, organization_id), text))
+    return found
+
+
 def checked(text: str) -> tuple[Rule, ...]:
     """Return the rules of a text.
 
