@@ -29,7 +29,7 @@ async def test_rules_are_written_on_their_page_and_each_version_shows_what_it_ch
     environment = await api.offer()
     path = f"/console/environments/{environment}/change-rules"
     page = await get(visitor, path)
-    assert "There are none." in read_of(page.answer.text)
+    assert "No rules yet." in read_of(page.answer.text)
     for number, text in enumerate((QUIET, OTHER), 1):
         saved = await sent(visitor, path, rules=text)
         assert f"Version {number} is in force." in read_of(saved.answer.text)

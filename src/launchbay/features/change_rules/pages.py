@@ -1,4 +1,4 @@
-"""Rules about changes: which are in force, who wrote them, what a version changed, and what a text would refuse."""
+"""Rules about changes: their texts, versions, and what they would refuse."""
 
 from collections.abc import Mapping
 from functools import partial

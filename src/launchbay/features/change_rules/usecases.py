@@ -388,7 +388,7 @@ async def list_versions(ctx: Context, kind: Owner, owner_id: str) -> list[RulesT
 
 @dataclass(frozen=True, slots=True)
 class RulesPlace:
-    """Whose rules are meant: an organization, an application or an environment. Its `name` is as people know it."""
+    """Whose rules are meant, by the name that people know."""
 
     kind: Owner
     id: str
