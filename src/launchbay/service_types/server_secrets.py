@@ -219,7 +219,8 @@ class _Place:
 class _DiskThreads:
     """Reads files in threads of its own.
 
-    A network file system may hold a thread permanently. Nobody waits for such a thread, and the end of the process neither: it is a daemon. It keeps its turn.
+    A network file system may hold a thread permanently. Nobody waits for such a thread, nor does the end of the
+    process: it is a daemon. It keeps its turn.
     """
 
     def __init__(self) -> None:
