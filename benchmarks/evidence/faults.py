@@ -36,7 +36,7 @@ def faults(campaigns: list[Campaign]) -> str:
         " then what clients were promised is compared with what the database says and with a ledger of every effect."
         " A recovery is the time from a kill to the next step of a job of the killed process, on another one or after"
         " its restart; jobs that were hit again before it are counted apart.",
-        "LAUNCHBAY_EVIDENCE=DIR makes each campaign leave a file like those in `data/faults/`;"
+        "LAUNCHBAY_EVIDENCE=DIR makes each campaign add a line to `faults.jsonl` there;"
         " LAUNCHBAY_FAULT_SEED repeats its random choices. The machine has two cores, and was busy with other work too,"
         " so the times are an upper bound of what an idle one shows.",
         table(

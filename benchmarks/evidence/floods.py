@@ -24,8 +24,8 @@ def _missed(campaign: dict[str, Any]) -> list[str]:
 
 
 def floods(campaigns: list[dict[str, Any]]) -> str:
-    """Return the page of flood campaigns."""
-    in_order = sorted(campaigns, key=lambda each: each["servers"])
+    """Return the page of flood campaigns: the last one with each number of servers."""
+    in_order = sorted({each["servers"]: each for each in campaigns}.values(), key=lambda each: each["servers"])
     parts = []
     for each in in_order:
         turns = f", in {each['rounds']} turns under a load of {each['load']:g}" if "rounds" in each else ""
@@ -50,6 +50,6 @@ def floods(campaigns: list[dict[str, Any]]) -> str:
         "The machine has two cores, which other work used too: single turns differ by a factor of two and more, so that"
         " earlier runs, of one turn each, said little. Servers of one machine let organizations take turns together"
         " (decision 0118).",
-        "`LAUNCHBAY_EVIDENCE=docs/contribute/evidence/data/floods pytest -m load tests/abuse` measures again.",
+        "`LAUNCHBAY_EVIDENCE=docs/contribute/evidence/data pytest -m load tests/abuse` measures again.",
         *parts,
     )

@@ -61,7 +61,8 @@ def read(directory: Path) -> dict[str, Any]:
     """Return the results that lie in a directory, by name; `faults` and `floods` are lists of campaigns."""
     results: dict[str, Any] = {path.stem: _json(path) for path in sorted(directory.glob("*.json"))}
     for name in ("faults", "floods"):
-        results[name] = [_json(path) for path in sorted((directory / name).glob("*.json"))]
+        path = directory / f"{name}.jsonl"
+        results[name] = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
     return results
 
 

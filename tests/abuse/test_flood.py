@@ -24,6 +24,7 @@ from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import users
 from launchbay.store.database import Database
 from launchbay.usecases.organizations import create_first_organization
+from tests.support.evidence import keep_evidence
 from tests.support.flood import WAYS, Flood, Line, Worked, compared, flooded, work
 from tests.support.servers import EMAIL, PASSWORD, Process, remove_postgres
 from tests.support.service import QUICK_HASHES, basic
@@ -143,17 +144,14 @@ async def test_an_organization_works_on_while_another_one_sends_all_it_can(serve
 
 def keep(servers: int, found: dict[str, dict[str, float]]) -> None:
     """Write the figures down where evidence is collected."""
-    if directory := os.environ.get("LAUNCHBAY_EVIDENCE"):
-        about = {
-            "servers": servers,
-            "seconds": SECONDS,
-            "rounds": ROUNDS,
-            "load": round(os.getloadavg()[0], 2),
-            "least_rate": LEAST_RATE,
-            "most_p99": MOST_P99,
-            "ways": found,
-            "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        path = Path(directory) / f"{servers}-servers.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    about = {
+        "servers": servers,
+        "seconds": SECONDS,
+        "rounds": ROUNDS,
+        "load": round(os.getloadavg()[0], 2),
+        "least_rate": LEAST_RATE,
+        "most_p99": MOST_P99,
+        "ways": found,
+        "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    keep_evidence("floods", about)

@@ -1,8 +1,6 @@
 """The campaign of a worker that is cut off: the way to its database falls silent, without closing a connection."""
 
 import asyncio
-import json
-import os
 import random
 import signal
 import time
@@ -18,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from launchbay.postgres.server import EmbeddedPostgres
+from tests.support.evidence import keep_evidence
 from tests.support.failpoints import POINTS
 from tests.support.family_load import family_violations
 from tests.support.load import Load, WatchfulLoad
@@ -344,9 +343,6 @@ def keep(kind: str, campaign: Campaign, **more: float) -> None:
     """
     special = "".join(f"; {name} {value:.4g}" for name, value in more.items())
     print(f"\n{kind}: {campaign.figures}{special}; {len(campaign.broken)} promises broken")
-    directory = os.environ.get("LAUNCHBAY_EVIDENCE")
-    if not directory:
-        return
     recoveries = campaign.recoveries
     about = {
         "kind": kind,
@@ -362,9 +358,7 @@ def keep(kind: str, campaign: Campaign, **more: float) -> None:
         **more,
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    path = Path(directory) / f"{kind.replace(' ', '-')}-{campaign.seed}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    keep_evidence("faults", about)
 
 
 HEALTHY_WITHIN_S = 90.0
