@@ -198,6 +198,12 @@ _MEANINGS = {
         "EditRules: [/environments/*]",
         "Changing the environment itself (`EditEnvironment`), or passing its rules.",
     ),
+    Permission.PROVISION_USERS: _Meaning(
+        "Say over [SCIM](../howto/scim.md) who belongs to the organization and to which groups, as a service account. "
+        "Needs `/*`.",
+        "ProvisionUsers: [/*]",
+        "All of the API and the console; mapping roles to groups (`ManageRoles`).",
+    ),
 }
 
 

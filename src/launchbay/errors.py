@@ -24,6 +24,7 @@ LaunchbayError
 ├── ManifestSourceLocked     the manifest comes from a URL, so an upload can't replace it
 ├── MethodNotAllowed         (web/problems.py) the path doesn't support the method
 ├── ClientDisconnect         (web/requests.py) the client is gone, so nobody gets a response
+├── ScimRefused              (features/scim/door.py) a request of a provider isn't what SCIM allows; has `status`
 ├── TypeSyntaxError          (model/types.py) a string isn't a type; has `offset`
 ├── CoercionError            (model/values.py) a value can't become the type without loss
 ├── ExpressionError          an expression can't be evaluated; its step fails

@@ -19,6 +19,7 @@ from launchbay.usecases.context import NO_PORTS, AppContext, Ports
 from launchbay.usecases.later import Later, LaterWork
 from launchbay.usecases.sealing import Sealed
 from launchbay.web.routing import Endpoint
+from launchbay.web.wire import WireProtocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class Feature:
     name: str  # of the package
     routes: tuple[Iterable[Endpoint], ...] = ()
     pages: tuple[Iterable[PageRoute], ...] = ()
+    protocols: tuple[WireProtocol, ...] = ()  # of others, with paths of their own
     locks: Mapping[str, Value[str]] = field(default_factory=dict)  # by the first segment of an API path, for If-Match
     sealed: Sealed = field(default_factory=dict)  # for the rotation of the secret key
     traces: tuple[Traces, ...] = ()  # what is left of a person who was removed
@@ -91,6 +93,7 @@ class Features:
         _once("endpoint", (f"{each.method} {each.path}" for each in self.endpoints([each.name for each in self.all])))
         _once("lock of", (root for each in self.all for root in each.locks))
         _once("page", (f"{each.method} {each.path}" for each in self.pages()))
+        _once("protocol at", (each.root for each in self.protocols()))
 
     def endpoints(self, order: Sequence[Iterable[Endpoint] | str]) -> tuple[Endpoint, ...]:
         """Return the endpoints in the order of their documentation.
@@ -108,6 +111,9 @@ class Features:
 
     def pages(self) -> tuple[PageRoute, ...]:
         return tuple(page for each in self.all for pages in each.pages for page in pages)
+
+    def protocols(self) -> tuple[WireProtocol, ...]:
+        return tuple(protocol for each in self.all for protocol in each.protocols)
 
     def ports(self) -> Ports:
         return Ports(**dict(self._ports()))

@@ -456,6 +456,15 @@ IDENTITY_AUDIENCES = 50  # of one environment
 IDENTITY_KEYS_CACHED_S = 300
 IDENTITY_KEY_SETTLES_S = 3_600.0  # a new key is published for so long before it signs
 
+# What identity providers tell of an organization over SCIM.
+SCIM_PEOPLE = 20_000
+SCIM_GROUPS = 1_000
+SCIM_PAGE = 200  # resources
+SCIM_FILTER_CHARS = 1_000  # of a filter, and of a value that filters compare
+SCIM_DOCUMENT_BYTES = 16 * KIB  # of one person
+SCIM_REFUSALS = 10  # that are shown
+SCIM_REFUSAL_CHARS = 300
+
 # Sign-in through an OpenID Connect provider.
 OPENID_ATTEMPT_S = 600
 OPENID_ATTEMPTS = 5  # of one browser: each has a cookie

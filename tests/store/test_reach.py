@@ -22,7 +22,16 @@ OF_ORGANIZATION = {
     ),
     *("instance_id", "instance_ids", "job_id", "job_ids", "parent_job_id", "approval_id", "approval_ids", "scope_id"),
     *("schedule_id", "schedule_ids", "webhook_id", "delivery_id", "revision_id", "of_id", "account_id", "zone_id"),
-    *("bulk_id", "source_id", "change_set_id", "change_set_ids", "rollout_id", "environment_ids", "plan_id"),
+    *(
+        "bulk_id",
+        "source_id",
+        "change_set_id",
+        "change_set_ids",
+        "rollout_id",
+        "environment_ids",
+        "plan_id",
+        "group_id",
+    ),
 }
 # Files whose `id` names something in an organization, and those where it does where an object is found or locked.
 BY_ID = {"lookups", "services", "fleet"}
@@ -38,6 +47,7 @@ LISTED = "rows of one organization that were just listed, by their IDs"
 CELL_WIDE: dict[str, set[str]] = {
     ACCOUNTS: {
         "freezes.get_address",
+        *("scim.is_service_account", "scim.list_provisioned_in"),
         *("audit.insert_for_actor", "audit.insert_for_home", "audit.insert_idempotency_key"),
         *("audit.set_idempotent_answer", "organizations.administers_server"),
         *("organizations.count_created", "organizations.lock_creator"),
@@ -134,6 +144,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "jobs.sample_load",
             "jobs.note_backup",
             "secret_providers.list_stuck",
+            "scim.list_failing",
             "quotas.list_allowed",
             "machines.get_installation",
             "organizations.lock_first_start",

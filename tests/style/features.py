@@ -98,6 +98,7 @@ FEATURES: dict[str, Feature] = {
         tables="recurring_schedules",
     ),
     "rollouts": Feature(may_import=("generations",), tables="rollouts rollout_instances"),
+    "scim": Feature(tables="scim_users scim_groups scim_members scim_activity"),
     "secret_providers": Feature(
         may_import=("identities",), tables="secret_sessions needed_secret_sessions secret_reads"
     ),

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -102,6 +102,7 @@ from launchbay.web.problems import log_failure, status_of
 from launchbay.web.proxies import ClientAddress, TrustedProxies
 from launchbay.web.requests import ApiDeps
 from launchbay.web.routing import Endpoint
+from launchbay.web.wire import WireProtocol
 
 _COLLECTOR = "launchbay.telemetry.collector"  # loaded only where it is used
 _CONNECTIONS_BESIDE_POOL = 2  # of a process: its heartbeat, and its events
@@ -501,7 +502,7 @@ def _assemble(
     mcp = Mcp(settings.base_url)
     stack.push_async_callback(mcp.close)
     console = console_pages(settings, api, actions, requests, features)
-    app = _web_app(settings, api, requests, counts, endpoints(features), console, mcp)
+    app = _web_app(settings, api, requests, counts, endpoints(features), console, mcp, features.protocols())
     return App(
         app,
         _web_app(settings, api, requests, counts, MONITORING),
@@ -547,11 +548,12 @@ def _web_app(
     rows: tuple[Endpoint, ...],
     pages: Mount | None = None,
     mcp: Mcp | None = None,
+    protocols: Sequence[WireProtocol] = (),
 ) -> ASGIApp:
     tokens = AccessTokens(api.app.database)
     authenticator = Authenticator(api.app.sign_in, api.app.sessions, tokens, api.app.throttle)
     hosts, proxies = settings.accepted_hosts(), _proxies(settings, counts)
-    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.turns, mcp)
+    return create_app(rows, authenticator, api, limits, pages, hosts, proxies, api.app.turns, mcp, protocols)
 
 
 def _proxies(settings: Settings, counts: SharedCounts) -> Callable[[ASGIApp], ASGIApp] | None:

@@ -20,6 +20,7 @@ from launchbay.features.plans.feature import FEATURE as PLANS
 from launchbay.features.promotion.feature import FEATURE as PROMOTION
 from launchbay.features.recurring.feature import FEATURE as RECURRING
 from launchbay.features.rollouts.feature import FEATURE as ROLLOUTS
+from launchbay.features.scim.feature import FEATURE as SCIM
 from launchbay.features.secret_providers.feature import FEATURE as SECRET_PROVIDERS
 from launchbay.features.sleep_windows.feature import FEATURE as SLEEP_WINDOWS
 from launchbay.features.webhooks.feature import FEATURE as WEBHOOKS
@@ -47,6 +48,7 @@ FEATURES = Features(
         PROMOTION,
         RECURRING,
         ROLLOUTS,
+        SCIM,
         SECRET_PROVIDERS,
         SLEEP_WINDOWS,
         WEBHOOKS,

@@ -181,7 +181,7 @@ def decide(grants: Grants, permission: Permission, resources: tuple[Resource, ..
 
 
 # Whoever may do it sees all of it (decision 0173).
-_UNDIVIDED = frozenset({Permission.VIEW_AUDIT})
+_UNDIVIDED = frozenset({Permission.VIEW_AUDIT, Permission.PROVISION_USERS})
 
 
 def may_concern(grants: Grants, permission: Permission, kind: str) -> bool:

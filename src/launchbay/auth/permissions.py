@@ -34,6 +34,7 @@ class Permission(StrEnum):
     REVEAL_SECRETS = "RevealSecrets"  # to see masked values of services and instances
     OVERRIDE_FREEZE = "OverrideFreeze"  # to change what is frozen, with a reason
     EDIT_RULES = "EditRules"  # those about changes
+    PROVISION_USERS = "ProvisionUsers"  # to say who belongs to the organization and its groups, as an identity provider
 
 
 ALIASES = {"EnvironmentEdit": Permission.EDIT_ENVIRONMENT}

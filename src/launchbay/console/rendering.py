@@ -374,6 +374,8 @@ _VERBS = {
     Permission.VIEW_AUDIT: "see the audit log",
     Permission.REVEAL_SECRETS: "reveal secrets",
     Permission.OVERRIDE_FREEZE: "override freezes",
+    Permission.EDIT_RULES: "write rules about changes",
+    Permission.PROVISION_USERS: "provision users",
 }
 _ID = re.compile(r"\b[0-9a-f]{24}\b")
 

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -75,6 +75,14 @@ async def _no_rules(_: "Work", _organization: str, _application: str | None, _en
     return []
 
 
+async def _nobody_is_provisioned(_: Connection, _user: str) -> list[str]:
+    return []
+
+
+async def _no_groups(_: "Work", _organization: str) -> None:
+    return None
+
+
 async def _nothing_asks(_: "Context", _organization: str) -> int:
     return 0
 
@@ -95,6 +103,10 @@ class Ports:
     rules_at: Callable[["Work", str, str | None, str | None], Awaitable[list[str]]] = _no_rules
     # How many objects of an organization wait for the caller's answer, besides approvals. Change sets fill it.
     count_asking: Callable[["Context", str], Coroutine[Any, Any, int]] = _nothing_asks
+    # The organizations that hear of a person's groups otherwise than by the sign-in. SCIM fills it.
+    provisioned_in: Callable[[Connection, str], Awaitable[Sequence[str]]] = _nobody_is_provisioned
+    # Gives the roles of groups to the members of an organization, whose row is locked. SCIM fills it.
+    apply_groups: Callable[["Work", str], Awaitable[None]] = _no_groups
 
 
 NO_PORTS = Ports()

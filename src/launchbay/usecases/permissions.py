@@ -80,7 +80,7 @@ async def explain(
 # What no rule about changes is asked about.
 _UNRULED = frozenset(
     {Permission.READ, Permission.VIEW_AUDIT, Permission.REVEAL_SECRETS, Permission.EDIT_RULES}
-    | {Permission.MANAGE_ROLES, Permission.MANAGE_USERS}
+    | {Permission.MANAGE_ROLES, Permission.MANAGE_USERS, Permission.PROVISION_USERS}
 )
 
 

@@ -341,6 +341,7 @@ async def _change_group_roles(
             role_ids=[roles[name].id for _, name in pairs],
             groups=[group for group, _ in pairs],
         )
+        await ctx.app.ports.apply_groups(work, organization_id)
         shown = [{"groups": [f"{group}: {name}" for group, name in sorted(each)]} for each in (old - new, new - old)]
         await work.audit(
             "replace_group_roles", organization_id, *shown, at=f"/organizations/{organization_id}/groupRoles"

@@ -138,6 +138,9 @@ async def _synchronize_roles(app: AppContext, connection: Connection, actor: Act
     """
     columns = {"user_id": actor.user_id, "groups": sorted(groups)}
     organization_ids = {row.organization_id for row in await users.list_roles_of_groups(connection, **columns)}
+    organization_ids -= set(
+        await app.ports.provisioned_in(connection, actor.user_id)
+    )  # two sources would undo each other
     for organization_id in sorted(organization_ids):
         await organizations.lock(connection, organization_id=organization_id)
         administrators = await users.list_administrators(connection, organization_id=organization_id)

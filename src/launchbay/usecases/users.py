@@ -250,7 +250,7 @@ async def create_user(
         if existing is None:
             await users.assign_role(work.connection, user_id=user_id, role_ids=role_ids)
         else:
-            invitation = await _invite_account(work, organization_id, user_id, name, role_ids)
+            invitation = await invite_account(work, organization_id, user_id, name, role_ids)
         await work.audit(
             "create_user",
             organization_id,
@@ -465,7 +465,7 @@ async def remove_user(ctx: Context, organization_id: str, user_id: str) -> None:
         await users.lock(work.connection, user_id=user_id)
         # As it is now, after waiting.
         user = await work.lookup.member(organization_id, user_id, Permission.MANAGE_USERS)
-        is_deleted = await _end_membership(work, "remove_user", organization_id, user)
+        is_deleted = await end_membership(work, "remove_user", organization_id, user)
     if is_deleted:
         ctx.app.sign_in.invalidate(user_id)
 
@@ -553,7 +553,7 @@ async def _pending_member(work: Work, organization_id: str, user_id: str) -> Pen
     return await users.get_pending_member(work.connection, organization_id=organization_id, user_id=user_id)
 
 
-async def _invite_account(
+async def invite_account(
     work: Work, organization_id: str, user_id: str, name: str, role_ids: Sequence[str]
 ) -> Invitation:
     """Invite an account to the organization. An earlier invitation ends."""
@@ -612,6 +612,7 @@ async def accept_membership(ctx: Context, link: str) -> str:
         await organizations.lock(work.connection, organization_id=found.organization_id)
         found = await _invitation(work, caller, link)  # as it is now, after waiting
         await users.accept_pending_membership(work.connection, user_id=caller.id, token_hash=_hash(link))
+        await ctx.app.ports.apply_groups(work, found.organization_id)
         await work.audit(
             "accept_membership",
             found.organization_id,
@@ -649,16 +650,16 @@ async def leave_organization(ctx: Context, organization_id: str) -> None:
         await organizations.lock(work.connection, organization_id=organization_id)
         await users.lock(work.connection, user_id=caller.id)
         await work.lookup.organization(organization_id)  # as it is now, after waiting
-        is_deleted = await _end_membership(work, "leave_organization", organization_id, caller)
+        is_deleted = await end_membership(work, "leave_organization", organization_id, caller)
     if is_deleted:
         ctx.app.sign_in.invalidate(caller.id)
 
 
-async def _end_membership(work: Work, operation: str, organization_id: str, user: User) -> bool:
+async def end_membership(work: Work, operation: str, organization_id: str, user: User) -> bool:
     """End a membership, and return whether the account ended too.
 
-    It does when it belongs to no other organization. The caller has locked both. Raises BadRequest for the last
-    administrator.
+    It does when it belongs to no other organization. What the person has in this one ends with the membership: roles,
+    access tokens, recurring schedules. The caller has locked both. Raises BadRequest for the last administrator.
     """
     await require_another_administrator(work, organization_id, user.id)
     member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=user.id)

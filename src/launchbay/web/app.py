@@ -29,8 +29,10 @@ from launchbay.fairness.turns import (
     RequestTurns,
 )
 from launchbay.ids import canonical_id, is_id
+from launchbay.limits import JSON_BODY_BYTES
 from launchbay.telemetry import metrics
 from launchbay.tenants import current_tenant
+from launchbay.usecases.context import Context
 from launchbay.usecases.idempotency import Answer, Idempotency
 from launchbay.usecases.waits import Awaited
 from launchbay.usecases.workflows import before_triggers
@@ -40,7 +42,7 @@ from launchbay.web.mcp import PATH as MCP_PATH
 from launchbay.web.mcp import Mcp
 from launchbay.web.middleware import AccessLog, Entrance
 from launchbay.web.path_prefix import PathPrefix, path_prefix
-from launchbay.web.problems import log_failure, problem
+from launchbay.web.problems import Problem, log_failure, problem
 from launchbay.web.requests import (
     INLINE_BYTES,
     JSON,
@@ -69,6 +71,7 @@ from launchbay.web.responses import (
     write_events,
 )
 from launchbay.web.routing import Endpoint, Router, is_id_parameter
+from launchbay.web.wire import WireCall, WireProtocol, WireReply, is_below
 
 
 class Authenticator(Protocol):
@@ -133,11 +136,13 @@ def create_app(
     proxies: Callable[[ASGIApp], ASGIApp] | None = None,
     turns: RequestTurns | None = None,
     mcp: Mcp | None = None,
+    protocols: Sequence[WireProtocol] = (),
 ) -> ASGIApp:
     """Return the endpoints and the mounted application, inside `Entrance`.
 
     `hosts` is for `Entrance`, `proxies` what puts ClientAddress around an application. `turns` are shared with the
-    mounted application. All of it is below the path of the base URL, if that has one.
+    mounted application. `protocols` are served below their roots. All of it is below the path of the base URL, if that
+    has one.
     """
     dispatcher = Dispatcher(endpoints, authenticator, services, limits, turns or RequestTurns())
     called = AccessLog(dispatcher)  # by tools: each of their calls is logged and measured as a request
@@ -145,6 +150,9 @@ def create_app(
     def route(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if mcp is not None and scope["path"] == MCP_PATH:
             return dispatcher.guard("mcp", partial(mcp.answer, called), scope, receive, send)
+        for each in protocols:
+            if is_below(each.root, scope["path"]):
+                return dispatcher.speak(each, scope, receive, send)
         app: ASGIApp = mount.app if mount is not None and mount.matches(scope["path"]) else dispatcher
         return app(scope, receive, send)
 
@@ -252,8 +260,48 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
             await self._failed(error, scope, None, body_reader, send)
 
+    async def speak(self, protocol: WireProtocol, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a protocol answer a request, with the checks of an endpoint and its own errors."""
+        state = scope["state"]
+        state["operation"] = protocol.name
+        headers = header_map(scope["headers"])
+        body_reader = BodyReader(headers, receive)
+        try:
+            if self._limits is not None:
+                self._limits.count_address(_address(scope))
+            caller = await self._authenticate(scope, headers)
+            self._count(scope, caller)
+            if "tenant" in state:
+                state["end_turn"] = await self._turns.begin(state["tenant"])
+            body = await body_reader.read(JSON_BODY_BYTES)
+            base = self._services.base_url.rstrip("/") or f"{scope['scheme']}://{headers.get('host', '')}"
+            call = WireCall(
+                ctx=Context(self._services.app, caller),
+                method=scope["method"],
+                path=scope["path"].removeprefix(protocol.root),
+                query=scope["query_string"].decode("latin-1"),
+                headers=headers,
+                body=body,
+                address=f"{base}{protocol.root}",
+            )
+            reply = await protocol.answer(call)
+            await _send_buffered(send, reply.status, None, reply.body, reply.headers)
+        except ClientDisconnect:
+            state["client_gone"] = True
+        except Exception as error:  # noqa: BLE001 - the last place where an exception can become a response
+            await self._failed(error, scope, None, body_reader, send, protocol)
+        finally:
+            if (end_turn := state.pop("end_turn", None)) is not None:
+                end_turn()
+
     async def _failed(
-        self, error: Exception, scope: Scope, endpoint: Endpoint | None, body_reader: BodyReader, send: Send
+        self,
+        error: Exception,
+        scope: Scope,
+        endpoint: Endpoint | None,
+        body_reader: BodyReader,
+        send: Send,
+        protocol: WireProtocol | None = None,
     ) -> None:
         state = scope["state"]
         if state.get("answer_started"):
@@ -262,7 +310,7 @@ class Dispatcher:
             return
         if "user_id" not in state and isinstance(error, NotAuthenticated | TooManyRequests):
             await self._hold_back(scope)
-        await _refuse(error, state, endpoint, body_reader, send)
+        await _refuse(error, state, endpoint, body_reader, send, protocol)
 
     async def _authenticate(self, scope: Scope, headers: Mapping[str, str]) -> Actor:
         caller = await self._authenticator.authenticate(headers, _address(scope))
@@ -432,10 +480,19 @@ def _address(scope: Scope) -> str:
 
 
 async def _refuse(
-    error: Exception, state: Mapping[str, Any], endpoint: Endpoint | None, body_reader: BodyReader, send: Send
+    error: Exception,
+    state: Mapping[str, Any],
+    endpoint: Endpoint | None,
+    body_reader: BodyReader,
+    send: Send,
+    protocol: WireProtocol | None,
 ) -> None:
     metrics.refusals.labels(getattr(error, "code", LaunchbayError.code)).inc()
-    refused = problem(error, state["request_id"], field_errors=endpoint is not None and endpoint.field_errors)
+    refused: Problem | WireReply
+    if protocol is None:
+        refused = problem(error, state["request_id"], field_errors=endpoint is not None and endpoint.field_errors)
+    else:
+        refused = protocol.refuse(error, state["request_id"])
     with contextlib.suppress(ClientDisconnect):
         await body_reader.discard()
         await _send_buffered(send, refused.status, None, refused.body, refused.headers)

@@ -1,0 +1,486 @@
+"""SCIM 2.0 over HTTP: people and groups as an identity provider sends them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from httpx2 import Client
+from scim2_client.engines.httpx2 import SyncSCIMClient
+from scim2_tester import Status, check_server
+
+from tests.support.databases import Databases
+from tests.support.service import Api, Caller, accepted, fresh_email, fresh_name, join, person, running_api, served
+
+pytestmark = pytest.mark.features("scim")
+ROOT = "http://launchbay/scim/v2"
+USER = "urn:ietf:params:scim:schemas:core:2.0:User"
+GROUP = "urn:ietf:params:scim:schemas:core:2.0:Group"
+PATCH = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+ERROR = "urn:ietf:params:scim:api:messages:2.0:Error"
+
+
+class Provider:
+    """The identity provider of an organization."""
+
+    def __init__(self, api: Api, token: str) -> None:
+        self.client = api.caller(f"Bearer {token}").client
+        self.token = token
+
+    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        sent = {"Content-Type": "application/scim+json", **headers} if body is not None else headers
+        return await self.client.request(method, f"{ROOT}{path}", json=body, headers=sent)
+
+    async def user(self, email: str = "", **more: Any) -> Any:
+        body = {"schemas": [USER], "userName": email or fresh_email(), **more}
+        return done(await self.send("POST", "/Users", body), 201)
+
+    async def group(self, name: str = "", *members: str) -> Any:
+        body = {
+            "schemas": [GROUP],
+            "displayName": name or fresh_name("group"),
+            "members": [{"value": each} for each in members],
+        }
+        return done(await self.send("POST", "/Groups", body), 201)
+
+    async def patch(self, path: str, *operations: Any) -> httpx.Response:
+        return await self.send("PATCH", path, {"schemas": [PATCH], "Operations": list(operations)})
+
+
+def done(answer: httpx.Response, status: int = 200) -> Any:
+    """Check that an answer is a success of SCIM, and return its document."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/scim+json"
+    return answer.json()
+
+
+def refused(answer: httpx.Response, status: int, scim_type: str | None = None) -> str:
+    """Check that an answer is an error of SCIM, and return its sentence."""
+    document = answer.json()
+    assert (answer.status_code, document["status"]) == (status, str(status)), answer.text
+    assert document["schemas"] == [ERROR]
+    assert document.get("scimType") == scim_type, document
+    assert answer.headers["content-type"] == "application/scim+json"
+    return str(document["detail"])
+
+
+async def provider_of(api: Api, organization: str = "", by: Caller | None = None) -> Provider:
+    """Return the provider of an organization, with a token that does nothing else."""
+    by, organization = by or api, organization or api.organization
+    role = fresh_name("provisioner")
+    text = "- ProvisionUsers: [/*]\n"
+    accepted(await by.post(f"organizations/{organization}/roles", {"name": role, "permissions": text}))
+    body = {"name": fresh_name("provider"), "roles": [role]}
+    account = accepted(await by.post(f"organizations/{organization}/serviceAccounts", body))["id"]
+    token = {"name": "SCIM", "owner": account, "scope": ["ProvisionUsers: [/*]"]}
+    return Provider(api, accepted(await by.post(f"organizations/{organization}/accessTokens", token))["token"])
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+async def provider(api: Api) -> Provider:
+    return await provider_of(api)
+
+
+async def members(api: Api, organization: str = "", by: Caller | None = None) -> dict[str, list[str]]:
+    """Return the roles of members by address."""
+    rows = accepted(await (by or api).get(f"organizations/{organization or api.organization}/users"))
+    return {row["email"]: row["roles"] for row in rows}
+
+
+async def map_groups(api: Api, **roles: list[str]) -> None:
+    body = [{"group": group, "roles": names} for group, names in roles.items()]
+    accepted(await api.put(f"organizations/{api.organization}/groupRoles", body))
+
+
+@pytest.mark.slow  # some hundred requests
+async def test_a_server_passes_the_compliance_check(api: Api, provider: Provider) -> None:
+    async with served(api) as port:
+        headers = {"Authorization": f"Bearer {provider.token}", "Host": "launchbay"}
+
+        def check() -> list[Any]:
+            with Client(base_url=f"http://127.0.0.1:{port}/scim/v2", headers=headers) as client:
+                return check_server(SyncSCIMClient(client))
+
+        results = await asyncio.to_thread(check)
+    wrong = [f"{each.title}: {each.reason}" for each in results if each.status in {Status.ERROR, Status.CRITICAL}]
+    assert wrong == [], "\n".join(wrong)
+    assert sum(each.status == Status.SUCCESS for each in results) > 40
+
+
+# Users
+
+
+async def test_a_new_person_becomes_a_member_and_an_inactive_one_leaves(api: Api, provider: Provider) -> None:
+    email = fresh_email()
+    made = await provider.user(email, externalId="e1", displayName="Ann", active=True)
+    assert (made["userName"], made["active"], made["externalId"]) == (email, True, "e1")
+    assert made["emails"] == [{"value": email, "type": "work", "primary": True}]
+    assert (await members(api))[email] == []
+    left = done(await provider.patch(f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": False}))
+    assert (left["active"], left["displayName"]) == (False, "Ann")
+    assert email not in await members(api)
+    back = done(await provider.patch(f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": True}))
+    assert (back["id"], back["active"]) == (made["id"], True)
+    assert email in await members(api)
+    assert (await provider.send("DELETE", f"/Users/{made['id']}")).status_code == 204
+    assert email not in await members(api)
+    refused(await provider.send("GET", f"/Users/{made['id']}"), 404)
+
+
+async def test_members_that_were_there_before_are_found_and_become_the_providers(api: Api, provider: Provider) -> None:
+    who = await person(api, "Guest")
+    found = done(await provider.send("GET", f'/Users?filter=userName eq "{who.email.upper()}"'))
+    assert [each["id"] for each in found["Resources"]] == [who.id]
+    made = await provider.user(who.email, displayName="Linked")
+    assert made["id"] == who.id
+    assert (await members(api))[who.email] == ["Guest"]
+    detail = refused(
+        await provider.send("POST", "/Users", {"schemas": [USER], "userName": who.email}), 409, "uniqueness"
+    )
+    assert who.email in detail
+
+
+async def test_an_account_elsewhere_is_invited_and_keeps_all_that_is_elsewhere(api: Api, provider: Provider) -> None:
+    outsider, organization, _ = await api.outsider()
+    who = await person(api, organization=organization, by=outsider)
+    made = await provider.user(who.email, displayName="Another name", active=True)
+    assert made["active"] is True
+    assert who.email not in await members(api)
+    invited = accepted(await api.get(f"organizations/{api.organization}/invitations"))
+    assert who.email in [each["email"] for each in invited]
+    await join(api, api.organization, who)
+    assert who.email in await members(api)
+    done(await provider.patch(f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": False}))
+    assert who.email not in await members(api)
+    # The account, its name and its membership there are as they were.
+    rows = accepted(await outsider.get(f"organizations/{organization}/users/{who.id}"))
+    assert (rows["name"], rows["enabled"]) == ("Person", True)
+
+
+async def test_tokens_and_schedules_end_with_the_membership_and_do_not_come_back(api: Api, provider: Provider) -> None:
+    outsider, organization, _ = await api.outsider()
+    who = await person(api, organization=organization, by=outsider)
+    await join(api, api.organization, who, "Guest")
+    made = accepted(await who.post(f"organizations/{api.organization}/accessTokens", {"name": "mine"}))
+    program = api.caller(f"Bearer {made['token']}")
+    accepted(await program.get(f"organizations/{api.organization}/users"))
+    found = done(await provider.send("GET", f'/Users?filter=userName eq "{who.email}"'))["Resources"][0]
+    done(await provider.patch(f"/Users/{found['id']}", {"op": "replace", "value": {"active": False}}))
+    assert (await program.get(f"organizations/{api.organization}/users")).status_code == 401
+    assert (await who.get(f"organizations/{api.organization}/users")).status_code == 403
+    done(await provider.patch(f"/Users/{found['id']}", {"op": "replace", "value": {"active": True}}))
+    await join(api, api.organization, who, "Guest")
+    assert (await program.get(f"organizations/{api.organization}/users")).status_code == 401
+
+
+async def test_the_last_administrator_stays(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    provider = await provider_of(api, organization, outsider)
+    [admin] = done(await provider.send("GET", "/Users"))["Resources"]
+    patched = await provider.patch(f"/Users/{admin['id']}", {"op": "replace", "path": "active", "value": False})
+    assert "last administrator" in refused(patched, 409)
+    assert "last administrator" in refused(await provider.send("DELETE", f"/Users/{admin['id']}"), 409)
+    accepted(await outsider.get(f"organizations/{organization}/users"))
+
+
+@pytest.mark.parametrize("value", ["False", "false", False])
+async def test_entra_sends_capitals_and_text_for_booleans(api: Api, provider: Provider, value: Any) -> None:
+    made = await provider.user()
+    left = done(await provider.patch(f"/Users/{made['id']}", {"op": "Replace", "path": "active", "value": value}))
+    assert left["active"] is False
+
+
+async def test_entra_sends_paths_with_filters_and_attributes_of_extensions(provider: Provider) -> None:
+    made = await provider.user()
+    manager = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager"
+    changed = done(
+        await provider.patch(
+            f"/Users/{made['id']}",
+            {"op": "Add", "path": 'emails[type eq "home"].value', "value": "home@example.org"},
+            {"op": "Replace", "path": "name.givenName", "value": "Ada"},
+            {"op": "Add", "path": manager, "value": "1234"},
+            {"op": "Add", "value": {"name.familyName": "L", 'emails[type eq "other"].value': "other@example.org"}},
+            {"op": "Add", "path": "title", "value": "Countess"},
+        )
+    )
+    assert changed["name"] == {"givenName": "Ada", "familyName": "L"}
+    assert [each["value"] for each in changed["emails"]][1:] == ["home@example.org", "other@example.org"]
+    assert "title" not in changed
+
+
+async def test_okta_sends_values_without_a_path_and_the_id_with_a_group(provider: Provider) -> None:
+    made = await provider.user()
+    left = done(await provider.patch(f"/Users/{made['id']}", {"op": "replace", "value": {"active": False}}))
+    assert left["active"] is False
+    group = await provider.group()
+    name = fresh_name("group")
+    renamed = done(
+        await provider.patch(
+            f"/Groups/{group['id']}", {"op": "replace", "value": {"id": group["id"], "displayName": name}}
+        )
+    )
+    assert renamed["displayName"] == name
+
+
+async def test_a_replaced_user_keeps_what_the_request_leaves_out_of_the_membership(
+    api: Api, provider: Provider
+) -> None:
+    email = fresh_email()
+    made = await provider.user(email, displayName="Before", name={"givenName": "A"})
+    body = {"schemas": [USER], "id": made["id"], "userName": "new name", "emails": [{"value": email}]}
+    changed = done(await provider.send("PUT", f"/Users/{made['id']}", body))
+    assert (changed["userName"], changed["active"]) == ("new name", True)
+    assert {"displayName", "name"}.isdisjoint(changed)
+    assert email in await members(api)
+
+
+# Lists
+
+
+async def test_filters_compare_names_without_case_and_refuse_what_they_cannot(provider: Provider) -> None:
+    email = fresh_email()
+    made = await provider.user(email, externalId="Ext-7", displayName="Filtered One")
+    for text in (
+        f'USERNAME eq "{email.upper()}"',
+        'externalId eq "Ext-7"',
+        f'displayName EQ "filtered one" and userName eq "{email}" and active eq true',
+        f'id eq "{made["id"]}"',
+    ):
+        found = done(await provider.send("GET", f"/Users?filter={text}"))
+        assert [each["id"] for each in found["Resources"]] == [made["id"]], text
+    assert done(await provider.send("GET", '/Users?filter=externalId eq "ext-7"'))["totalResults"] == 0
+    for text in ('userName co "a"', 'userName eq "a" or id eq "b"', "nothing eq 1", "userName eq", 'title eq "x"'):
+        refused(await provider.send("GET", f"/Users?filter={text}"), 400, "invalidFilter")
+    deep = "(" * 400 + 'userName eq "a"' + ")" * 400
+    assert (await provider.send("GET", f"/Users?filter={deep}")).status_code in {200, 400}
+    refused(await provider.send("GET", "/Users?filter=" + "a" * 2000), 400, "invalidFilter")
+
+
+async def test_pages_count_from_one_and_say_how_many_there_are(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    provider = await provider_of(api, organization, outsider)
+    made = {(await provider.user())["id"] for _ in range(4)}
+    seen: list[str] = []
+    for start in (1, 3, 5):
+        page = done(await provider.send("GET", f"/Users?startIndex={start}&count=2"))
+        assert (page["totalResults"], page["startIndex"]) == (5, start)
+        seen += [each["id"] for each in page["Resources"]]
+    assert len(seen) == len(set(seen)) == 5
+    assert made < set(seen)
+    beyond = done(await provider.send("GET", "/Users?startIndex=99"))
+    assert (beyond["totalResults"], beyond["Resources"]) == (5, [])
+    assert done(await provider.send("GET", "/Users?count=0"))["totalResults"] == 5
+    assert done(await provider.send("GET", "/Users?startIndex=-3&count=-1"))["Resources"] == []
+    refused(await provider.send("GET", "/Users?startIndex=first"), 400, "invalidValue")
+    search = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:SearchRequest"], "count": 1}
+    assert len(done(await provider.send("POST", "/Users/.search", search))["Resources"]) == 1
+
+
+async def test_answers_have_the_attributes_that_were_asked_for(provider: Provider) -> None:
+    made = await provider.user(displayName="Shown")
+    shown = done(await provider.send("GET", f"/Users/{made['id']}?attributes=DISPLAYNAME"))
+    assert set(shown) == {"schemas", "id", "displayName"}
+    without = done(await provider.send("GET", f"/Users/{made['id']}?excludedAttributes=emails,id"))
+    assert "emails" not in without
+    assert without["id"] == made["id"]
+    group = await provider.group("", made["id"])
+    [listed] = done(await provider.send("GET", f'/Groups?excludedAttributes=members&filter=id eq "{group["id"]}"'))[
+        "Resources"
+    ]
+    assert "members" not in listed
+    assert done(await provider.send("GET", f"/Users/{made['id']}"))["groups"][0]["value"] == group["id"]
+
+
+async def test_a_change_of_another_state_is_refused(provider: Provider) -> None:
+    made = await provider.user()
+    path, tag = f"/Users/{made['id']}", made["meta"]["version"]
+    read = await provider.send("GET", path)
+    assert read.headers["etag"] == tag
+    assert (await provider.send("GET", path, **{"If-None-Match": tag})).status_code == 304
+    operations = {"schemas": [PATCH], "Operations": [{"op": "add", "path": "displayName", "value": "X"}]}
+    done(await provider.send("PATCH", path, operations, **{"If-Match": tag}))
+    refused(await provider.send("PATCH", path, operations, **{"If-Match": tag}), 412)
+    refused(await provider.send("DELETE", path, **{"If-Match": tag}), 412)
+
+
+# Groups
+
+
+async def test_members_have_the_roles_of_their_groups(api: Api, provider: Provider) -> None:
+    name, email = fresh_name("group"), fresh_email()
+    made = await provider.user(email)
+    group = await provider.group(name, made["id"])
+    assert (await members(api))[email] == []
+    await map_groups(api, **{name: ["Guest"]})  # at once, and not at the next sign-in
+    assert (await members(api))[email] == ["Guest"]
+    remove = {"op": "Remove", "path": "members", "value": [{"value": made["id"]}]}
+    assert "members" not in done(await provider.patch(f"/Groups/{group['id']}", remove))
+    assert (await members(api))[email] == []
+    done(
+        await provider.patch(
+            f"/Groups/{group['id']}", {"op": "add", "path": "members", "value": [{"value": made["id"]}]}
+        )
+    )
+    assert (await members(api))[email] == ["Guest"]
+    done(
+        await provider.patch(f"/Groups/{group['id']}", {"op": "replace", "path": "displayName", "value": f"not {name}"})
+    )
+    assert (await members(api))[email] == []
+    done(await provider.patch(f"/Groups/{group['id']}", {"op": "replace", "path": "displayName", "value": name}))
+    assert (await members(api))[email] == ["Guest"]
+    assert (await provider.send("DELETE", f"/Groups/{group['id']}")).status_code == 204
+    assert (await members(api))[email] == []
+    rows = accepted(await api.get(f"organizations/{api.organization}/audit?action=synchronize_roles"))
+    assert {"lost": ["Guest"]} in [row["before"] for row in rows]
+
+
+async def test_entra_removes_some_members_and_okta_by_a_filter(provider: Provider) -> None:
+    people = [(await provider.user())["id"] for _ in range(4)]
+    group = await provider.group("", *people)
+    path = f"/Groups/{group['id']}"
+    left = done(await provider.patch(path, {"op": "Remove", "path": "members", "value": [{"value": people[0]}]}))
+    assert [each["value"] for each in left["members"]] == sorted(people[1:])
+    left = done(await provider.patch(path, {"op": "remove", "path": f'members[value eq "{people[1]}"]'}))
+    assert [each["value"] for each in left["members"]] == sorted(people[2:])
+    left = done(await provider.patch(path, {"op": "replace", "path": "members", "value": [{"value": people[0]}]}))
+    assert [each["value"] for each in left["members"]] == [people[0]]
+    found = done(await provider.send("GET", f'/Groups?filter=id eq "{group["id"]}" and members eq "{people[0]}"'))
+    assert found["totalResults"] == 1
+    assert "members" not in done(await provider.patch(path, {"op": "remove", "path": "members"}))
+
+
+async def test_roles_given_by_hand_stay_and_roles_come_back_with_the_person(api: Api, provider: Provider) -> None:
+    name = fresh_name("group")
+    who = await person(api, "Guest")
+    made = await provider.user(who.email)
+    group = await provider.group(name, made["id"])
+    role = fresh_name("role")
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": role, "permissions": ""}))
+    await map_groups(api, **{name: ["Guest", role]})
+    assert (await members(api))[who.email] == sorted(["Guest", role])
+    done(await provider.patch(f"/Users/{made['id']}", {"op": "replace", "value": {"active": False}}))
+    done(await provider.patch(f"/Users/{made['id']}", {"op": "replace", "value": {"active": True}}))
+    assert (await members(api))[who.email] == sorted(["Guest", role])
+    assert (await provider.send("DELETE", f"/Groups/{group['id']}")).status_code == 204
+    assert (await members(api))[who.email] == []
+
+
+async def test_groups_that_make_the_only_administrator_are_not_emptied(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    provider = await provider_of(api, organization, outsider)
+    await outsider.put(f"organizations/{organization}/groupRoles", [{"group": "admins", "roles": ["Administrator"]}])
+    made = await provider.user()
+    group = await provider.group("admins", made["id"])
+    [first] = done(await provider.send("GET", '/Users?filter=displayName eq "Outsider"'))["Resources"]
+    assert (await provider.send("DELETE", f"/Users/{first['id']}")).status_code == 204
+    assert "Administrator" in refused(await provider.send("DELETE", f"/Groups/{group['id']}"), 409)
+    assert done(await provider.send("GET", f"/Groups/{group['id']}"))["members"][0]["value"] == made["id"]
+
+
+async def test_groups_have_users_of_the_organization_and_names_of_their_own(api: Api, provider: Provider) -> None:
+    outsider, organization, _ = await api.outsider()
+    foreign = await person(api, organization=organization, by=outsider)
+    group = await provider.group()
+    for value in (foreign.id, group["id"], "nobody"):
+        add = {"op": "add", "path": "members", "value": [{"value": value}]}
+        refused(await provider.patch(f"/Groups/{group['id']}", add), 400, "invalidValue")
+    body = {"schemas": [GROUP], "displayName": group["displayName"]}
+    refused(await provider.send("POST", "/Groups", body), 409, "uniqueness")
+
+
+# Who may
+
+
+async def test_a_provider_reaches_its_own_organization_alone(api: Api, provider: Provider) -> None:
+    outsider, organization, _ = await api.outsider()
+    other = await provider_of(api, organization, outsider)
+    user, group = await other.user(externalId="foreign"), await other.group()
+    assert user["id"] not in [each["id"] for each in done(await provider.send("GET", "/Users"))["Resources"]]
+    assert done(await provider.send("GET", '/Users?filter=externalId eq "foreign"'))["totalResults"] == 0
+    body: dict[str, Any] = {"schemas": [USER], "userName": user["userName"]}
+    for path in (f"/Users/{user['id']}", f"/Groups/{group['id']}"):
+        refused(await provider.send("GET", path), 404)
+        refused(
+            await provider.send(
+                "PUT", path, {**body, "schemas": [USER if "Users" in path else GROUP], "displayName": "x"}
+            ),
+            404,
+        )
+        refused(await provider.patch(path, {"op": "replace", "path": "displayName", "value": "x"}), 404)
+        refused(await provider.send("DELETE", path), 404)
+    assert done(await other.send("GET", f"/Users/{user['id']}"))["active"] is True
+
+
+async def test_only_a_service_account_with_the_permission_provisions(api: Api, provider: Provider) -> None:
+    anonymous = api.caller(None).client
+    answer = await anonymous.get(f"{ROOT}/Users")
+    refused(answer, 401)
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert "service account" in refused(await api.client.get(f"{ROOT}/Users"), 403)
+    own = accepted(await api.post(f"organizations/{api.organization}/accessTokens", {"name": "mine"}))["token"]
+    assert "service account" in refused(await Provider(api, own).send("GET", "/Users"), 403)
+    body = {"name": fresh_name("account"), "roles": ["Guest"]}
+    account = accepted(await api.post(f"organizations/{api.organization}/serviceAccounts", body))["id"]
+    token = accepted(await api.post(f"organizations/{api.organization}/accessTokens", {"name": "t", "owner": account}))[
+        "token"
+    ]
+    assert "ProvisionUsers" in refused(await Provider(api, token).send("GET", "/Users"), 403)
+    # And with the permission nothing else of the API.
+    program = api.caller(f"Bearer {provider.token}")
+    for path in ("users", "roles", "serviceAccounts", "audit", "applications"):
+        found = await program.get(f"organizations/{api.organization}/{path}")
+        assert found.status_code == 403 or found.json() == [], path
+    assert (await program.post(f"organizations/{api.organization}/users", {"email": fresh_email()})).status_code in {
+        400,
+        403,
+    }
+
+
+# Errors
+
+
+async def test_every_error_has_the_form_of_scim(provider: Provider) -> None:
+    made = await provider.user()
+    path = f"/Users/{made['id']}"
+    text = {"Content-Type": "application/scim+json"}
+    for content, headers, status, scim_type in (
+        (b"{", text, 400, "invalidSyntax"),
+        (b"[]", text, 400, "invalidSyntax"),
+        (b'{"a":1,"a":2}', text, 400, "invalidSyntax"),
+        (b"<user/>", {"Content-Type": "text/xml"}, 415, None),
+        (b"{}", {}, 415, None),
+        (b'{"schemas":[],"userName":"\\u0000"}', text, 400, "invalidSyntax"),
+        (b"x" * 40_000_000, text, 413, None),
+    ):
+        sent = await provider.client.request("POST", f"{ROOT}/Users", content=content, headers=headers)
+        refused(sent, status, scim_type)
+    for answer, status, scim_type in (
+        (await provider.send("GET", "/Users/nobody"), 404, None),
+        (await provider.send("GET", "/Users/%00"), 404, None),
+        (await provider.send("GET", "/Nothing"), 404, None),
+        (await provider.send("PUT", "/Users", {}), 405, None),
+        (await provider.send("GET", "/Me"), 501, None),
+        (await provider.send("POST", "/Bulk", {}), 501, None),
+        (await provider.send("POST", "/Users", {"schemas": [USER]}), 400, "invalidValue"),
+        (await provider.send("POST", "/Users", {"schemas": [USER], "userName": "no address"}), 400, "invalidValue"),
+        (await provider.patch(path), 400, "invalidValue"),
+        (await provider.patch(path, {"op": "move", "path": "active"}), 400, "invalidValue"),
+        (await provider.patch(path, {"op": "remove"}), 400, "noTarget"),
+        (await provider.patch(path, {"op": "remove", "path": "userName"}), 400, "mutability"),
+        (await provider.patch(path, {"op": "add", "path": "a[[", "value": 1}), 400, "invalidPath"),
+        (await provider.patch(path, {"op": "replace", "path": "active", "value": "perhaps"}), 400, "invalidValue"),
+        (await provider.patch(path, {"op": "replace", "path": "id", "value": "x"}), 400, "mutability"),
+        (await provider.patch(path, {"op": "replace", "path": "(" * 5000, "value": "x"}), 400, "invalidPath"),
+        (await provider.patch(path, "nonsense"), 400, "invalidValue"),
+    ):
+        refused(answer, status, scim_type)
+    assert done(await provider.send("GET", path)) == made  # nothing was half done
