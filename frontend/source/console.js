@@ -144,15 +144,21 @@ document.addEventListener("htmx:sseMessage", () => {
 });
 
 // Parts that change are read again from time to time, while somebody can see them and is not about to use them.
+// `data-refresh="soon"` is of what ends within seconds, such as a plan that is being made.
 const REFRESH_MS = 10_000;
-if (document.querySelector("[data-refresh]")) {
+const REFRESH_SOON_MS = 2_000;
+function refresh(chosen, everyMs) {
   setInterval(async () => {
     if (document.hidden) return;
-    for (const part of document.querySelectorAll("[data-refresh]")) {
+    for (const part of document.querySelectorAll(chosen)) {
       if (part.matches(":hover, :focus-within") && document.activeElement !== document.body) continue;
       await htmx.ajax("GET", location.href, { target: part, select: `#${part.id}`, swap: "morph:outerHTML" }).catch(() => undefined);
     }
-  }, REFRESH_MS);
+  }, everyMs);
+}
+if (document.querySelector("[data-refresh]")) {
+  refresh("[data-refresh]:not([data-refresh='soon'])", REFRESH_MS);
+  refresh("[data-refresh='soon']", REFRESH_SOON_MS);
 }
 
 // A message about what was done leaves by itself, unless somebody is reading it.

@@ -122,11 +122,45 @@ async def test_tasks_that_cannot_say_what_they_would_do_are_unknown_and_named(tm
         ("unknown", "localhost: Raw"),
         ("unknown", "localhost: A request"),
         ("change", "localhost: Once"),
-        ("run", "localhost: Only reads"),
+        ("unknown", "localhost: Only reads"),
     ]
     assert "ansible.builtin.command can't say what it would do" in made.effects[0].note
     assert not file.exists()
-    assert ran.exists(), "the playbook says that this task is part of a check"
+    assert not ran.exists(), "nobody knows whether the task only reads"
+    assert "check_mode: false" in made.effects[-1].note
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+async def test_a_check_runs_nothing_that_a_playbook_exempts_from_check_mode(tmp_path: Path, strategy: str) -> None:
+    touched, written = tmp_path / "touched", tmp_path / "written"
+    tasks = [
+        {"block": [{"name": "In a block", "ansible.builtin.command": f"touch {touched}"}], "check_mode": False},
+        {"name": "In a loop", "ansible.builtin.shell": f"touch {touched}", "loop": [1], "check_mode": "no"},
+        {"name": "By a variable", "ansible.builtin.command": f"touch {touched}", "check_mode": "{{ never }}"},
+        {**copy(written, "text"), "check_mode": False, "notify": "Handle"},
+        {"name": "Flush", "ansible.builtin.meta": "flush_handlers"},
+        {"name": "Reads", "ansible.builtin.command": "cat /etc/hostname", "check_mode": False, "register": "read"},
+        {"name": "Needs it", "ansible.builtin.debug": {"msg": "{{ read.stdout }}"}},
+    ]
+    handler = {"name": "Handle", "ansible.builtin.command": f"touch {touched}", "check_mode": False}
+    play = {
+        "hosts": "all", "gather_facts": False, "strategy": strategy, "vars": {"never": False}, "tasks": tasks,
+        "handlers": [handler], "check_mode": False,
+    }  # fmt: skip
+
+    made = await plan(here(), onServer=True, playbook=[play])
+
+    assert not touched.exists()
+    assert not written.exists()
+    assert {each.address.removeprefix("localhost: "): each.kind for each in made.effects} == {
+        "In a block": "unknown",
+        "In a loop (1)": "unknown",
+        "By a variable": "unknown",
+        "Write it": "change",
+        "Handle": "unknown",
+        "Reads": "unknown",
+    }
 
 
 @pytest.mark.slow

@@ -81,6 +81,13 @@ class NothingApproved:
     async def artifact(self, _job: JobRun, path: str) -> bytes | None:
         raise NotApproved(f"{path} isn't in the plan.")
 
+    async def begin(self, job: JobRun, path: str) -> None: ...
+
+    async def has_begun(self, _job: JobRun, path: str) -> bool:
+        return bool(path) and False
+
+    async def end(self, job: JobRun, path: str) -> None: ...
+
 
 @pytest.mark.parametrize(
     "step",

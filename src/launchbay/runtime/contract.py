@@ -391,6 +391,15 @@ class ApprovedPlans(Protocol):
         open. Raises NotApproved for a step that the plan doesn't have, and if the plan is gone.
         """
 
+    async def begin(self, job: "JobRun", path: str) -> None:
+        """Note that the step acts from now on; durable before it returns."""
+
+    async def has_begun(self, job: "JobRun", path: str) -> bool:
+        """Return whether the step began, and no failure ended that: a crash did, or it has succeeded."""
+
+    async def end(self, job: "JobRun", path: str) -> None:
+        """Note that an attempt that began has failed."""
+
 
 class DocumentKey(NamedTuple):
     """Identifies a document by component, action, and a name from the manifest."""
@@ -467,6 +476,13 @@ class NullApprovedPlans:
 
     async def artifact(self, job: "JobRun", path: str) -> bytes | None:  # noqa: ARG002 - the contract's
         return None
+
+    async def begin(self, job: "JobRun", path: str) -> None: ...
+
+    async def has_begun(self, job: "JobRun", path: str) -> bool:  # noqa: ARG002 - the contract's
+        return False
+
+    async def end(self, job: "JobRun", path: str) -> None: ...
 
 
 class NullApprovals:

@@ -115,6 +115,7 @@ async def test_deletions_that_the_approver_may_not_read_are_not_agreed_to_with_t
 async def test_a_change_set_says_that_it_waits_for_its_plans_or_that_one_failed(api: Api, instances: list[str]) -> None:
     found, other = await begun(api, api, instances), await begun(api, api, instances)
     assert found["planDigest"] != other["planDigest"], "each stands for its own unmade plans"
+    assert [(each["status"], each["effects"]["status"]) for each in found["plan"]] == [("Waiting", "Waiting")] * 2
     assert re.match(r"Waiting since \S+Z until 2 plans are made; it expires at ", found["waitingFor"])
 
     await finish(api, found["id"], 1)
@@ -127,4 +128,5 @@ async def test_a_change_set_says_that_it_waits_for_its_plans_or_that_one_failed(
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE plans SET status = 'Failed' WHERE change_set_id = %s", [other["id"]])
     shown = accepted(await api.get(f"change-sets/{other['id']}"))
+    assert {each["status"] for each in shown["plan"]} == {"NotPlanned"}
     assert shown["waitingFor"].startswith("Nobody can approve or apply it, since a plan failed; it expires at ")

@@ -39,6 +39,22 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     CALLBACK_NAME = "launchbay_report"
     CALLBACK_NEEDS_ENABLED = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._exempt: set[str] = set()  # IDs of tasks that the playbook exempts from check mode
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ARG002, FBT001 - Ansible calls it so
+        self._keep_from_running(task)
+
+    def v2_playbook_on_handler_task_start(self, task: Any) -> None:
+        self._keep_from_running(task)
+
+    def _keep_from_running(self, task: Any) -> None:
+        """Let a check change nothing: `check_mode: false` would run the task. Workers get it after this call."""
+        if os.environ.get("LAUNCHBAY_CHECK") and task.check_mode is not True:
+            self._exempt.add(task._uuid)  # noqa: SLF001 - it has no public name
+            task.check_mode = True
+
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: FBT001, FBT002 - Ansible calls it so
         if not ignore_errors:
             self._report(result)
@@ -93,7 +109,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     def _check(self, result: Any, ended: str = "ok") -> None:
         most_bytes = int(os.environ.get("LAUNCHBAY_CHECK", "0"))  # of all lines; with more, nobody reads them
         task, found = result._task, result._result  # noqa: SLF001 - see above
-        status = _status(task, found, ended) if most_bytes else None
+        status = _status(found, ended) if most_bytes else None
+        if status == "unknown" and task._uuid in self._exempt:  # noqa: SLF001 - it has no public name
+            status = "exempt"
         if status is None or self._size("checked.jsonl") > most_bytes:
             return
         arguments = (found.get("invocation") or {}).get("module_args") or {}
@@ -134,12 +152,12 @@ def _text(value: Any) -> str:
     return str(value.isoformat() if hasattr(value, "isoformat") else value)
 
 
-def _status(task: Any, found: dict[str, Any], ended: str) -> str | None:
+def _status(found: dict[str, Any], ended: str) -> str | None:
     """Return what a task says in check mode; None for nothing."""
     if ended == "failed":
-        return "failed" if task.check_mode else None
+        return "failed"
     if ended != "skipped":
-        return None if not found.get("changed") else "changed" if task.check_mode else "ran"
+        return "changed" if found.get("changed") else None
     if _MODE in str(found.get("false_condition")):
         return "skipped"
     if any(name in found for name in _REASONS) or any(text in str(found.get("msg")) for text in _NOT_NEEDED):

@@ -162,7 +162,12 @@ class PlannedInstance(msgspec.Struct, kw_only=True):
     machinesReleased: list[str]
     permissions: list[UsedPermission]
     warnings: list[str]
-    status: Annotated[str, msgspec.Meta(description="Planned, Running, Succeeded or Failed.")]
+    status: Annotated[
+        str,
+        msgspec.Meta(
+            description="Waiting, Planning, NotPlanned or Planned, as its effects; then Running, Succeeded or Failed."
+        ),
+    ]
     jobId: str | None
     message: str | None
     differences: Annotated[
@@ -432,6 +437,14 @@ def _answer(row: AnswerRow, *, counts: bool) -> ChangeSetAnswer:
     return ChangeSetAnswer(row.user_id, row.email, row.approves, row.comment, to_ms(row.at), counts)
 
 
+def _status(row: ChangeSetInstance, plan: PlanRow | None) -> str:
+    """Return where an instance is, as its effects say until a job runs."""
+    if row.status != "Planned" or plan is None:
+        return row.status
+    status = plan_document(plan).status
+    return "NotPlanned" if status == "Failed" else status
+
+
 def _planned(row: ChangeSetInstance, plan: PlanRow | None) -> PlannedInstance:
     promise = read_promise(row.promise)
     return PlannedInstance(
@@ -447,7 +460,7 @@ def _planned(row: ChangeSetInstance, plan: PlanRow | None) -> PlannedInstance:
         machinesReleased=promise.machines_released,
         permissions=promise.permissions,
         warnings=promise.warnings,
-        status=row.status,
+        status=_status(row, plan),
         jobId=row.job_id,
         message=row.message,
         differences=None if row.differences is None else msgspec.json.decode(row.differences),

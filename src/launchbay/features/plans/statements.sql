@@ -105,6 +105,15 @@ SELECT plans.id, plans.result, plan_artifacts.sealed
 FROM plans LEFT JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id AND plan_artifacts.path = %(path)s
 WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s;
 
+-- name: begin_step
+-- Before its first effect, and after a failure.
+UPDATE plan_artifacts SET has_begun = %(has_begun)s FROM plans
+WHERE plans.id = plan_id AND plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s AND path = %(path)s;
+
+-- name: has_begun
+SELECT has_begun FROM plan_artifacts JOIN plans ON plans.id = plan_id
+WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s AND path = %(path)s;
+
 -- name: list_sealed_requests
 SELECT id, '' AS part, request AS sealed FROM plans
 WHERE id > %(id)s AND substring(request FROM 1 FOR 5) <> %(mark)s ORDER BY id LIMIT %(count)s;

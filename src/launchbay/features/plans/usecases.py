@@ -6,10 +6,10 @@ that somebody approved with a plan do exactly what it says.
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -381,9 +381,7 @@ class JobPlans:
         found = await run_until_available(
             self._database,
             store.get_of_job,
-            job_ids=[job.job_id, *job.plan.resumes],
-            organization_id=job.organization_id,
-            path=path,
+            **_step(job, path),
         )
         if found is None:
             raise NotApproved("The plan that was approved was deleted. Nothing was done.")
@@ -392,3 +390,19 @@ class JobPlans:
         if not leaves_open(read_steps(found.result or "[]"), path):
             raise NotApproved("This step isn't in the plan that was approved. Nothing was done.")
         return None
+
+    async def begin(self, job: JobRun, path: str) -> None:
+        """Note that a step does what was approved from now on."""
+        await run_until_available(self._database, store.begin_step, has_begun=True, **_step(job, path))
+
+    async def has_begun(self, job: JobRun, path: str) -> bool:
+        """Return whether a step has begun, and didn't fail."""
+        return await run_until_available(self._database, store.has_begun, **_step(job, path)) or False
+
+    async def end(self, job: JobRun, path: str) -> None:
+        """Note that an attempt failed."""
+        await run_until_available(self._database, store.begin_step, has_begun=False, **_step(job, path))
+
+
+def _step(job: JobRun, path: str) -> Mapping[str, Any]:
+    return {"job_ids": [job.job_id, *job.plan.resumes], "organization_id": job.organization_id, "path": path}
