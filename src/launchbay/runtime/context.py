@@ -221,7 +221,10 @@ class StepRun:
             raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
 
     async def _call(self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]) -> ActionCall:
-        """Return the call, with the artifact of the step's approved plan, if any. Raises NotApproved."""
+        """Return the call, with the artifact of the step's approved plan, if any.
+
+        Raises NotApproved.
+        """
         if action.pure or not self._job.plan.held or is_dry_run(self._job):
             return ActionCall(parameters, self, expressions)
         plans, job, path = self._job.deps.approved_plans, self._job, self.step_path

@@ -395,7 +395,10 @@ class ApprovedPlans(Protocol):
         """Note that the step acts from now on; durable before it returns."""
 
     async def has_begun(self, job: "JobRun", path: str) -> bool:
-        """Return whether the step began, and no failure ended that: a crash did, or it has succeeded."""
+        """Return whether the step began, and no failure ended that.
+
+        A crash did, or it has succeeded.
+        """
 
     async def end(self, job: "JobRun", path: str) -> None:
         """Note that an attempt that began has failed."""

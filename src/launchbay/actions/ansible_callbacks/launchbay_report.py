@@ -50,7 +50,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         self._keep_from_running(task)
 
     def _keep_from_running(self, task: Any) -> None:
-        """Let a check change nothing: `check_mode: false` would run the task. Workers get it after this call."""
+        """Let a check change nothing.
+
+        `check_mode: false` would run the task. Workers get it after this call.
+        """
         if os.environ.get("LAUNCHBAY_CHECK") and task.check_mode is not True:
             self._exempt.add(task._uuid)  # noqa: SLF001 - it has no public name
             task.check_mode = True
