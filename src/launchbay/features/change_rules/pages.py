@@ -107,7 +107,7 @@ def _is_unreadable(text: str) -> bool:
 
 
 async def _checked(request: PageRequest, place: RulesPlace) -> tuple[RecentCheck | None, BadRequest | None]:
-    """Return what the text that was sent would have said to the last changes, or what is wrong with it."""
+    """Return what the sent text would have said to changes, or what is wrong."""
     if not request.form.has("rules"):
         return None, None
     try:
