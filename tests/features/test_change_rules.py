@@ -10,11 +10,18 @@ from pathlib import Path
 
 from launchbay.app.features import FEATURES
 from launchbay.auth.permissions import ActingToken, Actor, Method
-from launchbay.model.changes import GOVERNED, Allowed, ChangeKind, Proposal, Refusal
+from launchbay.model.changes import EXEMPT, GOVERNED, Allowed, ChangeKind, Proposal, Refusal
 from launchbay.model.job import Cause
 from launchbay.planning.decisions import Change, answer_of
 from tests.support.service import Api, accepted
 
+# What a plan asks as (decision 0206).
+PLANNED: tuple[tuple[str, ChangeKind], ...] = (
+    ("launch_application", "launch"),
+    ("reconfigure_instance", "reconfigure"),
+    ("run_workflow", "run"),
+    ("run_workflow of destroy", "destroy"),
+)
 WRITES = os.environ.get("LAUNCHBAY_GOLDEN") == "write"
 MATRIX = Path(__file__).with_name("change_rules.golden")
 PERSON = Actor("a" * 24, "a@example.com", "A", "", Method.CONSOLE)
@@ -89,6 +96,7 @@ async def matrix(api: Api) -> str:
         **GOVERNED,
         "run_workflow destroy": "destroy",
         "resume_job with parameters": "reconfigure",
+        **{f"{operation} as create_plan": kind for operation, kind in PLANNED},
     }
     lines = []
     rules = FEATURES.change_rules()
@@ -110,6 +118,8 @@ async def matrix(api: Api) -> str:
                     if isinstance(found, Refusal):
                         answer = f"{found.outcome} {found.code}"
                     lines.append(f"  {caller}: {answer}")
+    lines.append("# never asked")
+    lines += [f"{operation}: {reason}" for operation, reason in EXEMPT.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,32 @@ SOURCES = Path("src/launchbay")
 PARTS = {"kind": ("application", "environment")}  # what has labels is an instance too
 
 
+# Operations on what no rule is about, with the reason.
+OF_OTHERS = {
+    "each change that it makes asks": (
+        *("create_bulk", "continue_bulk", "pause_bulk", "cancel_bulk"),
+        *("create_change_set", "apply_change_set", "delete_change_set", "supersede_change_set"),
+        *("create_recurring_schedule", "update_recurring_schedule", "delete_recurring_schedule"),
+        *("pause_recurring_schedule", "resume_recurring_schedule"),
+        *("create_git_source", "update_git_source", "delete_git_source", "sync_git_source", "apply_git_source"),
+        "import_organization",
+    ),
+    "it asks as the operation that it is a plan of": ("create_plan",),
+    "nothing changes": ("delete_plan", "test_webhook", "retry_deliveries", "replace_views"),
+    "it is an answer about a change, which asks itself": ("approve_change_set", "reject_change_set"),
+    "it is about people and programs, whom roles govern": (
+        *("accept_membership", "create_user", "update_user", "remove_user", "reset_second_factors"),
+        *("create_role", "update_role", "delete_role", "assign_roles", "revoke_roles", "replace_group_roles"),
+        *("create_service_account", "update_service_account", "delete_service_account"),
+        *("create_access_token", "revoke_access_token", "lift_sign_in_block", "write_sign_in_policy"),
+    ),
+    "it is about the organization itself": (
+        *("create_organization", "rename_organization", "forget_host_key"),
+        *("create_webhook", "update_webhook", "delete_webhook"),
+    ),
+}
+
+
 def audited() -> Iterator[tuple[str, str]]:
     """Yield the names of all operations that are audited, with the file of each."""
     for path in sorted(SOURCES.rglob("*.py")):
@@ -35,17 +61,10 @@ def names_of(node: ast.expr) -> Iterator[str]:
             yield from (f"{before}{each}{after}" for each in PARTS[part])
 
 
-def test_each_operation_on_what_rules_are_about_says_whether_they_govern_it() -> None:
-    about = ("application", "environment", "instance", "revision", "workflow", "manifest", "service")
-    forgotten = {
-        f"{name} ({path})"
-        for name, path in audited()
-        if any(noun in name for noun in about)
-        and name not in GOVERNED
-        and name not in EXEMPT
-        and "service_account" not in name
-    }
-    assert forgotten == set()
+def test_each_operation_says_whether_rules_govern_it() -> None:
+    known = {*GOVERNED, *EXEMPT, *(name for names in OF_OTHERS.values() for name in names)}
+    forgotten = {f"{name} ({path})" for name, path in audited() if name not in known}
+    assert forgotten == set(), "write it into model/changes.py, or above if it changes nothing that rules are about"
 
 
 def test_no_row_is_left_of_an_operation_that_is_gone() -> None:
@@ -54,7 +73,8 @@ def test_no_row_is_left_of_an_operation_that_is_gone() -> None:
         | {"replace_manifest", "set_manifest_source", "refresh_manifest"}
         | {"put_instance_labels"}
     )
-    assert {*GOVERNED, *EXEMPT} - known == set()
+    of_others = {name for names in OF_OTHERS.values() for name in names}
+    assert {*GOVERNED, *EXEMPT, *of_others} - known == set()
 
 
 def test_no_operation_is_both() -> None:
