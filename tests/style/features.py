@@ -84,7 +84,7 @@ FEATURES: dict[str, Feature] = {
     ),
     "history": Feature(tables="instance_history"),
     "identities": Feature(tables="identity_audiences"),
-    "impact": Feature(),
+    "impact": Feature(may_import=("freezes",)),
     "lifetimes": Feature(tables="idle_ends expiry_warnings instance_extensions"),
     "plans": Feature(tables="plans plan_artifacts"),
     "promotion": Feature(

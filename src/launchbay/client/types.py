@@ -361,6 +361,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     entry: str | None
     pattern: str | None
     rules: list[str] = []
+    held_by: str | None = None
 
 
 class ApplicationDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -2295,6 +2296,7 @@ class ImpactDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     fails: int
     changes: int
     keeps: int
+    warnings: list[str]
     groups: list[ImpactItem]
 
 

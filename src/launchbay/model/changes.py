@@ -92,7 +92,7 @@ class Refusal(NamedTuple):
     `outcome` is "needs" if there is a way that the rule accepts. `remedy` says who can do what about it. The rule
     says nothing else before `until`. With a reason, somebody can make the change all the same who may override
     freezes of all that is `overridable`. `details` are further sentences, such as the facts that decided. A change set
-    needs `approvals` then.
+    needs `approvals` then. Whoever has the permission `settled_with` for each path of `settled_at` can end it.
     """
 
     outcome: Literal["deny", "needs"]
@@ -103,6 +103,8 @@ class Refusal(NamedTuple):
     overridable: tuple[FrozenKind, ...] = ()
     details: tuple[str, ...] = ()
     approvals: int = 0
+    settled_with: str | None = None
+    settled_at: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> tuple[str, ...]:

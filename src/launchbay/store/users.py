@@ -267,6 +267,7 @@ class HolderCounts(NamedTuple):
 
 
 list_role_holders = _sql.rows("list_role_holders", RoleHolder)
+list_able_holders = _sql.rows("list_able_holders", NamedRow)
 count_role_holders = _sql.rows("count_role_holders", HolderCounts)
 list_held_roles = _sql.rows("list_held_roles", HeldRole)
 list_administrators = _sql.column("list_administrators", str)

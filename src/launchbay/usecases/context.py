@@ -15,10 +15,11 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.audit import Audit, Document
 from launchbay.auth.authentication import BasicAuthentication
+from launchbay.auth.holders import Holders, find_holders
 from launchbay.auth.identity_tokens import IdentityTokens
 from launchbay.auth.lookup import Lookup, Lookups
 from launchbay.auth.passwords import Passwords
-from launchbay.auth.permissions import Actor, Method, Permission, Resource
+from launchbay.auth.permissions import Actor, Method, Permission, Resource, parse_resource
 from launchbay.auth.secret_key import SecretKey
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import RefreshTokens, SessionTokens
@@ -183,13 +184,14 @@ _RESOURCES: Mapping[type, Callable[[Any], Resource | str]] = {
 class Work:
     """One unit of work: a connection, and what the caller may do through it."""
 
-    __slots__ = ("_ctx", "_decided", "connection", "lookup")
+    __slots__ = ("_ctx", "_decided", "_holders", "connection", "lookup")
 
     def __init__(self, ctx: "Context", connection: Connection) -> None:
         self._ctx = ctx
         self.connection = connection
         self.lookup: Lookup = ctx.app.lookups.bind(connection, ctx.actor)
         self._decided: set[tuple[str, str]] = set()  # operations, and the objects that they change
+        self._holders: dict[tuple[str, tuple[str, ...]], Holders] = {}  # by permission and paths
 
     @property
     def app(self) -> AppContext:
@@ -337,7 +339,10 @@ class Work:
             if self._ctx.is_trial:
                 self._ctx.foreseen.append(await self._foresee(change))
                 continue
-            decided = await decide(self.connection, self.app.change_rules, change, partial(self._overrides, change))
+            try:
+                decided = await decide(self.connection, self.app.change_rules, change, partial(self._overrides, change))
+            except Refused as refused:
+                raise Refused(await self._with_holders(change, refused.refusal)) from None
             self.warn(decided.warnings)
             for each in decided.overridden:
                 where = at or _RESOURCES[type(changed)](changed)
@@ -363,10 +368,23 @@ class Work:
         try:
             found = await decide(self.connection, self.app.change_rules, change, partial(self._may_override, change))
         except Refused as refused:
-            return refused.refusal
+            return await self._with_holders(change, refused.refusal)
         except RuleBusy:
             return Allowed(())
         return Allowed(tuple(found.warnings))
+
+    async def _with_holders(self, change: Change, refusal: Refusal) -> Refusal:
+        """Return a refusal with who can end it."""
+        if refusal.settled_with is None or not self.lookup.has_grants(change.organization_id):
+            return refusal
+        key = (refusal.settled_with, refusal.settled_at)
+        if key not in self._holders:
+            wanted = [(parse_resource(each),) for each in refusal.settled_at]
+            self._holders[key] = await find_holders(
+                self.connection, self.lookup, change.organization_id, Permission(refusal.settled_with), wanted
+            )
+        said = f"Who has {refusal.settled_with} there: {self._holders[key]}."
+        return refusal._replace(details=(*refusal.details, said))
 
     def _may_override(self, change: Change, refusal: Refusal) -> bool:
         try:

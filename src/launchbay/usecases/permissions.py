@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launchbay.auth import gate, permissions
+from launchbay.auth.holders import find_holders
 from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission, Resource, parse_resource, permission_named
 from launchbay.errors import BadRequest, NotFound
@@ -18,7 +19,7 @@ from launchbay.usecases.context import Context, Work
 class Explanation:
     """The decision; when it is allowed, the role, its entry and the pattern that decided.
 
-    `rules` are those that are asked about a change there, whoever makes it.
+    `rules` are those that are asked about a change there, whoever makes it. `held_by` are who may do it.
     """
 
     allowed: bool
@@ -27,6 +28,7 @@ class Explanation:
     entry: str | None
     pattern: str | None
     rules: tuple[str, ...] = ()
+    held_by: str | None = None
 
 
 async def explain(
@@ -64,6 +66,7 @@ async def explain(
         is_caller = user.id == caller.id
         grants = work.lookup.grants(where) if is_caller else await work.lookup.grants_of(where, user.id)
         rules = await _rules(work, where, permission, touched)
+        holders = await find_holders(work.connection, work.lookup, where, permission, (touched,))
     if not user.enabled:
         return Explanation(allowed=False, reason="The account is disabled.", role=None, entry=None, pattern=None)
     decision, reason = gate.explain(grants, permission, touched)
@@ -74,6 +77,7 @@ async def explain(
         entry=None if decision.entry is None else str(decision.entry),
         pattern=None if decision.pattern is None else decision.pattern.text,
         rules=rules,
+        held_by=str(holders),
     )
 
 

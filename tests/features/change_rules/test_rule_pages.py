@@ -89,3 +89,24 @@ async def test_who_may_not_write_rules_reads_them_without_a_form(api: Api) -> No
         assert "Nothing is launched here." in page.answer.text
         assert "rules" not in page.fields
         assert "EditRules" in page.answer.text
+
+
+async def test_a_form_that_a_rule_refuses_names_the_rule_its_facts_and_who_can_change_it(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await api.offer()
+    text = "- name: closed\n  when: $.kind == 'edit'\n  deny: Nothing changes here.\n"
+    accepted(await api.put(f"environments/{environment}/change-rules", {"rules": text}))
+    path = f"/console/environments/{environment}"
+    token = (await get(visitor, f"{path}/settings")).fields["formToken"]
+    answer = await visitor.post(f"{path}/name", data={"formToken": token, "name": fresh_name("other")})
+    assert answer.status_code == 403
+    words = read_of(answer.text)
+    assert "Nothing changes here." in words
+    assert "the rule 'closed', version 1 of the rules of the environment" in words
+    assert 'The facts were kind: "edit".' in words
+    assert "Who has EditRules there: " in words
+    query = f"permission=EditEnvironment&path=/environments/{environment}"
+    shown = read_of((await visitor.get(f"/console/organizations/{api.organization}/explanation?{query}")).text)
+    assert "Who may do it: " in shown
+    assert "deny by the rule 'closed', version 1" in shown

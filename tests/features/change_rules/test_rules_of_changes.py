@@ -611,3 +611,31 @@ async def test_the_preview_of_a_directory_names_a_freeze_and_is_for_who_may_make
     assert "An incident." in said["messages"][0]
     refused(await (await api.member("Read: [/*]")).post(path, body), 403, "NotAllowed")
     assert accepted(await api.get(f"environments/{made}/markers")) == {"markers": []}
+
+
+async def test_a_refusal_names_who_can_change_the_rule_and_so_does_an_explanation(api: Api) -> None:
+    home = accepted(await api.post("organizations", {"name": fresh_name("holders")}))["id"]
+    environment = accepted(await api.post(f"organizations/{home}/environments", {"name": "prod"}))["id"]
+    application = accepted(await api.post(f"organizations/{home}/applications", {"name": "shop"}))["id"]
+    accepted(await api.put_yaml(f"applications/{application}/manifest", MANIFEST))
+    await put_rules(api, f"environments/{environment}", rule("$.kind == 'launch'"))
+    launch = (f"applications/{application}/launch", {"environmentId": environment})
+    assert "Who has EditRules there: Administrator." in refused(await api.post(*launch), 403, "RuleRefused")
+    # Who may read no users hears of roles.
+    launcher = await api.member("CreateInstance: [/*]", "Read: [/applications/*]", organization=home)
+    said = refused(await launcher.post(*launch), 403, "RuleRefused")
+    assert "Who has EditRules there: people with the role Administrator." in said
+    for _ in range(6):
+        await api.member("EditRules: [/environments/*]", organization=home)
+    said = refused(await api.post(*launch), 403, "RuleRefused")
+    assert "Who has EditRules there: people with the roles " in said
+    query = {"permission": "EditRules", "path": f"/environments/{environment}"}
+    explained = accepted(await api.get("permissions/explain", **query))
+    assert explained["heldBy"].startswith("people with the roles ")
+    assert "Administrator" in explained["heldBy"]
+    query = {"permission": "CreateInstance", "path": f"/applications/{application}", "touching": query["path"]}
+    explained = accepted(await api.get("permissions/explain", **query))
+    assert explained["heldBy"] == "Administrator, Member"
+    assert explained["rules"] == [
+        f"deny by the rule 'one', version 1 of the rules of the environment {environment}, when $.kind == 'launch'"
+    ]

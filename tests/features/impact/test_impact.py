@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from tests.support.applications import NEEDY, SPEAKER, environment, launched, offer, picky
-from tests.support.service import YAML, Api, accepted, fresh_name, refused
+from tests.support.service import EMAIL, YAML, Api, accepted, fresh_name, refused
 from tests.support.services import POOLED, service
 
 
@@ -245,3 +247,23 @@ async def test_an_instance_of_a_submodule_cannot_be_changed_by_itself_as_rollout
     [part] = (await api.document(outer))["components"]
     assert [each["id"] for each in fails["instances"]] == [part["instanceId"]]
     assert [each["id"] for each in changes["instances"]] == [own]
+
+
+@pytest.mark.features("freezes")
+async def test_an_impact_names_the_freezes_that_keep_it_from_instances(api: Api) -> None:
+    application, environment = await api.application(picky()), await api.offer()
+    await api.settled(await api.launch(application, environmentId=environment))
+    accepted(
+        await api.put_yaml(f"applications/{application}/manifest", picky().replace("input.size: 1", "input.size: 2"))
+    )
+    path = f"applications/{application}/impact"
+    assert accepted(await api.get(path))["warnings"] == []
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Incident 4711."}))
+    [said] = accepted(await api.get(path))["warnings"]
+    assert said.startswith(f"No instance there changes now. {EMAIL} froze the environment ")
+    assert said.endswith("Incident 4711.")
+    assert accepted(await api.get(path, version=2))["warnings"] == [], "they have it already"
+    accepted(await api.put(f"applications/{application}/freeze", {"reason": "And this."}))
+    assert len(accepted(await api.get(path))["warnings"]) == 2
+    answer = await api.send("POST", path, picky("other").encode(), **YAML)
+    assert len(accepted(answer)["warnings"]) == 2

@@ -18,7 +18,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import ActingToken, Actor, Method, Permission
+from launchbay.auth.permissions import ActingToken, Actor, Method, Permission, Resource
 from launchbay.clock import Backoff
 from launchbay.concurrency import computed
 from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
@@ -182,13 +182,35 @@ def _writers(scope: Scope) -> str:
     return f"Whoever has EditRules for {of[scope.kind]} can change the rule."
 
 
+def _written_at(scope: Scope) -> tuple[str, ...]:
+    """Return the paths for which one needs the permission to write these rules."""
+    if scope.kind == "application":
+        return (str(permissions.application(scope.owner_id)),)
+    if scope.kind == "environment":
+        return (str(permissions.environment(scope.owner_id)),)
+    return tuple(str(each) for each in everything())
+
+
+def everything() -> tuple[Resource, Resource]:
+    """Return an application and an environment that nobody has named: only a permission for all covers them."""
+    return permissions.application(new_id()), permissions.environment(new_id())
+
+
 def _refusal(scope: Scope, verdict: Verdict, facts: Facts) -> Refusal:
     named = _named(scope, verdict, facts)
     details = [f"The facts were {', '.join(verdict.facts)}."] if verdict.facts else []
     if verdict.failure is not None:
         details.append(f"The rule couldn't be computed, so it refuses: {verdict.failure}")
     remedy = f"That is the {named}. {_writers(scope)}"
-    return Refusal("deny", "RuleRefused", verdict.sentence, remedy, details=tuple(details))
+    return Refusal(
+        "deny",
+        "RuleRefused",
+        verdict.sentence,
+        remedy,
+        details=tuple(details),
+        settled_with=Permission.EDIT_RULES,
+        settled_at=_written_at(scope),
+    )
 
 
 def _needs(found: Sequence[tuple[Scope, Verdict]], facts: Facts, *, has_change_set: bool) -> Refusal:
@@ -211,6 +233,8 @@ def _needs(found: Sequence[tuple[Scope, Verdict]], facts: Facts, *, has_change_s
         f"That is the {named}. {remedy} {_writers(scope)}",
         details=tuple(details),
         approvals=approvals,
+        settled_with=Permission.EDIT_RULES,
+        settled_at=_written_at(scope),
     )
 
 
@@ -350,7 +374,7 @@ async def _owner(
         return await work.lookup.environment(owner_id, permission)
     found = await work.lookup.organization(owner_id)
     if edits:  # what is about everything takes the permission for everything
-        for each in (permissions.application(new_id()), permissions.environment(new_id())):
+        for each in everything():
             work.lookup.require(found.id, permission, each)
     return found
 

@@ -16,6 +16,7 @@ class FreezeRow(NamedTuple):
     """
 
     kind: FrozenKind
+    id: str
     name: str
     frozen: str | None
     freeze_windows: str | None
@@ -36,6 +37,7 @@ hold = _sql.rows("hold", FreezeRow)
 # Without those that another transaction is changing.
 try_hold = _sql.rows("try_hold", FreezeRow)
 
+list_freezes = _sql.rows("list_freezes", FreezeRow)
 get_environment = _sql.row("get_environment", FreezeRow)
 get_application = _sql.row("get_application", FreezeRow)
 get_address = _sql.value("get_address", str)

@@ -1,26 +1,34 @@
 -- name: hold
 -- The freezes of an application and an environment. None begins or ends until the transaction does. Directories lock in this order too.
 WITH application AS (
-    SELECT name, frozen, freeze_windows FROM applications WHERE id = %(application_id)s FOR SHARE
+    SELECT id, name, frozen, freeze_windows FROM applications WHERE id = %(application_id)s FOR SHARE
 ), environment AS (
-    SELECT name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s FOR SHARE
+    SELECT id, name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s FOR SHARE
 )
 SELECT 'application' AS kind, application.* FROM application UNION ALL SELECT 'environment', environment.* FROM environment;
 
 -- name: try_hold
 -- The same for those who never wait. A row that another transaction is changing isn't there.
 WITH application AS (
-    SELECT name, frozen, freeze_windows FROM applications WHERE id = %(application_id)s FOR SHARE SKIP LOCKED
+    SELECT id, name, frozen, freeze_windows FROM applications WHERE id = %(application_id)s FOR SHARE SKIP LOCKED
 ), environment AS (
-    SELECT name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s FOR SHARE SKIP LOCKED
+    SELECT id, name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s FOR SHARE SKIP LOCKED
 )
 SELECT 'application' AS kind, application.* FROM application UNION ALL SELECT 'environment', environment.* FROM environment;
 
+-- name: list_freezes
+-- Those of applications or environments with a switch or windows.
+SELECT 'application' AS kind, id, name, frozen, freeze_windows FROM applications
+WHERE %(kind)s = 'application' AND id = ANY (%(ids)s::text[]) AND (frozen IS NOT NULL OR freeze_windows IS NOT NULL)
+UNION ALL
+SELECT 'environment', id, name, frozen, freeze_windows FROM environments
+WHERE %(kind)s = 'environment' AND id = ANY (%(ids)s::text[]) AND (frozen IS NOT NULL OR freeze_windows IS NOT NULL);
+
 -- name: get_environment
-SELECT 'environment' AS kind, name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s;
+SELECT 'environment' AS kind, id, name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s;
 
 -- name: get_application
-SELECT 'application' AS kind, name, frozen, freeze_windows FROM applications WHERE id = %(application_id)s;
+SELECT 'application' AS kind, id, name, frozen, freeze_windows FROM applications WHERE id = %(application_id)s;
 
 -- name: get_address
 -- Of who froze something. Null: the account was deleted.

@@ -86,7 +86,16 @@ def refusal_of(row: FreezeRow, state: FreezeState, by: str) -> Refusal:
         remedy = f"Wait until then. Whoever may edit the {row.kind} can change its windows."
     if not sentence.endswith((".", "!", "?", "…")):
         sentence += "."
-    return Refusal("deny", CODES[row.kind], sentence, remedy, state.until, (row.kind,))
+    return Refusal(
+        "deny",
+        CODES[row.kind],
+        sentence,
+        remedy,
+        state.until,
+        (row.kind,),
+        settled_with=Permission.EDIT_ENVIRONMENT if row.kind == "environment" else Permission.EDIT_APPLICATION,
+        settled_at=(f"/{row.kind}s/{row.id}",),
+    )
 
 
 async def _address(connection: Connection, state: FreezeState) -> str:
@@ -102,6 +111,14 @@ def freezes_of(row: FreezeRow) -> Freezes:
     if row.kind == "environment":
         return Freezes(environment=freeze, environment_windows=windows)
     return Freezes(application=freeze, application_windows=windows)
+
+
+async def list_frozen(work: Work, kind: RuleOwner, ids: Sequence[str]) -> list[str]:
+    """Return what the freezes of these applications or environments say now. It waits for nobody."""
+    now = work.app.clock.now()
+    rows = await store.list_freezes(work.connection, kind=kind, ids=list(ids)) if ids else []
+    found = [(row, state) for row in rows if (state := freezes_of(row).now(now)) is not None]
+    return [refusal_of(row, state, await _address(work.connection, state)).sentence for row, state in found]
 
 
 async def show_freeze(ctx: Context, kind: RuleOwner, owner_id: str) -> ShownFreeze:

@@ -90,6 +90,7 @@ class ImpactDocument(msgspec.Struct, kw_only=True):
     fails: int
     changes: int
     keeps: int
+    warnings: Annotated[list[str], msgspec.Meta(description="Freezes that keep it from instances now.")]
     groups: list[ImpactItem]
 
 
@@ -203,6 +204,7 @@ def _document(found: Impact) -> ImpactDocument:
     groups = sorted(found.groups.values(), key=lambda group: (order[group.outcome.kind], -group.count))
     return ImpactDocument(
         version=found.version,
+        warnings=found.warnings,
         present=found.present,
         fails=found.count("fails"),
         changes=found.count("changes"),

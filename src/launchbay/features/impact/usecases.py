@@ -7,7 +7,7 @@ continues.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.features.freezes.usecases import list_frozen
 from launchbay.manifest.configuration import (
     STAYS,
     Change,
@@ -140,11 +141,12 @@ class ImpactGroup:
 class Impact:
     """The impact of a change; `present` instances have it already.
 
-    `version` is None if the change isn't that of a saved version.
+    `version` is None if the change isn't that of a saved version. `warnings` name freezes that keep it from instances.
     """
 
     version: int | None
     present: int = 0
+    warnings: list[str] = field(default_factory=list)
     groups: dict[Outcome, ImpactGroup] = field(default_factory=dict)
 
     def count(self, kind: str) -> int:
@@ -300,6 +302,7 @@ async def _collect(
     `find` looks the changed object up again for each page, and `compare` gets each manifest that they have.
     """
     found = Impact(version)
+    reached: set[tuple[str, str]] = set()  # applications and environments of the instances that it changes
     after = ""
     while True:
         manifests: dict[tuple[str, int], CompiledManifest | InvalidManifest] = {}
@@ -332,13 +335,34 @@ async def _collect(
                 if outcome is None:
                     found.present += 1
                     continue
+                if outcome.kind == "changes":
+                    reached.add((row.application_id, row.environment_id))
                 group = found.groups.setdefault(outcome, ImpactGroup(outcome))
                 group.count += 1
                 if len(group.first) < _NAMED:
                     group.first.append((row.id, row.name))
         if len(rows) < _PAGE:
+            found.warnings = await _freezes(ctx, find, reached)
             return found
         after = rows[-1].id
+
+
+async def _freezes(
+    ctx: Context,
+    find: Callable[[Work], Awaitable[Application | Environment | Revision | Service]],
+    reached: Collection[tuple[str, str]],
+) -> list[str]:
+    """Return what freezes would say to a change of instances there, as far as the caller may read the places."""
+    async with ctx.read() as work:
+        organization_id = (await find(work)).organization_id
+        allows = partial(work.lookup.allows, organization_id, Permission.READ)
+        applications = {each for each, _ in reached if allows(permissions.application(each))}
+        places = {each for _, each in reached if allows(permissions.environment(each))}
+        frozen = [
+            *await list_frozen(work, "application", sorted(applications)),
+            *await list_frozen(work, "environment", sorted(places)),
+        ]
+    return [f"No instance there changes now. {each}" for each in frozen[:_NAMED]]
 
 
 def _outcomes(

@@ -245,6 +245,9 @@ class Explained(msgspec.Struct):
     rules: Annotated[
         list[str], msgspec.Meta(description="The rules about changes there, whoever makes them, in words.")
     ] = []
+    heldBy: Annotated[
+        str | None, msgspec.Meta(description="Who may do it: people by name, or of many their roles.")
+    ] = None
 
 
 @permissions_routes.get(
@@ -273,4 +276,6 @@ async def explain_permission(request: Request[None, ExplainQuery]) -> Explained:
         touching=query.touching,
         organization_id=query.organization,
     )
-    return Explained(found.allowed, found.reason, found.role, found.entry, found.pattern, list(found.rules))
+    return Explained(
+        found.allowed, found.reason, found.role, found.entry, found.pattern, list(found.rules), found.held_by
+    )
