@@ -19,10 +19,12 @@ SELECT 'application' AS kind, application.* FROM application UNION ALL SELECT 'e
 -- name: list_freezes
 -- Those of applications or environments with a switch or windows.
 SELECT 'application' AS kind, id, name, frozen, freeze_windows FROM applications
-WHERE %(kind)s = 'application' AND id = ANY (%(ids)s::text[]) AND (frozen IS NOT NULL OR freeze_windows IS NOT NULL)
+WHERE %(kind)s = 'application' AND organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+  AND (frozen IS NOT NULL OR freeze_windows IS NOT NULL)
 UNION ALL
 SELECT 'environment', id, name, frozen, freeze_windows FROM environments
-WHERE %(kind)s = 'environment' AND id = ANY (%(ids)s::text[]) AND (frozen IS NOT NULL OR freeze_windows IS NOT NULL);
+WHERE %(kind)s = 'environment' AND organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[])
+  AND (frozen IS NOT NULL OR freeze_windows IS NOT NULL);
 
 -- name: get_environment
 SELECT 'environment' AS kind, id, name, frozen, freeze_windows FROM environments WHERE id = %(environment_id)s;

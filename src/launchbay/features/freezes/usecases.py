@@ -113,10 +113,12 @@ def freezes_of(row: FreezeRow) -> Freezes:
     return Freezes(application=freeze, application_windows=windows)
 
 
-async def list_frozen(work: Work, kind: RuleOwner, ids: Sequence[str]) -> list[str]:
+async def list_frozen(work: Work, organization_id: str, kind: RuleOwner, ids: Sequence[str]) -> list[str]:
     """Return what the freezes of these applications or environments say now. It waits for nobody."""
     now = work.app.clock.now()
-    rows = await store.list_freezes(work.connection, kind=kind, ids=list(ids)) if ids else []
+    if not ids:
+        return []
+    rows = await store.list_freezes(work.connection, organization_id=organization_id, kind=kind, ids=list(ids))
     found = [(row, state) for row in rows if (state := freezes_of(row).now(now)) is not None]
     return [refusal_of(row, state, await _address(work.connection, state)).sentence for row, state in found]
 

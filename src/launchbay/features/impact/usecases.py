@@ -359,8 +359,8 @@ async def _freezes(
         applications = {each for each, _ in reached if allows(permissions.application(each))}
         places = {each for _, each in reached if allows(permissions.environment(each))}
         frozen = [
-            *await list_frozen(work, "application", sorted(applications)),
-            *await list_frozen(work, "environment", sorted(places)),
+            *await list_frozen(work, organization_id, "application", sorted(applications)),
+            *await list_frozen(work, organization_id, "environment", sorted(places)),
         ]
     return [f"No instance there changes now. {each}" for each in frozen[:_NAMED]]
 
