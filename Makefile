@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -108,6 +108,9 @@ docs: $(DEV) ## build the documentation as a site, and serve it
 
 serve: $(PACKAGE) ## run the server in ./data
 	$(BIN)/launchbay serve $(ARGS)
+
+dev: $(DEV) ## run the demo in ./build/dev, started again when code changes, with the console built from its sources
+	@$(BIN)/python frontend/dev $(ARGS)
 
 demo: $(PACKAGE) ## run the server with a sample application
 	$(BIN)/launchbay demo $(ARGS)
