@@ -113,13 +113,13 @@ def test_the_version_stays_the_last_field_where_the_claim_looks_for_it(database_
     plan = Plan(kind="command", workflow="go", prior_status="Running", arguments={"v": '"version":7}'})
     statement = "SELECT launchbay_plan_version(%s), launchbay_plan_version(%s), launchbay_plan_version('{}')"
     with psycopg.connect(database_url) as connection:
-        found = connection.execute(statement, [plan.to_text(), plan.holding().to_text()]).fetchone()
+        found = connection.execute(statement, [plan.to_text(), plan.forgetting().holding().to_text()]).fetchone()
     assert found == (1, PLAN_VERSION, 1), "older servers leave only jobs alone that they would run without an approval"
 
 
 def test_a_newer_plan_is_told_from_a_broken_one() -> None:
-    with pytest.raises(Conflict, match=r"A newer version of Launchbay .* format 3, this server supports 2") as told:
-        read_plan('{"kind":"teleport","version":3}')
+    with pytest.raises(Conflict, match=r"A newer version of Launchbay .* format 4, this server supports 3") as told:
+        read_plan('{"kind":"teleport","version":4}')
     assert told.value.code == "NewerPlan"
 
 
@@ -127,7 +127,7 @@ def test_a_newer_plan_is_told_from_a_broken_one() -> None:
 @pytest.mark.parametrize(
     "newer",
     [
-        'UPDATE jobs SET plan = \'{"kind":"teleport","version":3}\' WHERE id = %s',
+        'UPDATE jobs SET plan = \'{"kind":"teleport","version":4}\' WHERE id = %s',
         "UPDATE instances SET state_version = 2 WHERE job_id = %s",
     ],
 )

@@ -16,6 +16,8 @@ import msgspec
 
 from launchbay.features.drift.rules import Difference, Finding
 from launchbay.ids import new_id
+from tests.support.adoption import state_text
+from tests.support.drift import boxes
 from tests.support.network import LoopbackServer
 from tests.support.pages import ORIGIN, browser, send
 from tests.support.second_factors import protect
@@ -561,6 +563,11 @@ async def launch_application(stage: Stage) -> Call:
     return partial(stage.api.post, f"applications/{await stage.api.application()}/launch", {})
 
 
+async def adopt_instance(stage: Stage) -> Call:
+    states = [{"component": "web", "state": state_text(fresh_name("lineage"))}]
+    return partial(stage.api.post, f"applications/{await stage.api.application(boxes())}/adoptions", {"states": states})
+
+
 async def run_workflow(stage: Stage) -> Call:
     return partial(stage.api.post, f"instances/{await stage.settled()}/greet", {})
 
@@ -1018,7 +1025,7 @@ SCENARIOS: dict[str, Scenario] = {
         replace_application_freeze_windows,
         create_plan,
         delete_plan,
-        check_drift, ignore_drift, watch_drift, put_back_drift, take_over_drift,
+        adopt_instance, check_drift, ignore_drift, watch_drift, put_back_drift, take_over_drift,
         set_drift_schedule, set_application_drift_schedule, set_environment_drift_schedule,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,

@@ -201,6 +201,14 @@ def read_module(data: bytes) -> StoredModule:
     return _decoder.decode(data)
 
 
+def adopted_module(state: str) -> bytes:
+    """Return the document of a state that another program has made.
+
+    The first run of a step writes its module next to it.
+    """
+    return StoredModule(_packed({_MAIN: b""}), state=state).encoded()
+
+
 async def module_from_parameters(call: ActionCall, directory: Path, state: str) -> StoredModule:
     """Return the module in a step's parameters, with the given state. Raises ActionFailed."""
     parameters = call.parameters

@@ -2,6 +2,7 @@
 
 from launchbay.console.request import PageRoute
 from launchbay.feature import Features
+from launchbay.features.adoption.feature import FEATURE as ADOPTION
 from launchbay.features.bulk.feature import FEATURE as BULK
 from launchbay.features.change_rules.feature import FEATURE as CHANGE_RULES
 from launchbay.features.change_sets.feature import FEATURE as CHANGE_SETS
@@ -30,6 +31,7 @@ from launchbay.web.routing import Endpoint
 
 FEATURES = Features(
     (
+        ADOPTION,
         BULK,
         CHANGE_RULES,
         CHANGE_SETS,

@@ -146,6 +146,7 @@ DOCUMENTATION: Mapping[str, str] = {
     "revision": "reference/glossary",
     "role": "reference/permissions",
     "rollback": "howto/change-safely",
+    "adopt": "howto/adopt",
     "drift": "howto/find-drift",
     "promote": "howto/promote",
     "promotion": "howto/promote",

@@ -32,6 +32,7 @@ SECTIONS: Mapping[str, Mapping[str, LazyCommand]] = {
         ),
         "wait": LazyCommand("launchbay.cli.short_verbs:wait", "Wait for a job, or for the job that an instance runs."),
         "destroy": LazyCommand("launchbay.cli.short_verbs:destroy", "Destroy an instance."),
+        "adopt": LazyCommand("launchbay.cli.adopt:adopt", "Make an instance of what runs already; nothing changes it."),
         "generations": LazyCommand(
             "launchbay.cli.short_verbs:generations", "List the configurations that an instance had."
         ),

@@ -190,6 +190,8 @@ COMMANDS: Mapping[str, str] = {
     "take_over_drift": "drift take-over",
     "read_drift_schedule": "drift schedule",
     "set_drift_schedule": "drift set-schedule",
+    "adopt_instance": "application adopt",
+    "read_adoption": "instance adoption",
     "run_workflow": "instance run",
     "schedule_workflow": "instance schedule",
     "reschedule_workflow": "instance reschedule",

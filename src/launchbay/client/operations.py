@@ -1667,6 +1667,27 @@ class Operations:
         `jitter`: Delays each time by a random part of it, in milliseconds.
         """
 
+    @operation(OperationSpec("POST", "/api/1/applications/{appId}/adoptions", media_type=JSON, keyed=True))
+    def adopt_instance(
+        self,
+        application_id: str,
+        *,
+        states: Sequence[types.StateBody],
+        launch: Mapping[str, Any] | None = None,
+        dry_run: bool | None = None,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Call[types.AdoptDocument]:
+        """Make an instance of what runs already, which is only observed. Permission: CreateInstance on the
+        application and the environment.
+
+        `dry_run`: Only say what would be adopted.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/adoption"))
+    def read_adoption(self, instance_id: str) -> Call[types.AdoptionDocument]:
+        """Show what an instance has adopted. Permission: Read."""
+
     # Workflows
 
     @operation(
@@ -1863,6 +1884,7 @@ class Operations:
         last_status: str | None = None,
         degraded: bool | None = None,
         drifted: bool | None = None,
+        observed: bool | None = None,
         last_workflow: str | None = None,
         application: str | None = None,
         environment: str | None = None,
@@ -1884,6 +1906,7 @@ class Operations:
         `last_status`: Only instances whose last job ended so: Succeeded or Failed.
         `degraded`: Only instances that run, but whose `health` is Degraded.
         `drifted`: Only instances that somebody changed, by a check of their drift.
+        `observed`: Only instances that were adopted and aren't taken over yet.
         `last_workflow`: Only instances whose last job was one of these workflows.
         `application`: Only instances of applications with these IDs.
         `environment`: Only instances in environments with these IDs.
@@ -2399,7 +2422,7 @@ class Operations:
         self,
         organization_id: str,
         *,
-        act: Literal["apply", "destroy", "launch", "reconfigure", "relaunch", "version"],
+        act: Literal["apply", "destroy", "launch", "manage", "reconfigure", "relaunch", "version"],
         ids: Sequence[str] | None = None,
         select: types.Selection | None = None,
         application_id: str | None = None,
@@ -2502,7 +2525,7 @@ class Operations:
         self,
         organization_id: str,
         *,
-        act: Literal["destroy", "launch", "reconfigure", "relaunch"],
+        act: Literal["destroy", "launch", "manage", "reconfigure", "relaunch"],
         application_id: str | None = None,
         launch: Mapping[str, Any] | None = None,
         if_exists: Literal["allow", "fail", "return"] | None = None,

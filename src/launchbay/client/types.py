@@ -1354,6 +1354,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     waiting_destroy: ComingDestroy | None = None
     is_asleep: bool = False
     is_drifted: bool = False
+    is_observed: bool = False
     is_frozen: bool = False
     freeze: FreezeNote | None = None
 
@@ -1523,6 +1524,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_status: str | None = None
     degraded: bool = False
     drifted: bool = False
+    observed: bool = False
     last_workflow: str | None = None
     application: str | None = None
     environment: str | None = None
@@ -2237,6 +2239,44 @@ class DriftScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="c
     next_at: int | None
     owner_email: str
     problem: str | None
+
+
+class AdoptedStateDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A state that a component has adopted."""
+
+    component: str
+    name: str
+    lineage: str
+    resources: list[str]
+
+
+class AdoptDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The adopted instance. With `dryRun`, its ID is null."""
+
+    instance_id: str | None
+    name: str
+    environment_id: str
+    version: int
+    states: list[AdoptedStateDocument]
+    left_out: list[str]
+
+
+class StateBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A state of OpenTofu or Terraform, and the component that it belongs to."""
+
+    component: str
+    state: str
+    name: str | None = None
+
+
+class AdoptionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an instance has adopted. Without states, Launchbay has launched it."""
+
+    instance_id: str
+    managed: str
+    states: list[AdoptedStateDocument]
+    adopted_at: int | None
+    adopted_by: str | None
 
 
 class ImpactValue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -26,7 +26,7 @@ from launchbay.manifest.scaling import template_path
 from launchbay.manifest.v1 import outer_names
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, transition
 from launchbay.model.job import JobStatus, Origin, Plan, StepWait, passed_path
-from launchbay.planning.acceptance import components_document, job_columns
+from launchbay.planning.acceptance import TAKE_OVER, components_document, job_columns
 from launchbay.planning.compiled import CompiledManifests
 from launchbay.planning.names import DESTROY, LAUNCH, RECONFIGURE
 from launchbay.planning.plans import accepting_event, plan_call, plan_passed
@@ -349,6 +349,8 @@ class ChildJobs:
             target = _checked(await jobs.get_child_target(connection, instance_id=link.instance_id), link.instance_id)
             manifest = await self._manifests.get(connection, target.application_id, target.version)
             status = InstanceStatus(target.status)
+            if target.is_observed:
+                raise WorkflowFailed(f"the instance {target.name!r} is only observed. {TAKE_OVER}")
             if target.job_id is not None:
                 return False
             if is_destroy and status is InstanceStatus.DESTROYED:

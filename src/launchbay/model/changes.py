@@ -11,9 +11,11 @@ ChangeKind = Literal["launch", "reconfigure", "run", "destroy", "end", "edit", "
 # asked about in each environment that offers it.
 GOVERNED: Mapping[str, ChangeKind] = {
     "launch_application": "launch",
+    "adopt_instance": "launch",
     "reconfigure_instance": "reconfigure",
     "rollback_instance": "reconfigure",
     "run_workflow": "run",
+    "take_over_instance": "reconfigure",
     "schedule_workflow": "run",
     "reschedule_workflow": "run",
     "resume_job": "run",

@@ -206,8 +206,9 @@ class StepWait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 # Incremented if an older program would run a plan, or replay its journal, incorrectly. A field that older programs may
 # ignore doesn't increment it (decision 0086).
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 _HELD_VERSION = 2  # an older program would run the job without what was approved
+_FORGETTING_VERSION = 3  # an older program would destroy what the instance only observes
 OriginKind = Literal["person", "token", "schedule", "trigger", "expiry", "job"]
 JobKind = Literal["launch", "command", "trigger", "reconfigure", "destroy", "refused"]
 
@@ -252,7 +253,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     forced deletion cancelled, if any: its effects are replayed into the instance's state first. `trace` is the trace
     of the request (W3C traceparent), or "". `key_seed` is what idempotency keys derive from instead of the job's ID,
     or "" (decision 0151). `origin` is None for a person, and `manifest_version` is that of the
-    instance at accept. A `held` job does only what somebody approved (decision 0207). `version` must stay the last
+    instance at accept. A `held` job does only what somebody approved (decision 0207). A destroy that
+    `forgets` leaves what is there (decision 0232). `version` must stay the last
     field: the statement that claims a job looks for it at the end of the text.
     """
 
@@ -273,6 +275,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin | None = None
     manifest_version: int | None = None
     held: bool = False
+    forgets: bool = False
     version: int = 1
 
     @property
@@ -282,7 +285,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def holding(self) -> "Plan":
         """Return the plan of a job that does only what somebody approved."""
-        return msgspec.structs.replace(self, held=True, version=_HELD_VERSION)
+        return msgspec.structs.replace(self, held=True, version=max(self.version, _HELD_VERSION))
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it changes nothing outside of Launchbay."""
+        return self.forgets or self.kind == "refused"
+
+    def forgetting(self) -> "Plan":
+        """Return the plan of a destroy that leaves what is there."""
+        return msgspec.structs.replace(self, forgets=True, version=_FORGETTING_VERSION)
 
     def to_text(self) -> str:
         return msgspec.json.encode(self).decode()

@@ -63,6 +63,7 @@ from launchbay.pages.components import (
     shown_graph,
 )
 from launchbay.pages.schedules import rescheduled_message
+from launchbay.planning.acceptance import OBSERVED
 from launchbay.planning.decisions import Refused
 from launchbay.planning.names import DESTROY
 from launchbay.store.audit import AuditRow
@@ -215,7 +216,10 @@ async def tab_values(
         "life": life,
         "sleep": await sleep,
         "overridden": await overridden,
-        "runnable": [each for each in shown.workflows if each != DESTROY and permissions.run(record, each)],
+        "observed": OBSERVED,
+        "runnable": []
+        if record.is_observed
+        else [each for each in shown.workflows if each != DESTROY and permissions.run(record, each)],
         "reads_application": reads_application,
         "rollback_to": await rollback_to,
         "summary": found.summary(),
@@ -664,6 +668,13 @@ async def keep_awake(request: PageRequest) -> Response:
     until = None if hours == "0" else request.now() + timedelta(hours=int(hours))
     await sleep_windows.keep_awake(request.ctx, request.path("id"), until)
     return request.redirect(_path(request), "It may sleep again." if until is None else "It stays awake.")
+
+
+@routes.post("/console/instances/{id}/take-over", again=show, refusals=(BadRequest, Conflict))
+async def take_over(request: PageRequest) -> Response:
+    """Make a change set that takes over what is only observed."""
+    record, _ = await read_instance_record(request.ctx, request.path("id"))
+    return await save(request, record.organization_id, ChangeAct(act="manage"), ids=[record.id])
 
 
 @routes.post("/console/instances/{id}/undo-destroy", again=show, refusals=(BadRequest, Conflict))

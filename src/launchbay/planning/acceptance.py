@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from launchbay.errors import Conflict
 from launchbay.ids import new_id
 from launchbay.manifest.graph import (
     SUBMODULE,
@@ -27,6 +28,10 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.events import Waiter
 from launchbay.telemetry.tracing import trace_parent
+
+OBSERVED = "The instance is only observed: Launchbay reads what it adopted, and runs nothing on it."
+FORGETS = "The instance is only observed. It is forgotten, and all that it describes stays as it is."
+TAKE_OVER = "Apply a change set with the act manage. It takes the instance over, and shows before what that changes."
 
 
 class StartedJob(NamedTuple):
@@ -79,12 +84,16 @@ async def accept(
     """Claim the instance for a job and return the job's ID; None if another job or status came first.
 
     `version` is the manifest's, and `origin` what asks for the job, if not a person. Raises Conflict, having written
-    nothing, if a limit of how many jobs run at a time refuses it; without `may_refuse` the job waits instead.
+    nothing, if a limit of how many jobs run at a time refuses it; without `may_refuse` the job waits instead. A destroy
+    of an instance that is only observed forgets it; anything else on it raises Conflict.
 
     Linearizable: the conditional UPDATE decides, with the unique index on running jobs (architecture, rule 6).
     """
+    if plan.kind == "destroy" and await jobs.is_observed(connection, instance_id=instance_id):
+        plan = plan.forgetting()
     job_id = new_id()
     columns = {
+        "is_harmless": plan.is_harmless,
         "instance_id": instance_id,
         "name": plan.workflow,
         "owner_id": owner_id,
@@ -100,14 +109,18 @@ async def accept(
         queued = await jobs.accept_work(
             connection, job_id=job_id, worker_id=worker_id, is_limited=False, knows_limits=is_exempt, **columns
         )
-        if queued is not None or is_exempt:
+        if queued is not None:
             return queued
         if worker_id is not None:
             dispatch.let_go(job_id)
+        await _refuse_observed(connection, instance_id, plan)
+        if is_exempt:
+            return None
     # Locked before the places of the organization, as the end of a job does it (migration 0062).
     locked = await jobs.lock_instance(connection, instance_id=instance_id)
     if locked is None or locked.job_id is not None:
         return None
+    await _refuse_observed(connection, instance_id, plan)
     needed = await places_of_job(connection, instance_id, manifest, of_workflows)
     if not may_refuse:
         needed = [replace(each, when="queue") if each.when == "refuse" else each for each in needed]
@@ -120,6 +133,11 @@ async def accept(
     if queued is not None and needed:
         await take_places(connection, organization_id, job_id, plan, needed)
     return queued
+
+
+async def _refuse_observed(connection: Connection, instance_id: str, plan: Plan) -> None:
+    if not plan.is_harmless and await jobs.is_observed(connection, instance_id=instance_id):
+        raise Conflict(OBSERVED, TAKE_OVER, code="InstanceObserved")
 
 
 def job_columns(plan: Plan, manifest: CompiledManifest, version: int, origin: Origin | None) -> dict[str, Any]:

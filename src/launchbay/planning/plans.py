@@ -162,7 +162,7 @@ def plan_refused(workflow: str, refusal: str, prior_status: InstanceStatus) -> P
 
 def planned_steps(manifest: CompiledManifest, plan: Plan) -> list[list[Any]]:
     """Return the steps of a plan as `[path, name, status, percent]`, all Requested, in the manifest's order."""
-    if plan.kind in {"refused", "reconfigure"}:
+    if plan.is_harmless or plan.kind == "reconfigure":
         return []  # the steps of a reconfiguration depend on the former configuration
     if plan.kind in {"command", "trigger"}:
         assert plan.component is not None

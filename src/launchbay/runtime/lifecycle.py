@@ -21,6 +21,7 @@ from launchbay.manifest.v1 import in_component
 from launchbay.model.instance import Link
 from launchbay.model.job import StepStatus, component_of, segment, step_path, workflow_path
 from launchbay.model.types import PinKind
+from launchbay.planning.acceptance import FORGETS
 from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.commands import SentCommand, collect_results, send, unbound
 from launchbay.runtime.context import StepRun
@@ -46,6 +47,8 @@ async def run_plan(job: JobRun) -> Mapping[str, Any]:
     match job.plan.kind:
         case "launch":
             await launch(job)
+        case "destroy" if job.plan.forgets:
+            await _forget(job)
         case "destroy":
             await destroy(job)
         case "command":
@@ -325,6 +328,18 @@ async def _run_triggers(job: JobRun, changes: list[ComponentChange]) -> None:
             propagates = propagates or workflow in component.propagate_status
     if failures:
         raise WorkflowFailed(" ".join(failures), propagates=propagates)
+
+
+async def _forget(job: JobRun) -> None:
+    """Delete what is kept about an observed instance.
+
+    All that it describes stays (decision 0232).
+    """
+    job.journal.log(None, "info", FORGETS)
+    for key in await job.deps.documents.list_by_instance(job):
+        await job.deps.documents.delete(job, key)
+    for path in job.state.paths():
+        job.state.forget(path)
 
 
 async def destroy(job: JobRun) -> None:

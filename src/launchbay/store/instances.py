@@ -72,7 +72,10 @@ read_failure = msgspec.json.Decoder(FailureRow).decode
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """One instance. Documents are JSON strings, because key order matters; the columns' comments explain each."""
+    """One instance.
+
+    Documents are JSON strings, because key order matters; the columns' comments explain each.
+    """
 
     id: str
     organization_id: str
@@ -94,6 +97,7 @@ class InstanceRecord:
     error_message: str | None
     destroy_at: datetime | None
     created_at: datetime
+    is_observed: bool = False  # adopted, and not taken over yet
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", InstanceStatus(self.status))  # rows have the plain string
@@ -342,6 +346,7 @@ class DocumentKeyRow(NamedTuple):
 
 list_documents_by_instance = _sql.rows("list_documents_by_instance", DocumentKeyRow)
 get_document = _sql.row("get_document", DocumentRow)
+stop_observing = _sql.change("stop_observing")
 write_document = _sql.value("write_document", int)
 delete_document = _sql.change("delete_document")
 has_documents = _sql.value("has_documents", bool)

@@ -122,6 +122,7 @@ class EndRow(NamedTuple):
 
 accept_launch = _sql.value("accept_launch", str)
 accept_work = _sql.value("accept_work", str)
+is_observed = _sql.value("is_observed", bool)
 supersede = _sql.value("supersede", bool)
 claim = _sql.row("claim", ClaimRow)
 get_versions = _sql.row("get_versions", VersionsRow)
@@ -163,6 +164,7 @@ class TargetRow(NamedTuple):
     return_values: str
     name: str
     is_to_reconfigure: bool
+    is_observed: bool
 
 
 class PlaceRow(NamedTuple):

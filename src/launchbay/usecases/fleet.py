@@ -58,6 +58,7 @@ class InstanceFilter:
     job_outcomes: Sequence[str] | None = None
     is_degraded: bool = False
     is_drifted: bool = False
+    is_observed: bool = False
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
     environment_ids: Sequence[str] | None = None
@@ -89,6 +90,7 @@ class InstanceFilter:
             "job_outcomes": _array(self.job_outcomes),
             "degraded": self.is_degraded,
             "drifted": self.is_drifted,
+            "observed": self.is_observed,
             "workflows": _array(self.workflows),
             "application_ids": _array(self.application_ids),
             "environment_ids": _array(self.environment_ids),

@@ -37,6 +37,7 @@ from launchbay.model.instance import (
 from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
 from launchbay.model.values import size_of
+from launchbay.planning.acceptance import FORGETS
 from launchbay.planning.names import DESTROY, LAUNCH, in_use
 from launchbay.store import instances, jobs
 from launchbay.store.instances import InstanceRecord
@@ -228,6 +229,8 @@ async def preview_end(work: Work, record: InstanceRecord, *, force: bool) -> Pre
     messages = [in_use(record.name, users)] if users else []
     if messages and not force:
         return Preview(errors=messages)
+    if record.is_observed:
+        return Preview(warnings=[*messages, FORGETS])
     components, workflows, steps = await _below(work, Link(record.id, LinkKind.OWN), ())
     return Preview(
         components=components, workflows=workflows, warnings=messages, steps=len(steps), approvals=_approvals(steps)

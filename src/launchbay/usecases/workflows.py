@@ -220,7 +220,7 @@ async def stop_and_start(work: Work, record: InstanceRecord, manifest: CompiledM
 
     Both names are empty unless both run without arguments.
     """
-    if record.status is not InstanceStatus.RUNNING:
+    if record.status is not InstanceStatus.RUNNING or record.is_observed:
         return "", ""
     for stop, start in _STOPS:
         if {stop, start} <= manifest.commands.keys():

@@ -68,6 +68,7 @@ IN_ORDER: tuple[Iterable[Endpoint] | str, ...] = (
     "promotion",
     "plans",
     "drift",
+    "adoption",
     "impact",
     "rollouts",
     approvals.routes,

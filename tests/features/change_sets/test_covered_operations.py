@@ -11,6 +11,7 @@ from tests.support.service import Api, accepted, fresh_name
 _OF_INSTANCES = {
     "launch_application": "launch",
     "reconfigure_instance": "reconfigure",
+    "take_over_instance": "manage",
     "rollback_instance": "reconfigure, with the former parameters and version",
     "delete_instance": "destroy; who deletes by force destroys",
 }

@@ -124,6 +124,7 @@ class Agreement:
             "isFrozen": oracle.freeze(application, environment) is not None,
             "freeze": oracle.freeze(application, environment),
             "isDrifted": each in oracle.drifted,
+            "isObserved": row["is_observed"],
             "components": {"total": counts.total(), **counts},
         }
 

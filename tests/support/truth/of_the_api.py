@@ -61,6 +61,7 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "isFrozen": oracle.freeze(row["application_id"], row["environment_id"]) is not None,
         "freeze": oracle.freeze(row["application_id"], row["environment_id"]),
         "isDrifted": row["id"] in oracle.drifted,
+        "isObserved": row["is_observed"],
         "lastJob": _last_job(oracle, row["id"]),
         "components": {"total": counts.total(), **counts},
     }

@@ -559,6 +559,22 @@ async def drift(view: View) -> None:
     view.same("drift, instances", sorted(one["id"] for one in listed_ones), sorted(so))
 
 
+@comparison
+async def adoptions(view: View) -> None:
+    """Compare what instances have adopted with what is stored, in the API and on pages."""
+    oracle = view.oracle
+    for row in oracle.tables["adoptions"]:
+        each = row["instance_id"]
+        found = accepted(await view.caller.get(f"instances/{each}/adoption"))
+        is_observed = oracle.instances[each]["is_observed"]
+        view.same(f"adoption of {each}, managed", found["managed"], "observe" if is_observed else "full")
+        shown = [(one["component"], one["name"], one["lineage"], one["resources"]) for one in found["states"]]
+        so = (row["component"], row["name"], row["identity"], json.loads(row["resources"]))
+        view.same(f"adoption of {each}, states", shown, [so])
+        page = await view.console.page(f"/console/instances/{each}")
+        view.same(f"adoption of {each}, page", "Observed" in page.one("main").text, is_observed)
+
+
 async def _compared_runs(view: View, instance: str) -> None:
     oracle, jobs = view.oracle, view.oracle.history[instance][:2]
     if len(jobs) < 2:

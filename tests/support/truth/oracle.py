@@ -43,6 +43,7 @@ TABLES = {
     "step_waits": "job_id, path, wait::json AS wait",
     "generations": "*",
     "drift_reports": "*",
+    "adoptions": "*",
     "audit_entries": "*",
     "memberships": "organization_id, user_id",
     "role_assignments": "user_id, role_id",

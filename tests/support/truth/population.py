@@ -195,6 +195,7 @@ class _Maker:
         await asyncio.gather(self._acts(living), self._others(), self._tides(), self._ships(), self._under_way())
         await self._change_sets(living[-2:])
         await self._drift(living[-5:-2])
+        await self._adopted(living[-6])
         await self._family()
         await self._sleepers()
         await self._freezes()
@@ -541,6 +542,17 @@ class _Maker:
                     instance,
                 ],
             )
+
+    async def _adopted(self, instance: str) -> None:
+        """Let an instance seem to be adopted, and not yet taken over."""
+        await self.connection.execute("UPDATE instances SET is_observed = true WHERE id = %s", [instance])
+        await self.connection.execute(
+            "INSERT INTO adoptions"
+            " (instance_id, organization_id, component, action, name, identity, resources, adopted_by)"
+            " SELECT id, organization_id, 'web', 'opentofu', 'default', 'a lineage', %s, 'ada@example.com'"
+            " FROM instances WHERE id = %s",
+            ['["terraform_data.box"]', instance],
+        )
 
     async def _sleepers(self) -> None:
         made = [await self._launch("Owl", f"owl {number}") for number in range(3)]

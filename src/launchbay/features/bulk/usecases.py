@@ -31,6 +31,7 @@ from launchbay.model.labels import read_labels
 from launchbay.model.redaction import Redactor
 from launchbay.model.scalars import json_real
 from launchbay.model.waits import turns_message
+from launchbay.planning.acceptance import OBSERVED
 from launchbay.planning.arguments import ignored_parameters
 from launchbay.planning.names import DESTROY, LAUNCH, require_workflow
 from launchbay.store import applications, organizations
@@ -50,6 +51,7 @@ from launchbay.usecases.selection import (
     visible_runs,
 )
 
+_CHANGES = frozenset({"run", "resume", "reconfigure"})
 _VERSIONS_READ = 50
 RUNNING, PAUSED, CANCELLED, STOPPED = "Running", "Paused", "Cancelled", "Stopped"
 
@@ -249,6 +251,8 @@ def _refusal(work: Work, organization_id: str, act: Act, row: FleetRow) -> str |
         return "The last job didn't fail, so there is nothing to resume."
     if row.status == "Destroyed" and act.act != "label":
         return "The instance is destroyed."
+    if row.is_observed and act.act in _CHANGES and act.workflow != DESTROY:
+        return OBSERVED
     return None
 
 

@@ -43,10 +43,11 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     These are `ids` or `select`; a launch and a directory have neither. `launch` and `configuration` are bodies of a
     launch and a reconfiguration. The act `version` keeps what an instance has, and `parameters` go over it. The act
-    `relaunch` launches again what runs, and `apply` applies a directory. `expiresIn` is in milliseconds.
+    `relaunch` launches again what runs, `manage` takes over what is only observed, and `apply` applies a directory.
+    `expiresIn` is in milliseconds.
     """
 
-    act: Literal["launch", "reconfigure", "version", "relaunch", "destroy", "apply"]
+    act: Literal["launch", "reconfigure", "version", "relaunch", "manage", "destroy", "apply"]
     ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=CHANGE_SET_INSTANCES)] | None = None
     select: Selection | None = None
     applicationId: str | None = None

@@ -69,6 +69,7 @@ _VERBS = {
     "reconfigure": "Change",
     "version": "Change the version of",
     "relaunch": "Launch again",
+    "manage": "Take over",
     "destroy": "Destroy",
 }
 _COMPARED_AT_ONCE = 10  # instances that the page plans again without being asked

@@ -13,7 +13,13 @@ _COVERED = frozenset({"launch", "reconfigure", "destroy", "end", "edit"})
 
 # Neither a change set nor a directory contains these.
 WITHOUT_CHANGE_SET = frozenset(
-    {"set_destroy_at", "replace_instance_environments", "replace_environment_audiences", "rename_environment"}
+    {
+        "adopt_instance",
+        "set_destroy_at",
+        "replace_instance_environments",
+        "replace_environment_audiences",
+        "rename_environment",
+    }
 )
 
 

@@ -33,7 +33,7 @@ from launchbay.features.directories.plans import (
     stale,
 )
 from launchbay.features.generations.usecases import FailurePolicy
-from launchbay.features.plans.ahead import PlanAct, PlanRequest, look_at_present
+from launchbay.features.plans.ahead import PlanAct, PlanRequest, every_launch, look_at_present
 from launchbay.features.plans.rows import PlanRow
 from launchbay.features.plans.rules import digest_of_shown
 from launchbay.features.plans.usecases import (
@@ -55,7 +55,7 @@ from launchbay.model.instance import InstanceStatus, LinkKind
 from launchbay.model.job import ApprovalStatus, Cause, verdict_after, workflow_path
 from launchbay.model.scalars import json_decoder
 from launchbay.model.waits import turns_message
-from launchbay.planning.acceptance import StartedJob
+from launchbay.planning.acceptance import OBSERVED, TAKE_OVER, StartedJob
 from launchbay.planning.decisions import Change
 from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.store import environments, instances, organizations
@@ -83,19 +83,26 @@ from launchbay.usecases.workflows import run_workflow
 log = structlog.get_logger(__name__)
 _APPROVE = Permission.APPROVE_INSTANCE_WORKFLOW
 _SHOWN = 20  # sentences of one refusal
-ActKind = Literal["launch", "reconfigure", "version", "relaunch", "destroy", "apply"]
+ActKind = Literal["launch", "reconfigure", "version", "relaunch", "manage", "destroy", "apply"]
 _FIELDS: Mapping[str, frozenset[str]] = {
     "launch": frozenset({"application_id", "launch", "if_exists"}),
     "reconfigure": frozenset({"configuration"}),
     "version": frozenset({"version", "parameters"}),
     "relaunch": frozenset(),
+    "manage": frozenset(),
     "destroy": frozenset({"force"}),
     "apply": frozenset({"files", "prune"}),
 }
 
 
 # How a plan of its steps is made; of the others, as a reconfiguration.
-_PLANNED_AS: Mapping[str, PlanAct] = {"launch": "launch", "relaunch": "relaunch", "destroy": "destroy"}
+_PLANNED_AS: Mapping[str, PlanAct] = {
+    "launch": "launch",
+    "relaunch": "relaunch",
+    "manage": "manage",
+    "destroy": "destroy",
+}
+_RUNS_AGAIN = frozenset({"relaunch", "manage"})  # the launch of what is there, which a check of its drift plans too
 
 
 class ChangeAct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -224,6 +231,8 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
     Raises BadRequest for a change that would be refused, and TooManyRequests beyond what an organization keeps open.
     """
     request.act.check()
+    if request.act.act == "manage":  # nobody takes over what they haven't seen the plan of
+        request = replace(request, with_plans=True)
     if len(request.comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
     plan = await _plan_directory(ctx, organization_id, request) if request.act.act == "apply" else None
@@ -245,7 +254,7 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
         touched = {each.environment_id for each in planned} if plan is None else plan.environment_ids
         policies = await _policies(work, touched)
         # What a launch runs again was applied before (decision 0210).
-        is_new = request.act.act != "relaunch"
+        is_new = request.act.act not in _RUNS_AGAIN
         refused = request.with_plans and is_new and any(policy.refuses_plans for policy in policies.values())
         if refused and not request.needs_plans:
             request = replace(request, with_plans=False)
@@ -319,6 +328,8 @@ async def _foresee(work: Work, act: ChangeAct, planned: _Planned) -> Refusal | A
         )
     if act.act == "destroy":
         return await work.foresee("run_workflow", planned.changed, kind="destroy", proposed=planned.proposed)
+    if act.act == "manage":
+        return await work.foresee("take_over_instance", planned.changed, kind="reconfigure", proposed=planned.proposed)
     if act.act == "relaunch":
         return await work.foresee("run_workflow", planned.changed, kind="run", proposed=planned.proposed)
     return await work.foresee("reconfigure_instance", planned.changed, kind="reconfigure", proposed=planned.proposed)
@@ -1083,10 +1094,12 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
         changed, proposed = planned.application, proposal_of(planned)
         return _Planned(None, root.name, root.application_id, environment.id, body, promise, changed, proposed, facts)
     record = await work.lookup.instance(instance_id or "", Permission.EDIT_INSTANCE)
+    if record.is_observed and act.act not in {"manage", "destroy"}:
+        raise BadRequest(OBSERVED, TAKE_OVER, code="InstanceObserved")
     if act.act == "destroy":
         return await _plan_end(work, act, record, offers)
-    if act.act == "relaunch":
-        return await _plan_relaunch(work, record, offers)
+    if act.act in _RUNS_AGAIN:
+        return await _plan_relaunch(work, act, record, offers)
     body = dict(act.configuration or {})
     if act.act == "version":
         body = await same_configuration(work, record, version=act.version, parameters=act.parameters or {})
@@ -1128,21 +1141,33 @@ async def _plan_end(work: Work, act: ChangeAct, record: InstanceRecord, offers: 
     )
 
 
-async def _plan_relaunch(work: Work, record: InstanceRecord, offers: _Offers) -> _Planned:
+def _warnings_of(act: ChangeAct, record: InstanceRecord) -> list[str]:
+    if act.act != "manage" or record.destroy_at is None:
+        return []
+    at = iso_time(record.destroy_at)
+    return [
+        f"The lifetime of the instance ends at {at}. What it takes over is destroyed then, and no longer forgotten."
+    ]
+
+
+async def _plan_relaunch(work: Work, act: ChangeAct, record: InstanceRecord, offers: _Offers) -> _Planned:
+    if act.act == "manage" and not record.is_observed:
+        raise BadRequest("The instance isn't observed: Launchbay manages it already.", code="CannotManage")
     if record.status is not InstanceStatus.RUNNING:
         raise BadRequest(
             f"The instance is {record.status}. Only one that is Running launches again here.", code="CannotRelaunch"
         )
     usual = await _usual(work, record.application_id)
     ahead = await look_at_present(work, record)
+    runs = ahead.others if act.act == "relaunch" else every_launch(ahead)
     at = permissions.instance(record.application_id, record.id)
     promise = Promise(
         components=[],
-        workflows=[PromisedWorkflow(name, usual.get(name)) for name in starmap(workflow_path, ahead.others)],
+        workflows=[PromisedWorkflow(name, usual.get(name)) for name in starmap(workflow_path, runs)],
         machines_made=[],
         machines_released=[],
         permissions=[_used(each, at) for each in (Permission.EDIT_INSTANCE, Permission.RUN_INSTANCE_WORKFLOW)],
-        warnings=[],
+        warnings=_warnings_of(act, record),
         version=record.version,
         former_version=record.version,
     )
@@ -1331,7 +1356,12 @@ async def _carry_out(ctx: Context, act: ChangeAct, planned: _Planned) -> Started
     assert planned.instance_id is not None, "only a launch has no instance"
     if act.act == "destroy":
         return await run_workflow(ctx, planned.instance_id, DESTROY, {}, force=bool(act.force))
-    if act.act == "relaunch":
+    if act.act == "manage":
+        async with ctx.begin() as work:
+            record = await work.lookup.instance(planned.instance_id, Permission.EDIT_INSTANCE)
+            await instances.stop_observing(work.connection, instance_id=record.id)
+            await work.audit("take_over_instance", record, {"managed": "observe"}, {"managed": "full"})
+    if act.act in _RUNS_AGAIN:
         return await run_workflow(ctx, planned.instance_id, LAUNCH, {})
     return await reconfigure(ctx, planned.instance_id, planned.body)
 

@@ -86,6 +86,7 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, ren
     job_statuses: list[str] | None = None
     degraded: bool = False
     drifted: bool = False
+    observed: bool = False
     workflows: list[str] | None = None
     applications: list[str] | None = None
     environments: list[str] | None = None

@@ -133,6 +133,11 @@ async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -
         await work.audit("check_drift", record, after={"baseline": learns})
 
 
+async def ask_for_check(work: Work, instance_id: str, organization_id: str) -> None:
+    """Have a new instance checked soon."""
+    await store.ask(work.connection, instance_id=instance_id, organization_id=organization_id, learns=None)
+
+
 async def read_drift(ctx: Context, instance_id: str) -> Report:
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)

@@ -61,12 +61,12 @@ GROUP BY id, organization_id, created_at
 ON CONFLICT DO NOTHING;
 
 -- name: move_idle_ends
--- Of the ends that are near, those that runs have moved. An instance that is busy, used by others or offered isn't idle.
+-- Of the ends that are near, those that runs have moved. An instance that is busy, used by others, offered or only observed isn't idle.
 WITH moved AS (
     UPDATE idle_ends SET since = ran.since, due_at = ran.since + idle_ends.idle_ms * interval '1 millisecond'
     FROM (
         SELECT near.instance_id, CASE
-            WHEN instances.job_id IS DISTINCT FROM near.own_job_id AND instances.job_id IS NOT NULL
+            WHEN instances.is_observed OR instances.job_id IS DISTINCT FROM near.own_job_id AND instances.job_id IS NOT NULL
                  OR EXISTS (SELECT FROM instance_offers WHERE instance_offers.instance_id = instances.id)
                  OR EXISTS (SELECT FROM instance_links AS link JOIN instances AS consumer ON consumer.id = link.instance_id
                             WHERE link.target_id = instances.id AND link.kind IN ('service', 'shared') AND consumer.status <> 'Destroyed')

@@ -27,7 +27,7 @@ from launchbay.usecases.preview import preview_end, runs_of
 from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 
-PlanAct = Literal["launch", "reconfigure", "relaunch", "destroy"]
+PlanAct = Literal["launch", "reconfigure", "relaunch", "manage", "destroy"]
 
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -122,14 +122,14 @@ async def _target(work: Work, request: PlanRequest) -> Target:
         proposed = configured_proposal(configured)
     else:
         record = await work.lookup.instance(request.instance_id or "", Permission.EDIT_INSTANCE)
-        if request.act == "relaunch":
+        if request.act in {"relaunch", "manage"}:
             ahead = await _relaunched(work, record)
             return Target(record, record.environment_id, ahead, Proposal(workflow=LAUNCH))
         preview = await preview_end(work, record, force=request.force)
         if preview.errors:
             raise BadRequest(*preview.errors)
         at = _Place(record.organization_id, record.environment_id, read_environment_view(record.environment_view))
-        ends = await _end(work, at, record.id, ())
+        ends = [] if record.is_observed else await _end(work, at, record.id, ())
         return Target(record, record.environment_id, ends, Proposal(workflow=DESTROY))
     at = _Place(environment.organization_id, environment.id, view)
     found = [each for node in root.walk() for each in await _of_node(work, at, node)]
@@ -214,8 +214,7 @@ async def _relaunched(work: Work, record: InstanceRecord) -> list[Ahead]:
     Components that never were launched are.
     """
     ahead = await look_at_present(work, record)
-    manifest = ahead.after.manifest
-    others = tuple((path, LAUNCH) for path in manifest.order if LAUNCH in manifest.components[path].workflows)
+    others = every_launch(ahead)
     running = {path for path, _ in ahead.others}
     found = [replace(ahead, others=others, started=tuple(path for path, _ in others if path not in running))]
     for path, link in ahead.links.items():
@@ -224,6 +223,12 @@ async def _relaunched(work: Work, record: InstanceRecord) -> list[Ahead]:
             below = [] if child is None else await _relaunched(work, child)
             found += [replace(each, path=(path, *each.path)) for each in below]
     return found
+
+
+def every_launch(ahead: Ahead) -> tuple[tuple[str, str], ...]:
+    """Return what another launch runs, also of components that never were launched."""
+    manifest = ahead.after.manifest
+    return tuple((path, LAUNCH) for path in manifest.order if LAUNCH in manifest.components[path].workflows)
 
 
 async def look_at_present(work: Work, record: InstanceRecord, parameters: Mapping[str, Any] | None = None) -> Ahead:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import structlog
@@ -75,8 +75,9 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
 
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
     """Ask about the change itself: rules name its operation."""
-    kind: ChangeKind = "run" if request.act == "relaunch" else request.act
-    operations = {"launch": "launch_application", "reconfigure": "reconfigure_instance"}
+    kinds: dict[str, ChangeKind] = {"relaunch": "run", "manage": "reconfigure"}
+    kind = kinds.get(request.act) or cast("ChangeKind", request.act)
+    operations = {"launch": "launch_application", "reconfigure": "reconfigure_instance", "manage": "take_over_instance"}
     await work.decide(
         operations.get(request.act, "run_workflow"),
         target.changed,

@@ -22,6 +22,7 @@ from launchbay.features.rollouts import rows as store
 from launchbay.features.rollouts.rows import FirstRow, Rollout, RolloutInstanceRow
 from launchbay.ids import new_id
 from launchbay.model.waits import turns_message
+from launchbay.planning.acceptance import OBSERVED
 from launchbay.planning.arguments import required_arguments
 from launchbay.planning.names import available_workflows
 from launchbay.store import organizations
@@ -46,6 +47,7 @@ from launchbay.usecases.workflows import required_by_command
 log = structlog.get_logger(__name__)
 RUNNING, WAITING, STOPPED, FINISHED = "Running", "Waiting", "Stopped", "Finished"
 RETURNING, RETURNED = "Returning", "Returned"
+_REFUSALS_SHOWN = 5
 _INSTANCES_CHECKED = 100  # for arguments of the health check
 _CONTROLS = {
     "stop": frozenset({RUNNING, WAITING}),
@@ -108,7 +110,8 @@ async def create_rollout(ctx: Context, organization_id: str, request: RolloutReq
         application, version, chosen = await _choose(work, organization.id, request)
         waiting = sum(refusal is None for _, refusal in chosen)
         if not waiting:
-            raise BadRequest("No instance needs this version, so there is nothing to do.", code="NothingChosen")
+            why = [f"{row.name}: {refusal}" for row, refusal in chosen[:_REFUSALS_SHOWN]]
+            raise BadRequest("No instance needs this version, so there is nothing to do.", *why, code="NothingChosen")
         await organizations.lock(work.connection, organization_id=organization.id)
         if (await store.count_open(work.connection, organization_id=organization.id) or 0) >= limits.ROLLOUTS_OPEN:
             raise TooManyRequests(
@@ -227,6 +230,8 @@ def _refusal(work: Work, organization_id: str, row: FleetRow) -> str | None:
         return f"The instance belongs to a submodule of the instance {row.parent_id}."
     if row.status == "Destroyed":
         return "The instance is destroyed."
+    if row.is_observed:
+        return OBSERVED
     resource = permissions.instance(row.application_id, row.id)
     environment = permissions.environment(row.environment_id)
     if not work.lookup.allows(organization_id, Permission.EDIT_INSTANCE, resource, environment):

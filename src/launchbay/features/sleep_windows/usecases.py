@@ -20,6 +20,7 @@ from launchbay.ids import first_id_of_last
 from launchbay.limits import INTERVAL_LONGEST_MS
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.waits import due_to_sleep_message, sleeping_message
+from launchbay.planning.acceptance import OBSERVED
 from launchbay.store import schedules
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection
@@ -180,6 +181,8 @@ async def read_sleep(ctx: Context, instance_id: str) -> Sleep:
 
 async def commands(work: Work, record: InstanceRecord, rules: SleepRules) -> tuple[str, str]:
     """Return what stops and starts an instance. Raises BadRequest if it can't sleep."""
+    if record.is_observed:
+        raise cannot_sleep(f"It can't sleep. {OBSERVED}")
     manifest = await work.manifest(record.application_id, record.version)
     if not rules.stop:
         found = await stop_and_start(work, replace(record, status=InstanceStatus.RUNNING), manifest)

@@ -196,7 +196,7 @@ ORDER BY consumer.id;
 -- name: get_record
 -- Locks the instance, too.
 SELECT id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status, parent_id, job_id, parameters,
-       return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at
+       return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at, is_observed
 FROM instances WHERE id = %(instance_id)s FOR NO KEY UPDATE;
 
 -- name: get_surroundings
@@ -215,7 +215,7 @@ SELECT state, before, status, application_id, version, parameters FROM instances
 -- name: read_record
 -- For the engine, which needs no permission.
 SELECT id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status, parent_id, job_id, parameters,
-       return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at
+       return_values, components, user_data, environment_view, state, error_message, destroy_at, created_at, is_observed
 FROM instances WHERE id = %(instance_id)s;
 
 -- name: change_configuration
@@ -309,6 +309,10 @@ RETURNING version;
 DELETE FROM kept_documents USING jobs
 WHERE kept_documents.instance_id = %(instance_id)s AND component = %(component)s AND action = %(action)s AND kept_documents.name = %(name)s
   AND jobs.id = %(job_id)s AND jobs.fence = %(fence)s AND jobs.status = 'Executing';
+
+-- name: stop_observing
+-- Jobs may change the instance from now on.
+UPDATE instances SET is_observed = false WHERE id = %(instance_id)s AND is_observed;
 
 -- name: has_documents
 -- Whether a worker still holds a job.

@@ -29,8 +29,10 @@ SELECT id FROM job;
 -- that waited for it (`postpone_triggers`; all others are due at once) are due when this job ends.
 WITH claimed AS (
     UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s,
+        harmless_job_id = CASE WHEN %(is_harmless)s::boolean THEN %(job_id)s END,
         person_first_until = CASE WHEN %(is_for_person)s::boolean THEN NULL ELSE person_first_until END
     WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s
+      AND (NOT is_observed OR %(is_harmless)s::boolean)
       AND (%(knows_limits)s::boolean OR NOT EXISTS (
           SELECT FROM concurrency_limits
           WHERE concurrency_limits.application_id = instances.application_id OR concurrency_limits.environment_id = instances.environment_id))
@@ -51,6 +53,9 @@ WITH claimed AS (
     SELECT claimed.organization_id, job.id FROM job, claimed WHERE %(worker_id)s::bigint IS NULL AND NOT %(is_limited)s::boolean
 )
 SELECT id FROM job;
+
+-- name: is_observed
+SELECT is_observed FROM instances WHERE id = %(instance_id)s;
 
 -- name: supersede
 -- Ends the job under way in favour of a forced destroy. The fence keeps its worker from writing anything more, and the
@@ -225,7 +230,7 @@ WITH outer_job AS (
     SELECT id FROM jobs WHERE id = %(parent_job_id)s AND fence = %(parent_fence)s AND status = 'Executing' AND NOT cancel_requested FOR SHARE
 ), claimed AS (
     UPDATE instances SET job_id = %(job_id)s, jobs_begun = jobs_begun + 1, status = %(status)s
-    WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s AND EXISTS (SELECT FROM outer_job)
+    WHERE id = %(instance_id)s AND job_id IS NULL AND status = %(prior_status)s AND NOT is_observed AND EXISTS (SELECT FROM outer_job)
     RETURNING id, owner_id, jobs_begun
 )
 INSERT INTO jobs (id, instance_id, number, name, owner_id, status, plan, steps, parent_job_id)
@@ -240,7 +245,7 @@ SELECT id, status, error_message, results FROM jobs WHERE id = ANY(%(job_ids)s) 
 
 -- name: get_child_target
 -- An instance that another one calls.
-SELECT status, job_id, application_id, version, return_values, name, before IS NOT NULL AS is_to_reconfigure
+SELECT status, job_id, application_id, version, return_values, name, before IS NOT NULL AS is_to_reconfigure, is_observed
 FROM instances WHERE id = %(instance_id)s;
 
 -- name: get_place_in_parent

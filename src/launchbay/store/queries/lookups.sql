@@ -95,7 +95,7 @@ WHERE u.id = %(caller_id)s;
 SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp, u.enabled AS caller_enabled, o.access_stamp AS organization_stamp,
        i.id, i.organization_id, i.application_id, i.environment_id, i.revision_id, i.version, i.name, i.owner_id, i.status,
        i.parent_id, i.job_id, i.parameters, i.return_values, i.components, i.user_data, i.environment_view, i.state,
-       i.error_message, i.destroy_at, i.created_at
+       i.error_message, i.destroy_at, i.created_at, i.is_observed
 FROM users u
 LEFT JOIN (instances i JOIN organizations o ON o.id = i.organization_id) ON i.id = %(id)s
 WHERE u.id = %(caller_id)s;

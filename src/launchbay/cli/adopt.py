@@ -1,0 +1,162 @@
+"""`launchbay adopt`: make an observed instance, and show how it differs."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from launchbay.cli.commands import answer, connected, sharing_options
+from launchbay.cli.connection import Connection
+from launchbay.cli.inputs import completion_for, file_text, mapping
+from launchbay.cli.lazy import HELP_OPTIONS
+from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
+from launchbay.client import Operations
+from launchbay.client.types import StateBody
+
+_POLL_S = 0.5
+_SHOWN = 20  # addresses in a table
+_UNDER_WAY = frozenset({"Waiting", "Checking"})
+
+
+def _adopt(
+    *,
+    application: str,
+    states: Sequence[str],
+    name: str | None,
+    environment: str | None,
+    revision: str | None,
+    version: int | None,
+    parameters: Sequence[str],
+    is_dry_run: bool,
+    timeout: float,
+    **given: Any,
+) -> None:
+    connection = connected(given)
+    application_id = connection.names.application(application)
+    wanted: dict[str, Any] = {
+        "instanceName": name,
+        "environmentId": None if environment is None else connection.names.environment(environment),
+        "revisionId": None if revision is None else connection.names.revision(revision, application_id=application_id),
+        "version": version,
+        "parameters": mapping(parameters),
+    }
+    launch = {field: value for field, value in wanted.items() if value is not None}
+    call = Operations.adopt_instance.call(
+        application_id, launch=launch, states=[_state(each) for each in states], dry_run=is_dry_run
+    )
+    document = answer(connection, call)
+    if connection.output != "table":
+        if not is_dry_run:
+            document["drift"] = _checked(connection, document["instanceId"], timeout)
+        show(document, connection.output)
+        return
+    _show(document, is_dry_run=is_dry_run)
+    if not is_dry_run:
+        _show_drift(document["instanceId"], _checked(connection, document["instanceId"], timeout))
+
+
+def _state(item: str) -> StateBody:
+    """Return the state of `COMPONENT=FILE` or `COMPONENT:NAME=FILE`."""
+    place, equals, file = item.partition("=")
+    component, colon, name = place.partition(":")
+    if not equals or not component or not file or (colon and not name):
+        raise click.UsageError(f"Invalid state: {item}. Use COMPONENT=FILE or COMPONENT:NAME=FILE.")
+    return StateBody(component=component, state=file_text(file), name=name or None)
+
+
+def _checked(connection: Connection, instance_id: str, timeout_s: float) -> dict[str, Any]:
+    """Return the drift of an instance when its first check is done. Raises CommandFailed."""
+    until_s = time.monotonic() + timeout_s
+    while True:
+        found: dict[str, Any] = answer(connection, Operations.read_drift.call(instance_id))
+        if found["status"] not in _UNDER_WAY:
+            return found
+        if time.monotonic() >= until_s:
+            raise CommandFailed(
+                f"The instance {instance_id} is adopted, but its first check takes more than {timeout_s:g} s. "
+                f"See it later: launchbay drift show {instance_id}",
+                ExitCode.TIMED_OUT,
+            )
+        time.sleep(_POLL_S)
+
+
+def _show(document: Mapping[str, Any], *, is_dry_run: bool) -> None:
+    verb = "Would adopt" if is_dry_run else "Adopted"
+    for state in document["states"]:
+        addresses = state["resources"]
+        click.echo(f"{verb} for {state['component']} ({state['name']}), lineage {state['lineage']}:")
+        for address in addresses[:_SHOWN]:
+            click.echo(f"  {address}")
+        if len(addresses) > _SHOWN:
+            click.echo(f"  and {len(addresses) - _SHOWN} more")
+    if document["leftOut"]:
+        click.echo(f"Nothing is adopted for {', '.join(document['leftOut'])}: taking over would launch that.")
+    if is_dry_run:
+        click.echo(f"Nothing is done. The instance would be {document['name']!r}, version {document['version']}.")
+    else:
+        click.echo(f"{document['instanceId']}  {document['name']}  is observed: nothing changes what runs.")
+
+
+def _show_drift(instance_id: str, drift: Mapping[str, Any]) -> None:
+    if drift["problem"]:
+        raise CommandFailed(
+            f"The instance is adopted, but its first plan failed: {drift['problem']}\n"
+            f"Check again when that is fixed: launchbay drift check {instance_id}",
+            ExitCode.FAILED,
+        )
+    differing = [each for each in drift["findings"] if each["state"] == "new"]
+    if not differing:
+        click.echo("The first plan changes nothing: what runs is as the instance describes it.")
+    else:
+        click.echo(f"The first plan would change {len(differing)}:")
+        for each in differing[:_SHOWN]:
+            click.echo(f"  {each['kind']}  {each['address']}")
+        click.echo(f"See each: launchbay drift show {instance_id}")
+    for each in drift["unchecked"]:
+        click.echo(f"Not checked: {each['step']}: {each['note']}")
+    click.echo(f"To take it over: launchbay change-set create manage --instance {instance_id}")
+
+
+adopt = RemoteCommand(
+    "adopt",
+    callback=_adopt,
+    short_help="Make an instance of what runs already.",
+    help="Make an instance of what OpenTofu or Terraform has made already. It is only observed: checks show how it "
+    "differs, and nothing changes it until a change set takes it over. Destroying it before forgets it, and leaves "
+    "what runs. Exit with 1 if the first plan fails.",
+    params=[
+        click.Argument(["application"], metavar="APPLICATION", **completion_for("application")),
+        click.Option(
+            ["--state", "states"],
+            metavar="COMPONENT=FILE",
+            multiple=True,
+            required=True,
+            help="The state of a component: terraform.tfstate, or `-` for what `tofu state pull` prints. "
+            "COMPONENT:NAME=FILE if it has several.",
+        ),
+        click.Option(["--name"], help="The name of the instance."),
+        click.Option(["--environment"], help="Its environment. Default: that of the revision, or the default one."),
+        click.Option(["--revision"], help="The revision whose version and parameters it has."),
+        click.Option(
+            ["--version"], type=click.IntRange(min=1), help="The version of the manifest. Default: the newest."
+        ),
+        click.Option(
+            ["-p", "--parameter", "parameters"],
+            metavar="NAME=STRING",
+            multiple=True,
+            help="A parameter. NAME:=JSON for other values, @FILE for a map of them.",
+        ),
+        click.Option(["--dry-run", "is_dry_run"], is_flag=True, help="Say what would be adopted, and do nothing."),
+        click.Option(
+            ["--timeout"],
+            type=click.FloatRange(min=0),
+            default=600.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to wait for the first plan.",
+        ),
+        *sharing_options(),
+    ],
+    context_settings=HELP_OPTIONS,
+)

@@ -1,0 +1,148 @@
+"""Instances of what runs already."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from launchbay import limits
+from launchbay.clock import to_ms
+from launchbay.features.adoption import usecases as adoption
+from launchbay.features.adoption.rows import AdoptionRow
+from launchbay.features.adoption.rules import AdoptedState, GivenState, shown_resources
+from launchbay.web.requests import TYPED, JsonBody, Request
+from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
+
+routes = Routes("Instances", extension=True)
+_LINEAGE = "8a6c6d6e-57a2-4a0d-9b0f-1f0d8f3e2b11"
+
+
+def _about(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class StateBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A state of OpenTofu or Terraform, and the component that it belongs to."""
+
+    component: str
+    state: Annotated[str, _about("The text of terraform.tfstate, or what `tofu state pull` prints.")]
+    name: Annotated[str | None, _about("The parameter `name` of the step, if the component has several.")] = None
+
+
+class AdoptBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to adopt.
+
+    `launch` is the body of a launch: its environment, name, version and parameters.
+    """
+
+    launch: dict[str, Any] = {}
+    states: list[StateBody]
+    dryRun: Annotated[bool, _about("Only say what would be adopted.")] = False
+
+
+class AdoptedStateDocument(msgspec.Struct, kw_only=True):
+    """A state that a component has adopted."""
+
+    component: str
+    name: str
+    lineage: Annotated[str, _about("It names the state: one instance of the organization can adopt it.")]
+    resources: Annotated[list[str], _about("Addresses of what it manages. At most 200.")]
+
+
+class AdoptDocument(msgspec.Struct, kw_only=True):
+    """The adopted instance. With `dryRun`, its ID is null."""
+
+    instanceId: str | None
+    name: str
+    environmentId: str
+    version: int
+    states: list[AdoptedStateDocument]
+    leftOut: Annotated[list[str], _about("Components that have adopted nothing: taking over launches them.")]
+
+
+class AdoptionDocument(msgspec.Struct, kw_only=True):
+    """What an instance has adopted. Without states, Launchbay has launched it."""
+
+    instanceId: str
+    managed: Annotated[str, _about("`observe` until a change set takes it over; then `full`.")]
+    states: list[AdoptedStateDocument]
+    adoptedAt: int | None
+    adoptedBy: str | None
+
+
+_STATES = [{"component": "infra", "name": "default", "lineage": _LINEAGE, "resources": ["aws_instance.web"]}]
+
+
+@routes.post(
+    "/applications/{appId}/adoptions",
+    command="application adopt",
+    permission="CreateInstance on the application and the environment",
+    body=JsonBody(
+        example={
+            "launch": {"environmentId": EXAMPLE_ID, "instanceName": "shop", "parameters": {"input.size": 2}},
+            "states": [{"component": "infra", "state": '{"version": 4, "lineage": "…"}'}],
+        },
+        keeps_texts=TYPED,
+        bytes_max=limits.ADOPTED_STATE_BYTES,
+    ),
+    returns=Returns("The instance, of which a check shows soon what differs.", type=AdoptDocument),
+    idempotency_key=True,
+)
+async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
+    """Make an instance of what runs already, which is only observed."""
+    body = request.body
+    states = [GivenState(component=each.component, state=each.state, name=each.name) for each in body.states]
+    made = await adoption.adopt(request.ctx, request.path["appId"], body.launch, states, is_trial=body.dryRun)
+    return AdoptDocument(
+        instanceId=made.instance_id,
+        name=made.name,
+        environmentId=made.environment_id,
+        version=made.version,
+        states=[_given(each) for each in made.states],
+        leftOut=list(made.left_out),
+    )
+
+
+@routes.get(
+    "/instances/{id}/adoption",
+    command="instance adoption",
+    permission="Read",
+    returns=Returns(
+        "What it has adopted.",
+        {
+            "instanceId": EXAMPLE_ID,
+            "managed": "observe",
+            "states": _STATES,
+            "adoptedAt": 1_798_761_600_000,
+            "adoptedBy": "ada@example.com",
+        },
+    ),
+)
+async def read_adoption(request: Request[None, None]) -> AdoptionDocument:
+    """Show what an instance has adopted."""
+    found = await adoption.read_adoption(request.ctx, request.path["id"])
+    first = found.rows[0] if found.rows else None
+    return AdoptionDocument(
+        instanceId=found.record.id,
+        managed="observe" if found.record.is_observed else "full",
+        states=[_adopted(row) for row in found.rows],
+        adoptedAt=None if first is None else to_ms(first.adopted_at),
+        adoptedBy=None if first is None else first.adopted_by,
+    )
+
+
+def _adopted(row: AdoptionRow) -> AdoptedStateDocument:
+    return AdoptedStateDocument(
+        component=row.component,
+        name=row.name,
+        lineage=row.identity,
+        resources=msgspec.json.decode(row.resources, type=list[str]),
+    )
+
+
+def _given(state: AdoptedState) -> AdoptedStateDocument:
+    return AdoptedStateDocument(
+        component=state.component,
+        name=state.name,
+        lineage=state.lineage,
+        resources=shown_resources(state.resources),
+    )

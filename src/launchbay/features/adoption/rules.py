@@ -1,0 +1,205 @@
+"""What of a running system an instance can adopt, and whether it fits. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from launchbay import limits
+from launchbay.errors import BadRequest
+from launchbay.manifest.graph import SUBMODULE, CompiledManifest
+
+OPENTOFU = "opentofu"
+_STATE_VERSION = 4  # of Terraform since 0.12, and of OpenTofu
+_SHOWN = 200  # addresses that are kept of one state
+
+
+class StatePlace(NamedTuple):
+    """Where a component keeps a state.
+
+    `name` is None if only a run knows it.
+    """
+
+    component: str
+    name: str | None
+
+
+class GivenState(msgspec.Struct, frozen=True, kw_only=True):
+    """A state for a component. The name is needed if the component has several."""
+
+    component: str
+    state: str
+    name: str | None = None
+
+
+class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that fits its place.
+
+    `resources` are addresses. `lineage` names the state at all times.
+    """
+
+    component: str
+    name: str
+    lineage: str
+    serial: int
+    program: str
+    text: str
+    resources: list[str]
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    index_key: int | str | None = None
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    type: str
+    name: str
+    mode: str = "managed"
+    module: str | None = None
+    instances: list[_Instance] = []
+
+    def addresses(self) -> Iterable[str]:
+        prefix = "" if self.module is None else f"{self.module}."
+        for each in self.instances:
+            key = "" if each.index_key is None else f"[{msgspec.json.encode(each.index_key).decode()}]"
+            yield f"{prefix}{self.type}.{self.name}{key}"
+
+
+class _State(msgspec.Struct, frozen=True):
+    version: int
+    lineage: str = ""
+    serial: int = 0
+    terraform_version: str = ""
+    resources: list[_Resource] = []
+
+
+def state_places(manifest: CompiledManifest) -> list[StatePlace]:
+    """Return where the components of a manifest keep states."""
+    found: dict[StatePlace, None] = {}
+    for path, component in manifest.components.items():
+        for workflow in component.workflows.values():
+            for step in workflow.all_steps:
+                parameters = step.parameters.written if step.action == OPENTOFU else None
+                if isinstance(parameters, Mapping) and parameters.get("operation", "apply") not in {"plan", "destroy"}:
+                    name = step.parameters.expressions.get("name")
+                    written = parameters.get("name", "default")
+                    is_known = name is None and isinstance(written, str) and "$" not in written
+                    found[StatePlace(path, written if is_known else None)] = None
+    return list(found)
+
+
+def check_manifest(manifest: CompiledManifest) -> None:
+    """Raise BadRequest for a manifest of which an instance can't only be observed."""
+    for path, component in manifest.components.items():
+        if component.type == SUBMODULE:
+            raise BadRequest(
+                f"Component {path!r} is a submodule, which is an instance of its own.",
+                "Adopt the submodule's application by itself.",
+                code="CannotAdopt",
+            )
+        if component.scaler is not None:
+            raise BadRequest(
+                f"Component {path!r} belongs to a Scaler, whose members only a launch makes.", code="CannotAdopt"
+            )
+
+
+def placed(manifest: CompiledManifest, given: Sequence[GivenState]) -> list[AdoptedState]:
+    """Return the states in their places.
+
+    Raises BadRequest that names each state that can't be read, has no place, or is given twice.
+    """
+    if not given:
+        raise BadRequest(
+            "There is nothing to adopt: no state is given.",
+            f"Give one for at least one of: {_names(state_places(manifest)) or 'none; no component keeps a state'}.",
+            code="CannotAdopt",
+        )
+    found = [_placed(manifest, each) for each in given]
+    for (component, name), count in Counter((each.component, each.name) for each in found).items():
+        if count > 1:
+            raise BadRequest(f"states: {count} are given for {name!r} of {component!r}.", code="InvalidState")
+    for lineage, count in Counter(each.lineage for each in found).items():
+        if count > 1:
+            raise BadRequest(
+                f"states: the state with the lineage {lineage} is given {count} times.", code="InvalidState"
+            )
+    return found
+
+
+def _placed(manifest: CompiledManifest, given: GivenState) -> AdoptedState:
+    places = [each for each in state_places(manifest) if each.component == given.component]
+    if not places:
+        others = _names(state_places(manifest))
+        raise BadRequest(
+            f"states: no step of {given.component[:80]!r} keeps a state.",
+            f"Give it for one of: {others}." if others else "No component of this version has a step opentofu.",
+            code="InvalidState",
+        )
+    names = [each.name for each in places]
+    name = given.name if given.name is not None else (names[0] if len(names) == 1 else None)
+    if name is None or (name not in names and None not in names):
+        known = ", ".join(str(each) for each in names if each is not None)
+        raise BadRequest(
+            f"states: {given.component!r} has {'several states' if given.name is None else f'no state {name!r}'}.",
+            f"Give its name{f', such as {known}' if known else ': the parameter name of its step opentofu'}.",
+            code="InvalidState",
+        )
+    return _read(given, name)
+
+
+def _read(given: GivenState, name: str) -> AdoptedState:
+    where = f"The state for {given.component!r}"
+    size = len(given.state.encode())
+    if size > limits.ADOPTED_STATE_BYTES:
+        raise BadRequest(f"{where} has {size} bytes. Limit: {limits.ADOPTED_STATE_BYTES} bytes.", code="InvalidState")
+    try:
+        raw: Any = msgspec.json.decode(given.state)
+    except msgspec.DecodeError as error:
+        raise BadRequest(
+            f"{where} isn't JSON: {error}.",
+            "Give the file terraform.tfstate, or what `tofu state pull` prints.",
+            code="InvalidState",
+        ) from None
+    version = raw.get("version") if isinstance(raw, dict) else None
+    if version != _STATE_VERSION:
+        shown = "no version, so it isn't a state" if version is None else f"the version {str(version)[:20]}"
+        remedy = "Refresh an older one with Terraform 0.12 or newer: terraform refresh."
+        raise BadRequest(f"{where} has {shown}. Launchbay reads version 4.", remedy, code="InvalidState")
+    try:
+        state = msgspec.convert(raw, _State)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"{where} can't be read: {error}.", code="InvalidState") from None
+    if not state.lineage:
+        raise BadRequest(
+            f"{where} has no lineage, so nothing names it.",
+            "Save it once with the program: `tofu apply -refresh-only`.",
+            code="InvalidState",
+        )
+    managed = [each for each in state.resources if each.mode == "managed"]
+    return AdoptedState(
+        component=given.component,
+        name=name,
+        lineage=state.lineage,
+        serial=state.serial,
+        program=state.terraform_version,
+        text=given.state,
+        resources=sorted(address for each in managed for address in each.addresses()),
+    )
+
+
+def shown_resources(resources: Sequence[str]) -> list[str]:
+    """Return the addresses that are kept, with a last line for what isn't."""
+    more = len(resources) - _SHOWN
+    return [*resources[:_SHOWN], f"and {more} more"] if more > 0 else list(resources)
+
+
+def adopted_state(components: Iterable[str]) -> str:
+    """Return the state of an instance whose components run, as the engine stores it."""
+    return msgspec.json.encode({path: {"launched": True} for path in components}).decode()
+
+
+def _names(places: Iterable[StatePlace]) -> str:
+    return ", ".join(
+        dict.fromkeys(f"{each.component}{'' if each.name is None else f' ({each.name})'}" for each in places)
+    )

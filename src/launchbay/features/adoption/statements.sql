@@ -1,0 +1,30 @@
+-- name: insert
+-- An instance that runs already, with its expiry. No job has made it, and none may change it yet.
+WITH instance AS (
+    INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status, is_observed,
+                           parameters, parameter_origins, components, environment_view, destroy_at, labels, state, component_count, running_count)
+    VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
+            %(name)s, %(owner_id)s, %(status)s, true, %(parameters)s, %(parameter_origins)s, %(components)s,
+            %(environment_view)s, now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb, %(state)s,
+            %(component_count)s, %(running_count)s)
+    RETURNING id, owner_id, destroy_at
+)
+INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at)
+SELECT %(schedule_id)s, id, 'expiry', 'destroy', owner_id, destroy_at FROM instance WHERE destroy_at IS NOT NULL;
+
+-- name: insert_document
+INSERT INTO kept_documents (id, instance_id, component, action, name, sealed)
+VALUES (%(document_id)s, %(instance_id)s, %(component)s, %(action)s, %(name)s, %(sealed)s);
+
+-- name: insert_adoption
+INSERT INTO adoptions (instance_id, organization_id, component, action, name, identity, resources, adopted_by)
+VALUES (%(instance_id)s, %(organization_id)s, %(component)s, %(action)s, %(name)s, %(identity)s, %(resources)s, %(adopted_by)s);
+
+-- name: find_owner
+-- The instance that has adopted the same thing before.
+SELECT instances.id, instances.name, adoptions.component FROM adoptions JOIN instances ON instances.id = adoptions.instance_id
+WHERE adoptions.organization_id = %(organization_id)s AND action = %(action)s AND identity = %(identity)s;
+
+-- name: list_of_instance
+SELECT component, action, name, identity, resources, adopted_at, adopted_by FROM adoptions
+WHERE instance_id = %(instance_id)s ORDER BY component, action, name;

@@ -1,0 +1,221 @@
+"""Instances of what runs already (decision 0232).
+
+An adopted instance is observed: it has the parameters and the state of what is there, and no job changes anything of it
+until somebody takes it over with a change set.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from launchbay.actions.opentofu import adopted_module
+from launchbay.auth import permissions
+from launchbay.auth.permissions import Permission
+from launchbay.errors import BadRequest, NotAllowed, NotFound
+from launchbay.features.adoption import rows as store
+from launchbay.features.adoption.rows import AdoptionRow
+from launchbay.features.adoption.rules import (
+    OPENTOFU,
+    AdoptedState,
+    GivenState,
+    adopted_state,
+    check_manifest,
+    placed,
+    shown_resources,
+)
+from launchbay.features.drift.usecases import ask_for_check
+from launchbay.ids import new_id
+from launchbay.model.changes import Allowed, Refusal
+from launchbay.model.expiry import NEVER
+from launchbay.model.instance import InstanceStatus
+from launchbay.planning.acceptance import OBSERVED, TAKE_OVER
+from launchbay.planning.decisions import Change
+from launchbay.quotas.bounds import Quota
+from launchbay.store import jobs, organizations
+from launchbay.store.database import Connection, foreign_key_violation_as
+from launchbay.store.instances import InstanceRecord, announce_new, document_purpose
+from launchbay.usecases.context import Context, Work
+from launchbay.usecases.launch import (
+    PlannedLaunch,
+    check_name,
+    ignored_by_launch,
+    lock_name,
+    nothing_launched,
+    plan_launch_tree,
+    proposal_of,
+)
+from launchbay.usecases.launch_tree import components_text, write_links
+
+_KEEPS = frozenset({"destroy", "end"})  # it is forgotten then, and nothing else
+
+
+class Adoption(NamedTuple):
+    """An instance that was adopted, or would be; then it has no ID."""
+
+    instance_id: str | None
+    name: str
+    environment_id: str
+    version: int
+    states: Sequence[AdoptedState]
+    left_out: Sequence[str]  # components without anything adopted
+
+
+class Adopted(NamedTuple):
+    """What an instance has adopted, and whether it is still only observed."""
+
+    record: InstanceRecord
+    rows: Sequence[AdoptionRow]
+
+
+async def adopt(
+    ctx: Context, application_id: str, body: Mapping[str, Any], given: Sequence[GivenState], *, is_trial: bool
+) -> Adoption:
+    """Make an observed instance of what runs, or say what it would be.
+
+    `body` is that of a launch, and needs the same permission. Raises BadRequest for a state that can't be read, has no
+    place in the manifest, or was adopted before.
+    """
+    with foreign_key_violation_as("The application or its environment was deleted by another request."):
+        async with ctx.begin() as work:
+            announce_new.later(work.connection)
+            planned = await _plan(work, application_id, body)
+            root, environment = planned.root, planned.environment
+            check_manifest(root.manifest)
+            states = placed(root.manifest, given)
+            adopted = {each.component for each in states}
+            left_out = [path for path in root.manifest.order if path not in adopted]
+            await organizations.lock(work.connection, organization_id=environment.organization_id)
+            await _require_unadopted(work, environment.organization_id, states)
+            await _require_name(work, planned)
+            work.warn(ignored_by_launch(planned))
+            if not is_trial:
+                await _write(work, planned, states)
+    made = None if is_trial else root.instance_id
+    return Adoption(made, root.name, environment.id, root.version, states, left_out)
+
+
+async def _plan(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
+    """Return what a launch would be.
+
+    It has no end unless the request or the rules give one.
+    """
+    if body.get("destroyInterval") is None:
+        try:
+            return await plan_launch_tree(work, application_id, {**body, "destroyInterval": NEVER}, None)
+        except BadRequest as error:
+            if error.code != "LifetimeRule":
+                raise
+    return await plan_launch_tree(work, application_id, body, None)
+
+
+async def _require_name(work: Work, planned: PlannedLaunch) -> None:
+    if planned.if_exists == "allow" or planned.request.instance_name is None:
+        return
+    await lock_name(work, planned.application.id, planned.environment.id, planned.root.name)
+    existing = await check_name(work, planned)
+    if existing is not None:
+        raise BadRequest(nothing_launched(planned, existing), code="NameExists", field="instanceName")
+
+
+async def _require_unadopted(work: Work, organization_id: str, states: Sequence[AdoptedState]) -> None:
+    for each in states:
+        owner = await store.find_owner(
+            work.connection, organization_id=organization_id, action=OPENTOFU, identity=each.lineage
+        )
+        if owner is None:
+            continue
+        try:
+            await work.lookup.instance(owner.id, Permission.READ)
+            who = f"the instance {owner.name!r} ({owner.id}), in its component {owner.component!r}"
+        except (NotAllowed, NotFound):
+            who = "an instance that you can't see"
+        raise BadRequest(
+            f"The state for {each.component!r} (lineage {each.lineage}) is adopted already by {who}.",
+            "One instance has a state. Destroy that one first: while it is only observed, it is just forgotten.",
+            code="AdoptedAlready",
+        )
+
+
+async def _write(work: Work, planned: PlannedLaunch, states: Sequence[AdoptedState]) -> None:
+    application, environment, request, root = planned.application, planned.environment, planned.request, planned.root
+    at = permissions.instance(application.id, root.instance_id)
+    await work.decide(
+        "adopt_instance",
+        application,
+        kind="launch",
+        environment_id=environment.id,
+        may_be_ruled=planned.may_be_ruled,
+        at=at,
+        proposed=proposal_of(planned),
+    )
+    await work.admit(application.organization_id, {Quota.INSTANCES: 1})
+    adopted = {each.component for each in states}
+    await store.insert(
+        work.connection,
+        instance_id=root.instance_id,
+        schedule_id=new_id(),
+        organization_id=environment.organization_id,
+        application_id=application.id,
+        environment_id=environment.id,
+        revision_id=root.revision_id,
+        version=root.version,
+        name=root.name,
+        owner_id=work.actor.user_id,
+        status=InstanceStatus.RUNNING,
+        parameters=msgspec.json.encode(root.parameters).decode(),
+        parameter_origins=msgspec.json.encode(root.origins).decode(),
+        components=components_text(root),
+        environment_view=planned.view.to_text(),
+        destroy_after_ms=planned.destroy_after_ms,
+        labels=msgspec.json.encode(request.labels).decode(),
+        state=adopted_state(adopted),
+        component_count=len(root.manifest.order),
+        running_count=len(adopted),
+    )
+    write_links(work, root.walk())
+    for each in states:
+        document_id = new_id()
+        sealed = work.app.secret_key.seal(adopted_module(each.text), document_purpose(document_id))
+        key = {"instance_id": root.instance_id, "component": each.component, "action": OPENTOFU, "name": each.name}
+        await store.insert_document(work.connection, document_id=document_id, sealed=sealed, **key)
+        await store.insert_adoption(
+            work.connection,
+            organization_id=environment.organization_id,
+            identity=each.lineage,
+            resources=msgspec.json.encode(shown_resources(each.resources)).decode(),
+            adopted_by=work.actor.email,
+            **key,
+        )
+    await ask_for_check(work, root.instance_id, environment.organization_id)
+    await work.audit(
+        "adopt_instance",
+        application,
+        after={
+            "name": root.name,
+            "version": root.version,
+            "revisionId": request.revision_id,
+            "environmentId": environment.id,
+            "destroyInterval": NEVER if planned.destroy_after_ms is None else planned.destroy_after_ms,
+            "parameters": work.fingerprints(request.parameters),
+            "states": {f"{each.component}/{each.name}": each.lineage for each in states},
+        },
+        at=at,
+    )
+
+
+async def read_adoption(ctx: Context, instance_id: str) -> Adopted:
+    """Return what an instance has adopted."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        found = await store.list_of_instance(work.connection, instance_id=record.id)
+        return Adopted(record, found)
+
+
+async def refuse_observed(connection: Connection, change: Change) -> Refusal | Allowed | None:
+    """Refuse what would change something that is only observed."""
+    if change.instance_id is None or change.kind in _KEEPS or change.operation == "take_over_instance":
+        return None
+    if not await jobs.is_observed(connection, instance_id=change.instance_id):
+        return None
+    return Refusal("deny", "InstanceObserved", OBSERVED, TAKE_OVER)

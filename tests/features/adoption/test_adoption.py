@@ -1,0 +1,244 @@
+"""Instances that are only observed: what they refuse, and how they end. No program runs."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.adoption import STEADY, state_text
+from tests.support.databases import Databases
+from tests.support.drift import boxes
+from tests.support.service import Api, accepted, fresh_name, refused, running_api
+
+HOUR_MS = 3_600_000
+COMMANDS = """
+          stop: { steps: [] }
+          start: { steps: [] }
+"""
+MANIFEST = boxes(STEADY).replace(
+    "  interfaces: { input: { size: bind(web#input.size) } }\n",
+    "  interfaces: { input: { size: bind(web#input.size) }, actions: { stop: bind(web#actions.stop), "
+    "start: bind(web#actions.start) } }\n",
+).replace(
+    "      interfaces: { input: { size: configuration(int) } }\n",
+    "      interfaces: { input: { size: configuration(int) }, actions: { stop: receive-command(), "
+    "start: receive-command() } }\n",
+) + COMMANDS.strip("\n")
+PLAIN = "launch: {steps: []}\n"
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, server_programs="") as api:
+        yield api
+    databases.drop(url)
+
+
+def body(state: str | None = None, **launch: Any) -> dict[str, Any]:
+    text = state_text(fresh_name("lineage")) if state is None else state
+    return {"launch": launch, "states": [{"component": "web", "state": text}]}
+
+
+async def observed(api: Api, application: str | None = None, **launch: Any) -> str:
+    application = application or await api.application(MANIFEST)
+    return str(accepted(await api.post(f"applications/{application}/adoptions", body(**launch)))["instanceId"])
+
+
+async def status(api: Api, instance: str) -> str:
+    return str((await api.settled(instance))["status"])
+
+
+@pytest.mark.parametrize(
+    ("state", "what"),
+    [
+        ("not JSON", "isn't JSON"),
+        ("[]", "no version, so it isn't a state"),
+        (state_text("a", version=3), "the version 3. Launchbay reads version 4"),
+        (state_text(""), "has no lineage"),
+        (state_text("a", resources=7), "can't be read"),
+        ('{"version": 4, "lineage": "\\ud800"}', "isn't JSON"),
+    ],
+)
+async def test_a_state_that_cannot_be_read_says_why_and_leaves_nothing(api: Api, state: str, what: str) -> None:
+    application = await api.application(MANIFEST)
+
+    answer = await api.post(f"applications/{application}/adoptions", body(state))
+
+    assert what in refused(answer, 400, "InvalidState")
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
+
+
+@pytest.mark.parametrize(
+    ("states", "what"),
+    [
+        ([], "nothing to adopt"),
+        ([{"component": "api", "state": state_text("a")}], "no step of 'api' keeps a state. Give it for one of: web"),
+        ([{"component": "web", "name": "other", "state": state_text("a")}], "no state 'other'"),
+        (
+            [{"component": "web", "state": state_text("a")}, {"component": "web", "state": state_text("b")}],
+            "2 are given",
+        ),
+    ],
+)
+async def test_a_state_without_a_place_names_the_places(api: Api, states: list[Any], what: str) -> None:
+    application = await api.application(MANIFEST)
+
+    answer = await api.post(f"applications/{application}/adoptions", {"states": states})
+
+    assert what in refused(answer, 400)
+
+
+async def test_a_manifest_that_keeps_no_state_can_adopt_none(api: Api) -> None:
+    application = await api.application(PLAIN)
+
+    assert "step opentofu" in refused(await api.post(f"applications/{application}/adoptions", body()), 400)
+
+
+async def test_adoption_needs_what_a_launch_needs(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    reader = await api.member("Read: [/*]")
+    stranger, _, _ = await api.outsider()
+
+    for caller in (reader, stranger):
+        refused(await caller.post(f"applications/{application}/adoptions", body()), 403)
+    maker = await api.member("Read: [/*]", "CreateInstance: [/*]")
+    accepted(await maker.post(f"applications/{application}/adoptions", body()))
+
+
+async def test_who_cannot_see_the_first_instance_does_not_learn_its_name(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    state = state_text("one of all")
+    first = accepted(await api.post(f"applications/{application}/adoptions", body(state, instanceName="hidden")))
+    other = await api.application(MANIFEST)
+    maker = await api.member(
+        f"Read: [/applications/{other}]", f"CreateInstance: [/applications/{other}, /environments/*]"
+    )
+
+    told = refused(await maker.post(f"applications/{other}/adoptions", body(state)), 400, "AdoptedAlready")
+
+    assert "an instance that you can't see" in told
+    assert "hidden" not in told
+    assert first["instanceId"] not in told
+
+
+async def test_another_organization_may_have_the_same_state(api: Api) -> None:
+    state = state_text("shared")
+    application = await api.application(MANIFEST)
+    accepted(await api.post(f"applications/{application}/adoptions", body(state)))
+    outsider, organization, _ = await api.outsider()
+    made = accepted(await outsider.post(f"organizations/{organization}/applications", {"name": "shop"}))["id"]
+    accepted(await outsider.put_yaml(f"applications/{made}/manifest", MANIFEST))
+
+    accepted(await outsider.post(f"applications/{made}/adoptions", body(state)))
+
+
+async def test_all_doors_refuse_to_change_what_is_observed(api: Api) -> None:
+    instance = await observed(api)
+    sets = f"organizations/{api.organization}/change-sets"
+    refusals = [
+        await api.post(f"instances/{instance}/launch", {}),
+        await api.post(f"instances/{instance}/actions.stop", {}),
+        await api.post(f"instances/{instance}/actions.stop/schedule", {"interval": HOUR_MS}),
+        await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 2}}),
+        await api.post(sets, {"act": "relaunch", "ids": [instance]}),
+        await api.post(sets, {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {}}}),
+        await api.put(f"instances/{instance}/environments", {"environments": [api.environment]}),
+    ]
+    for answer in refusals:
+        assert answer.status_code in {400, 403, 409}, answer.text
+        assert "only observed" in answer.text
+        assert "act manage" in answer.text
+    assert await status(api, instance) == "Running"
+    assert (await api.settled(instance))["workflowHistory"] == []
+
+
+async def test_bulk_runs_and_rollouts_leave_it_out_and_say_so(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    instance = await observed(api, application)
+    accepted(
+        await api.put_yaml(f"applications/{application}/manifest", MANIFEST.replace("input.size: 1", "input.size: 2"))
+    )
+    bulk = {"act": "run", "workflow": "actions.stop", "ids": [instance], "preview": True}
+    assert "only observed" in (await api.post(f"organizations/{api.organization}/bulk", bulk)).text
+
+    answer = await api.post(f"organizations/{api.organization}/rollouts", {"applicationId": application, "version": 3})
+
+    rows = await api.get(f"rollouts/{answer.json()['id']}/instances") if answer.status_code == 200 else answer
+    assert "only observed" in rows.text
+    assert accepted(await api.get(f"instances/{instance}"))["version"] == 2
+
+
+async def test_destroy_forgets_it_and_says_so(api: Api) -> None:
+    instance = await observed(api)
+    preview = accepted(await api.post(f"instances/{instance}/destroy/preview", {}))
+    assert (preview["workflows"], preview["components"]) == ([], [])
+    assert "forgotten" in preview["warnings"][0]
+
+    accepted(await api.post(f"instances/{instance}/destroy", {}))
+
+    document = await api.settled(instance)
+    assert document["status"] == "Destroyed"
+    assert [job["steps"] for job in document["workflowHistory"]] == [[]]
+    assert "forgotten" in (await api.get(f"instances/{instance}/log")).text
+
+
+async def test_a_forced_deletion_forgets_it_too(api: Api) -> None:
+    instance = await observed(api)
+    accepted(await api.delete(f"instances/{instance}?force=1"))
+    await api.gone(instance)
+
+
+async def test_it_lives_without_an_end_unless_the_launch_or_the_rules_give_one(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    free = await observed(api, application)
+    asked = await observed(api, application, destroyInterval=HOUR_MS)
+    accepted(await api.put(f"applications/{application}/lifetime", {"greatestMs": 2 * HOUR_MS}))
+    ruled = await observed(api, application)
+
+    ends = [accepted(await api.get(f"instances/{each}"))["destroyAt"] for each in (free, asked, ruled)]
+    assert [end is None for end in ends] == [True, False, False]
+
+
+async def test_it_is_never_idle_and_never_sleeps(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    instance = await observed(api, application)
+    accepted(await api.put(f"applications/{application}/lifetime", {"idleMs": HOUR_MS}))
+    accepted(await api.put(f"applications/{application}/sleep", {"windows": [{"sleepAt": "00:00", "wakeAt": "23:59"}]}))
+    async with api.database.connection() as connection:
+        await connection.execute(
+            "UPDATE idle_ends SET since = since - interval '3 hours', due_at = due_at - interval '3 hours'"
+            " WHERE instance_id = %s",
+            [instance],
+        )
+    await api.round_of("idle instances")
+    await api.round_of("sleep windows")
+
+    assert await status(api, instance) == "Running"
+    assert accepted(await api.get(f"instances/{instance}"))["destroyAt"] is None
+    sleep = accepted(await api.get(f"instances/{instance}/sleep"))
+    assert "only observed" in sleep["message"]
+
+
+async def test_one_that_was_launched_has_adopted_nothing(api: Api) -> None:
+    instance = await api.running(PLAIN)
+    found = accepted(await api.get(f"instances/{instance}/adoption"))
+    assert (found["managed"], found["states"], found["adoptedAt"]) == ("full", [], None)
+    answer = await api.post(f"organizations/{api.organization}/change-sets", {"act": "manage", "ids": [instance]})
+    assert "manages it already" in refused(answer, 400)
+
+
+async def test_a_policy_that_demands_change_sets_refuses_an_adoption_and_counts_approvals_of_a_take_over(
+    api: Api,
+) -> None:
+    made = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("env")}))
+    environment = made["id"]
+    application = await api.application(MANIFEST)
+    instance = await observed(api, application, environmentId=environment)
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+
+    refusal = await api.post(f"applications/{application}/adoptions", body(environmentId=environment))
+
+    assert "No change set can do this" in refused(refusal, 403, "ChangeSetRequired")
+    change = {"act": "manage", "ids": [instance]}
+    assert accepted(await api.post(f"organizations/{api.organization}/change-sets", change))["status"] == "Pending"
