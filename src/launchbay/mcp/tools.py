@@ -937,15 +937,17 @@ async def resume_job(caller: Caller, given: ResumeJob) -> Any:
     return _begun(caller, began.instance_id, began.id)
 
 
-@_tool("Show drift", "list_organizations", "list_organization_instances", "read_drift")
+@_tool("Show drift", "list_organizations", "list_organization_instances", "read_drift", "read_adoption")
 async def show_drift(caller: Caller, given: OneInstance) -> Any:
     """Show what a check found that somebody changed on an instance without Launchbay.
 
     `from` is what the instance is described as, and `to` what was found. It isn't checked now: a person, or a schedule,
-    does that.
+    does that. What is `managed` as observe was adopted: nothing changes it until a change set takes it over.
     """
-    found = await caller.client.read_drift(await caller.instance(given.instance, given.organization))
+    instance = await caller.instance(given.instance, given.organization)
+    found = await caller.client.read_drift(instance)
     return {
+        "managed": (await caller.client.read_adoption(instance)).managed,
         "counts": found.counts,
         "checkedAt": found.checked_at,
         "problem": found.problem,

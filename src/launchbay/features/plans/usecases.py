@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -27,7 +27,7 @@ from launchbay.errors import (
     TooManyRequests,
 )
 from launchbay.features.plans import rows as store
-from launchbay.features.plans.ahead import PlanRequest, Target, look_ahead, read_request
+from launchbay.features.plans.ahead import PlanAct, PlanRequest, Target, look_ahead, read_request
 from launchbay.features.plans.look import Found, look
 from launchbay.features.plans.rows import KeptRequest, PlanRow, TakenPlan, artifact_purpose, request_purpose
 from launchbay.features.plans.rules import (
@@ -73,15 +73,22 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     return plan_id
 
 
+_KINDS: Mapping[PlanAct, ChangeKind] = {
+    "launch": "launch",
+    "reconfigure": "reconfigure",
+    "relaunch": "run",
+    "manage": "reconfigure",
+    "destroy": "destroy",
+}
+
+
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
     """Ask about the change itself: rules name its operation."""
-    kinds: dict[str, ChangeKind] = {"relaunch": "run", "manage": "reconfigure"}
-    kind = kinds.get(request.act) or cast("ChangeKind", request.act)
     operations = {"launch": "launch_application", "reconfigure": "reconfigure_instance", "manage": "take_over_instance"}
     await work.decide(
         operations.get(request.act, "run_workflow"),
         target.changed,
-        kind=kind,
+        kind=_KINDS[request.act],
         environment_id=target.environment_id,
         proposed=target.proposed,
     )
