@@ -240,6 +240,12 @@ GALLERY = (
         "Questions for you, asked by you, all open ones, and the decided ones.",
     ),
     Shown(
+        "promotion",
+        "/console/applications/{id}/promotion",
+        "Promotion",
+        "Which version is in which environment, which gates are in front of the next one, and what differs.",
+    ),
+    Shown(
         "rollouts",
         "/console/applications/{id}/rollouts",
         "Rollouts",

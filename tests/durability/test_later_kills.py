@@ -29,6 +29,7 @@ from tests.support.later_kills import (
     running_bay,
 )
 from tests.support.network import LoopbackServer, answer, loopback_server
+from tests.support.promotion import NEW, OLD, way
 from tests.support.service import accepted, fresh_name
 
 pytestmark = pytest.mark.timeout(180)
@@ -307,6 +308,20 @@ async def _rollback(bay: Bay) -> Begun:
     return Begun(outcome, ("Running", 2, 0, 0), ("Failed", 1, 1, 0))
 
 
+async def _promotion(bay: Bay) -> Begun:
+    """Make the change set of an automatic promotion, and apply it."""
+    found = await way(bay.api)
+    await found.order({"automatic": True})
+    await found.release()
+
+    async def outcome() -> Any:
+        version = (await bay.api.settled(found.instances[1]))["version"]
+        made = await bay.execute("SELECT 1 FROM promotions WHERE application_id = %s", found.application)
+        return version, len(made)
+
+    return Begun(outcome, (NEW, 1), (OLD, 0))
+
+
 async def _followed(bay: Bay, repositories: GitServer, **body: Any) -> Callable[[], Awaitable[Any]]:
     """Make a source in Git, and return what reads what came of it."""
     api, name = bay.api, fresh_name("lab").replace(" ", "-")
@@ -402,6 +417,7 @@ SCENES: dict[str, tuple[Callable[[Bay], Awaitable[Begun]], ...]] = {
     "idle instances": (_idle,),
     "rollbacks": (_rollback,),
     "schedules of drift": (_drift_schedule,),
+    "promotions": (_promotion,),
 }
 CASES = [
     pytest.param(task, scene, step, id=f"{task}: {scene.__name__.strip('_').replace('_', ' ')} - {step}")

@@ -220,6 +220,7 @@ def showcase(site: Site) -> dict[str, str]:
     _created(site, f"{root}/bulk", act="label", labels={"team": "quay"}, ids=list(ids.values())[:4])
     _until_ended(site, bulk)
     tides, rollout = _rollout(site)
+    lights = _ordered(site, places)
     recurring = _recurring(site, ids["quiet"], shop)
     _rules(site, shop, places["production"])  # its policy comes after: it would ask for change sets
     change = _change_set(site, places["production"], ids["quiet"])
@@ -263,6 +264,7 @@ def showcase(site: Site) -> dict[str, str]:
         "end": f"{here}/instances/{ids['quiet']}/end",
         "schedules": f"{at}/schedules",
         "approvals": f"{at}/approvals",
+        "promotion": f"{here}/applications/{lights}/promotion",
         "rollouts": f"{here}/applications/{tides}/rollouts",
         "rollout-new": f"{here}/applications/{tides}/rollouts/new?waves=1,50%25",
         "rollout": f"{here}/applications/{tides}/rollouts/{rollout}",
@@ -439,6 +441,20 @@ def _changed(site: Site, application: str) -> str:
     site.ask("PUT", f"instances/{instance}/configuration", {"parameters": {"input.pace": 3, "input.release": 3}})
     site.settled(instance)
     return instance
+
+
+def _ordered(site: Site, places: dict[str, str]) -> str:
+    """Return an application with a newer version in the first of two environments."""
+    application = site.application("check: { steps: [] }\nlaunch: { steps: [] }\n", "Harbour lights")
+    lamps = "launch: { parameters: { lamps: { type: int, default: 2 } }, steps: [] }\n"
+    site.replace_manifest(application, f"check: {{ steps: [] }}\n{lamps}")
+    for name, version in (("staging", 3), ("production", 2)):
+        called = f"Lights of {name}"
+        site.settled(site.launch(application, environmentId=places[name], version=version, instanceName=called))
+    gates = {"soak": 86_400_000, "workflows": ["check"], "approvals": 1}
+    stages = [{"environmentId": places["staging"]}, {"environmentId": places["production"], **gates}]
+    site.ask("PUT", f"applications/{application}/promotion-order", {"stages": stages})
+    return application
 
 
 def _checked(site: Site, instance: str) -> str:
@@ -721,6 +737,7 @@ def made(site: Site) -> World:
         "launch": f"/console/applications/{application}/launch?revision={revision['id']}",
         "launch with submodules": f"/console/applications/{family}/launch",
         "delete application": f"/console/applications/{application}/delete",
+        "promotion": f"/console/applications/{application}/promotion",
         "rollouts": f"/console/applications/{application}/rollouts",
         "new rollout": f"/console/applications/{application}/rollouts/new?q=odd:%3Cb%3E&comment=%3Cb%3E",
         "rollout": f"/console/applications/{application}/rollouts/{rollout}",

@@ -38,7 +38,7 @@ from launchbay.features.promotion.rules import (
     stage_before,
     version_in,
 )
-from launchbay.model.changes import Allowed, Proposal, Refusal
+from launchbay.model.changes import Proposal, Refusal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.manifest_difference import ManifestDifference
@@ -312,6 +312,7 @@ async def read_board(ctx: Context, application_id: str) -> Board:
         for index, stage in enumerate(order.stages):
             former = order.stages[index - 1] if index else None
             columns.append(await _column(work, application, stage, former, names, placed, now))
+    columns = [await _with_rules(ctx, each) for each in columns]
     for index, (former_column, column) in enumerate(pairwise(columns), 1):
         columns[index] = await _with_difference(ctx, application, former_column, column)
     return Board(application, order, columns)
@@ -361,7 +362,6 @@ async def _column(
     if candidate is not None and former is not None:
         gates = _gates(stage, former, names, candidate, placed, now)
         gates += _approval_gate(stage, promotion)
-        gates += await _rules_gate(work, shown, candidate)
     return BoardColumn(
         stage=stage,
         name=None if is_hidden else names.get(stage.environment_id),
@@ -385,16 +385,19 @@ def _approval_gate(stage: Stage, promotion: PromotionRow | None) -> list[Gate]:
     return [Gate("approvals", sentence, is_open=is_given)]
 
 
-async def _rules_gate(work: Work, shown: Sequence[PlacedRow], version: int) -> list[Gate]:
-    """Return what freezes, policies and other rules would say now; with the present parameters."""
-    if not shown:
-        return []
-    record = await work.lookup.instance(shown[0].id, Permission.READ)
-    proposed = Proposal(name=record.name, parameters=msgspec.json.decode(record.parameters), version=version)
-    found = await work.foresee("reconfigure_instance", record, kind="reconfigure", proposed=proposed)
-    if isinstance(found, Allowed) or found.code == GATE:
-        return [Gate("rules", "No rule or freeze is against it.", is_open=True)]
-    return [Gate("rules", found.sentence, is_open=found.outcome == "needs", opens_at=found.until)]
+async def _with_rules(ctx: Context, column: BoardColumn) -> BoardColumn:
+    """Return a column with what freezes, policies and other rules would say now, with the present parameters."""
+    if column.candidate is None or not column.instances:
+        return column
+    async with ctx.begin() as work:  # a rule looks at locks, which nothing that reads a page has
+        record = await work.lookup.instance(column.instances[0].id, Permission.READ)
+        parameters = msgspec.json.decode(record.parameters)
+        proposed = Proposal(name=record.name, parameters=parameters, version=column.candidate)
+        found = await work.foresee("reconfigure_instance", record, kind="reconfigure", proposed=proposed)
+    gate = Gate("rules", "No rule or freeze is against it.", is_open=True)
+    if isinstance(found, Refusal) and found.code != GATE:
+        gate = Gate("rules", found.sentence, is_open=found.outcome == "needs", opens_at=found.until)
+    return replace(column, gates=[*column.gates, gate])
 
 
 async def _with_difference(
