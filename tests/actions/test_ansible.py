@@ -52,6 +52,8 @@ class ReachedMachines:
     machines: list[Machine]
     asked: list[Sequence[str] | None] = field(default_factory=list)
 
+    provider_name = "local"
+
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.machines if machine.role == role]
 

@@ -23,6 +23,7 @@ class Owned:
 
     machines: list[Machine]
     done: list[str] = field(default_factory=list)
+    provider_name: str = "local"
 
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.machines if machine.role == role]
@@ -83,6 +84,10 @@ async def test_missing_machines_are_made_as_planned_and_only_then() -> None:
         await apply(PROVISION, context, made, **given | {"hardwareId": "small"})
     with pytest.raises(NotApproved, match="the role is 'db' instead of 'web'"):
         await apply(PROVISION, context, made, **given | {"roleName": "db"})
+    context.owned.provider_name = "cloud"
+    with pytest.raises(NotApproved, match="the provider is 'cloud' instead of 'local'"):
+        await apply(PROVISION, context, made, **given)
+    context.owned.provider_name = "local"
     await apply(PROVISION, context, made, **given)
     context.owned.machines.append(second())
     with pytest.raises(NotApproved, match="the machines are other ones"):

@@ -295,11 +295,14 @@ async def _ended(bench: Bench, change_set: str) -> Any:
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_what_was_approved_is_done_once_or_refused_though_the_server_is_killed(bench: Bench, moment: str) -> None:
     world = bench.world(moment)
-    async with administrator_of(bench.server) as client:
-        change_set = await bench.change_set(client, world)
-    await _kill_at(bench, world, change_set, moment)
-    world.open()
-    bench.server.start()
+    try:
+        async with administrator_of(bench.server) as client:
+            change_set = await bench.change_set(client, world)
+        await _kill_at(bench, world, change_set, moment)
+    finally:
+        world.open()  # what a machine still runs would wait forever
+        if not bench.server.lives():
+            bench.server.start()
 
     found = await _ended(bench, change_set)
 

@@ -66,6 +66,10 @@ class StepMachines(Protocol):
     The methods raise `ActionFailed` for failures of the machine provider.
     """
 
+    @property
+    def provider_name(self) -> str:
+        """The provider of new machines, as the environment or the settings name it."""
+
     def of_role(self, role: str) -> Sequence[Machine]:
         """Return the component's own machines of a role, in order."""
 

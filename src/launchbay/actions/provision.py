@@ -115,12 +115,13 @@ class Provision(ActionDefaults):
         parameters = {name: value for name, value in call.parameters.items() if value is not None}
         role = text_or_default(parameters, "roleName", "the name of a role", DEFAULT_ROLE)
         addresses = optional_texts(parameters, "staticIps", _ADDRESSES)
-        spec, present = _spec(parameters), call.context.machines.of_role(role)
+        machines = call.context.machines
+        spec, present, provider = _spec(parameters), machines.of_role(role), machines.provider_name
         if addresses is None:
-            return _Wanted(role, present, _missing(call.context, parameters, role, len(present)), (), spec)
+            return _Wanted(role, present, _missing(call.context, parameters, role, len(present)), (), spec, provider)
         known = {machine.host for machine in present}
         new = tuple(entry for entry in dict.fromkeys(addresses) if address_of(entry) not in known)
-        return _Wanted(role, present, 0, new, spec)
+        return _Wanted(role, present, 0, new, spec, provider)
 
     def apply_outputs(self, outputs: Mapping[str, Any], roles: Roles) -> None:
         roles.add(msgspec.convert(outputs["machines"], list[Machine]))
@@ -134,11 +135,12 @@ class _Wanted(NamedTuple):
     missing: int
     addresses: tuple[str, ...]
     spec: MachineSpec
+    provider: str
 
     def approved(self) -> "ApprovedMachines":
         spec = hashlib.sha256(msgspec.json.encode(self.spec, order="deterministic")).digest()
         added = [*self.addresses, str(self.missing)]
-        return ApprovedMachines(self.role, [machine.id for machine in self.present], added, spec)
+        return ApprovedMachines(self.role, [machine.id for machine in self.present], added, spec, self.provider)
 
 
 class ApprovedMachines(msgspec.Struct, frozen=True):
@@ -148,6 +150,7 @@ class ApprovedMachines(msgspec.Struct, frozen=True):
     machines: list[str]  # IDs
     added: list[str] = []
     spec: bytes = b""  # digest
+    provider: str = ""  # of what is added
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -160,6 +163,8 @@ class ApprovedMachines(msgspec.Struct, frozen=True):
         elif found.machines != self.machines:
             now, then = (", ".join(each) or "none" for each in (found.machines, self.machines))
             differs.append(f"the machines are other ones ({now} instead of {then})")
+        if found.provider != self.provider:
+            differs.append(f"the provider is {found.provider!r} instead of {self.provider!r}")
         if (found.added, found.spec) != (self.added, self.spec):
             differs.append("other machines would be made or adopted")
         refuse_difference(differs)

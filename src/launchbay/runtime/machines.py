@@ -160,6 +160,10 @@ class ComponentMachines:
             )
         return provider
 
+    @property
+    def provider_name(self) -> str:
+        return self.job.deps.machines.name_for(self.job.environment.policies)
+
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.own() if machine.role == role]
 

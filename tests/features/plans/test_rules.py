@@ -2,7 +2,15 @@
 
 from msgspec.structs import replace
 
-from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, digest_of, leaves_open, not_allowed
+from launchbay.features.plans.rules import (
+    PlannedStep,
+    count_effects,
+    deletions,
+    digest_of,
+    job_id_of,
+    leaves_open,
+    not_allowed,
+)
 from launchbay.model.effect import Effect
 
 
@@ -34,6 +42,14 @@ def test_only_what_is_unknown_is_left_open_with_all_inside_it() -> None:
     assert not leaves_open(steps, "web#launch/infra/inner")
     assert not leaves_open(steps, "web#launch/other")
     assert not leaves_open([replace(steps[1], instance="below")], "web#launch/each"), "that is a submodule's"
+
+
+def test_steps_of_submodules_share_no_key_with_others_of_the_same_path() -> None:
+    plan = "6b0d89742de59137f6ba9a41"
+    ids = [job_id_of(plan, path) for path in ((), ("db",), ("db", "box"), ("web",))]
+    assert ids[0] == plan
+    assert len(set(ids)) == 4
+    assert ids[1:] == [job_id_of(plan, path) for path in (("db",), ("db", "box"), ("web",))], "also after a crash"
 
 
 def test_the_digest_covers_effects_and_artifacts() -> None:

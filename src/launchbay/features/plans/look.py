@@ -11,7 +11,7 @@ from launchbay import limits
 from launchbay.auth.secret_key import TextSeal
 from launchbay.errors import BadRequest, WorkflowFailed
 from launchbay.features.plans.ahead import Ahead
-from launchbay.features.plans.rules import PlannedStep
+from launchbay.features.plans.rules import PlannedStep, job_id_of
 from launchbay.manifest.configuration import Configured
 from launchbay.model.effect import Effect
 from launchbay.model.environment import EnvironmentView
@@ -85,7 +85,7 @@ def _job(
     state = InstanceState.from_text(secrets.opened_json(ahead.state))
     return reading_only(
         JobRun(
-            job_id=plan_id,
+            job_id=job_id_of(plan_id, ahead.path),
             instance_id=ahead.instance_id,
             organization_id=ahead.organization_id,
             environment_id=ahead.environment_id,
