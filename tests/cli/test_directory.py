@@ -307,6 +307,25 @@ def test_rules_about_changes_stay_unless_a_file_says_them(organization: Shell, t
     assert signs(organization.good("apply", str(tmp_path / "gone"), "--yes")) == []
 
 
+@pytest.mark.slow
+def test_audiences_stay_unless_a_file_says_them(organization: Shell, tmp_path: Path) -> None:
+    wanted = {**FILES, "environments/lab.yaml": "rules: { audiences: [vault, 'https://sts.example.org'] }\n"}
+    organization.good("apply", str(written(tmp_path / "wanted", wanted)), "--yes")
+    assert organization.document("environment", "audiences", "lab")["audiences"] == ["vault", "https://sts.example.org"]
+    directory = tmp_path / "exported"
+    organization.good("export", str(directory))
+    assert "vault" in read_back(directory)["environments/lab.yaml"]
+    assert signs(organization.good("apply", str(directory), "--yes")) == []
+    silent = {**FILES, "environments/lab.yaml": "rules: { lifetime: { graceMs: 60000 } }\n"}
+    organization.good("apply", str(written(tmp_path / "silent", silent)), "--yes")
+    assert organization.document("environment", "audiences", "lab")["audiences"] != []
+    gone = {**FILES, "environments/lab.yaml": "rules: { audiences: [] }\n"}
+    changed = organization.good("apply", str(written(tmp_path / "gone", gone)), "--yes")
+    assert "~ rules of environment lab" in signs(changed)
+    assert organization.document("environment", "audiences", "lab")["audiences"] == []
+    assert signs(organization.good("apply", str(tmp_path / "gone"), "--yes")) == []
+
+
 def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -> None:
     organization.good("apply", str(written(tmp_path / "all", FILES)), "--yes")
     less = written(

@@ -118,6 +118,16 @@ FINE = {
         ),
         (
             "environments/x.yaml",
+            "rules:\n  audiences: [two words]\n",
+            "environments/x.yaml:2:14: audiences: 'audience' must have 1 to 200 printable ASCII characters",
+        ),
+        (
+            "applications/x/rules.yaml",
+            "audiences: [vault]\n",
+            "applications/x/rules.yaml:1:12: audiences: only environments have them.",
+        ),
+        (
+            "environments/x.yaml",
             "rules:\n  concurrency:\n  - 2\n  - { key: environment, limit: 0 }\n",
             "environments/x.yaml:4:5: concurrency: 'limit' must be a whole number from 1",
         ),

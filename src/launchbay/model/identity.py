@@ -5,9 +5,11 @@ never given twice. The names are for people who read logs.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchbay.limits import IDENTITY_AUDIENCE_CHARS
+from launchbay.errors import BadRequest
+from launchbay.limits import IDENTITY_AUDIENCE_CHARS, IDENTITY_AUDIENCES
 from launchbay.model.job import Origin
 
 AUDIENCE = "audience"
@@ -26,6 +28,18 @@ def audience_problem(audience: object) -> str | None:
     if isinstance(audience, str) and _AUDIENCE.fullmatch(audience):
         return None
     return f"'{AUDIENCE}' must have 1 to {IDENTITY_AUDIENCE_CHARS} printable ASCII characters without spaces"
+
+
+def check_audiences(audiences: Sequence[str]) -> list[str]:
+    """Return the audiences of an environment, each once. Raises BadRequest."""
+    wanted = list(dict.fromkeys(audiences))
+    if len(wanted) > IDENTITY_AUDIENCES:
+        raise BadRequest(f"An environment has at most {IDENTITY_AUDIENCES} audiences.", code="InvalidAudience")
+    for audience in wanted:
+        problem = audience_problem(audience)
+        if problem is not None:
+            raise BadRequest(f"audiences: {problem}, not {audience[:80]!r}.", code="InvalidAudience")
+    return wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

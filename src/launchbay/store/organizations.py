@@ -74,6 +74,7 @@ class StoredRules(msgspec.Struct):
     concurrency: str | None
     freeze: str | None
     changes: str | None
+    audiences: str | None = None  # of an environment
 
 
 class StoredEnvironment(msgspec.Struct, rename="camel"):

@@ -45,6 +45,7 @@ RULES: dict[str, Any] = {
         "windows": [{"sleepAt": "20:00", "wakeAt": "07:00", "days": ["MON"], "zone": "Europe/Berlin"}]
     },
     "environment concurrency": {"limits": [{"key": "lock:database", "limit": 2, "when": "refuse"}]},
+    "environment audiences": {"audiences": ["vault", "https://sts.example.org"]},
     "application sleep": {"windows": []},
     "application lifetime": {"graceMs": 60_000, "mail": True},
 }

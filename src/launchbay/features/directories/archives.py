@@ -382,6 +382,7 @@ def _rules(stored: StoredRules) -> Rules | None:
         [] if stored.concurrency is None else decode(stored.concurrency, type=list[ConcurrencyLimit]),
         () if stored.freeze is None else read_windows(stored.freeze),
         stored.changes,
+        None if stored.audiences is None else decode(stored.audiences, type=list[str]),
     )
     return None if found == Rules() else found
 

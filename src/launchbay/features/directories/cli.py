@@ -137,18 +137,21 @@ class _Remote:
             limits = client.read_application_concurrency(owner).limits
             freeze = client.read_application_freeze_windows(owner).windows
             changes = client.read_application_rules(owner).rules
+            audiences: list[str] = []
         else:
             lifetime = msgspec.to_builtins(client.read_environment_lifetime(owner))
             sleep = msgspec.to_builtins(client.read_environment_sleep(owner))
             limits = client.read_environment_concurrency(owner).limits
             freeze = client.read_freeze_windows(owner).windows
             changes = client.read_environment_rules(owner).rules
+            audiences = client.read_environment_audiences(owner).audiences
         return Rules(
             lifetime={name: value for name, value in lifetime.items() if value is not None},
             sleep=None if sleep["windows"] is None else sleep,
             concurrency=[msgspec.to_builtins(each) for each in limits],
             freeze=[msgspec.to_builtins(each) for each in freeze],
             changes=changes or None,
+            audiences=audiences or None,
         ).canonical(kind)
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
@@ -187,6 +190,8 @@ class _Remote:
             of_application = kind == "application"
             replace = client.replace_application_rules if of_application else client.replace_environment_rules
             replace(owner, rules=rules.changes)
+        if rules.audiences is not None and rules.audiences != before.audiences:
+            client.replace_environment_audiences(owner, audiences=rules.audiences)
 
     def objects(self) -> tuple[list[StoredObject], list[str]]:
         """Return the objects that have a file each, and what a directory can't hold."""

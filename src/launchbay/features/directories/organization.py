@@ -18,6 +18,7 @@ from launchbay.features.directories.comparison import Listed, StoredApplication,
 from launchbay.features.directories.contents import Noun
 from launchbay.features.directories.values import PropertyEntry, RuleOwner, Rules
 from launchbay.features.freezes import usecases as freezes
+from launchbay.features.identities import usecases as identities
 from launchbay.features.lifetimes import usecases as lifetimes
 from launchbay.features.sleep_windows import usecases as sleep_windows
 from launchbay.model.environment import Marker, Property
@@ -58,6 +59,8 @@ async def replace_all_rules(ctx: Context, kind: RuleOwner, owner_id: str, rules:
         await freezes.replace_windows(ctx, kind, owner_id, windows)
     if rules.changes is not None:
         await change_rules.replace_rules(ctx, kind, owner_id, rules.changes)
+    if rules.audiences is not None:
+        await identities.replace_audiences(ctx, owner_id, rules.audiences)
 
 
 class StoredOrganization:
@@ -168,12 +171,15 @@ class StoredOrganization:
         return None
 
     def rules(self, kind: RuleOwner, owner: str) -> Rules:
+        of_environment = kind == "environment"
+        audiences = self._call(identities.read_audiences(self._ctx, owner)) if of_environment else []
         return Rules.of(
             self._call(lifetimes.read_rules(self._ctx, kind, owner)),
             self._call(sleep_windows.read_rules(self._ctx, kind, owner)),
             self._call(read_concurrency(self._ctx, kind, owner)),
             self._call(freezes.read_own_windows(self._ctx, kind, owner)),
             self._call(change_rules.read_rules(self._ctx, kind, owner)).rules or None,
+            audiences or None,
         )
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:

@@ -14,6 +14,7 @@ from launchbay.features.directories.contents import Noun
 from launchbay.features.lifetimes.rules import LifetimeRules
 from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
 from launchbay.model.freezes import FreezeWindow, check_windows
+from launchbay.model.identity import check_audiences
 from launchbay.model.places import ConcurrencyLimit, read_limits
 from launchbay.model.wrong_values import Key, wrong_value
 
@@ -36,7 +37,7 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     None: there are no such rules. An application with `sleep` that has no windows doesn't sleep with its environment.
     `changes` are those about changes, as text. Without it they stay as they are: who maintains a directory need not be
-    who guards it.
+    who guards it. Neither does `audiences`, for which steps in an environment may get tokens.
     """
 
     lifetime: dict[str, Any] | None = None
@@ -44,6 +45,7 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     concurrency: list[Any] | None = None
     freeze: list[Any] | None = None  # its windows
     changes: str | None = None
+    audiences: list[str] | None = None
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         limits: Sequence[ConcurrencyLimit],
         freeze: Sequence[FreezeWindow],
         changes: str | None = None,
+        audiences: Sequence[str] | None = None,
     ) -> "Rules":
         """Return what is set."""
         return cls(
@@ -61,6 +64,7 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
             concurrency=[msgspec.to_builtins(each) for each in limits] or None,
             freeze=[_with_names(_camel, msgspec.to_builtins(each)) for each in freeze] or None,
             changes=changes,
+            audiences=None if audiences is None else list(audiences),
         )
 
     def read(
@@ -84,6 +88,8 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
                 sleep.check(datetime.now(UTC))
         with _at("changes", document=None):
             _check_changes(self.changes or "")
+        with _at("audiences", document=None):
+            _check_audiences(self.audiences, kind)
         for index, limit in enumerate(self.concurrency or ()):
             _limits([limit], kind, index)
         return lifetime, sleep, _limits(self.concurrency or [], kind), self._freeze_windows()
@@ -101,12 +107,22 @@ class Rules(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     def canonical(self, kind: RuleOwner) -> "Rules":
         """Return equal rules in the form that `of` gives. Raises WrongRules."""
-        return Rules.of(*self.read(kind), self.changes)
+        return Rules.of(*self.read(kind), self.changes, self.audiences)
 
     def completed(self, present: "Rules") -> "Rules":
-        """Return the rules, with present ones about changes if they say none."""
-        is_left = self.changes is None or self.changes == (present.changes or "")
-        return msgspec.structs.replace(self, changes=present.changes) if is_left else self
+        """Return the rules, with present ones about changes and audiences if they say none."""
+        found = self
+        if self.changes is None or self.changes == (present.changes or ""):
+            found = msgspec.structs.replace(found, changes=present.changes)
+        if self.audiences is None or self.audiences == (present.audiences or []):
+            found = msgspec.structs.replace(found, audiences=present.audiences)
+        return found
+
+
+def _check_audiences(audiences: list[str] | None, kind: RuleOwner) -> None:
+    if audiences is not None and kind == "application":
+        raise BadRequest("audiences: only environments have them.", code="InvalidAudience")
+    check_audiences(audiences or ())
 
 
 def _check_changes(text: str) -> None:

@@ -7,10 +7,10 @@ import msgspec
 from launchbay.auth.identity_tokens import NO_ISSUER
 from launchbay.auth.permissions import Permission
 from launchbay.engine.journal import retry_while_unavailable, run_until_available
-from launchbay.errors import ActionFailed, BadRequest
+from launchbay.errors import ActionFailed
 from launchbay.features.identities import rows as store
-from launchbay.limits import IDENTITY_AUDIENCES, IDENTITY_TOKEN_S
-from launchbay.model.identity import JobFacts, audience_problem
+from launchbay.limits import IDENTITY_TOKEN_S
+from launchbay.model.identity import JobFacts, check_audiences
 from launchbay.model.job import owner_of, step_name
 from launchbay.runtime.contract import JobRun
 from launchbay.store.database import Connection
@@ -26,13 +26,7 @@ async def read_audiences(ctx: Context, environment_id: str) -> list[str]:
 
 async def replace_audiences(ctx: Context, environment_id: str, audiences: Sequence[str]) -> None:
     """Set for whom steps in an environment may get tokens. Raises BadRequest."""
-    wanted = list(dict.fromkeys(audiences))
-    if len(wanted) > IDENTITY_AUDIENCES:
-        raise BadRequest(f"An environment has at most {IDENTITY_AUDIENCES} audiences.", code="InvalidAudience")
-    for audience in wanted:
-        problem = audience_problem(audience)
-        if problem is not None:
-            raise BadRequest(f"audiences: {problem}, not {audience[:80]!r}.", code="InvalidAudience")
+    wanted = check_audiences(audiences)
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         before = await _audiences(work.connection, environment.id)

@@ -69,7 +69,8 @@ SELECT json_build_object(
                 'sleep', (SELECT rules FROM sleep_rules WHERE sleep_rules.environment_id = environments.id),
                 'concurrency', (SELECT limits FROM concurrency_limits WHERE concurrency_limits.environment_id = environments.id),
                 'freeze', freeze_windows,
-                'changes', (SELECT rules FROM change_rules WHERE owner_id = environments.id AND is_current AND rules <> '')),
+                'changes', (SELECT rules FROM change_rules WHERE owner_id = environments.id AND is_current AND rules <> ''),
+                'audiences', (SELECT audiences FROM identity_audiences WHERE identity_audiences.environment_id = environments.id)),
             'services', (SELECT coalesce(json_agg(offer.service_id ORDER BY offer.service_id), '[]')
                          FROM environment_services AS offer WHERE offer.environment_id = environments.id)
         ) ORDER BY environments.name), '[]') FROM environments WHERE environments.organization_id = organizations.id
