@@ -80,6 +80,21 @@ async def test_the_list_of_environments_shows_rules_and_who_changed_them(api: Ap
     assert row.endswith((" ago", " just now"))
 
 
+async def test_audiences_are_shown_and_changed_on_the_settings_of_an_environment(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    environment = await api.offer()
+    page, path = f"/console/environments/{environment}", f"environments/{environment}/audiences"
+    await post(visitor, f"{page}/audiences", audiences="vault\nhttps://sts.example.org\n")
+    assert accepted(await api.get(path))["audiences"] == ["vault", "https://sts.example.org"]
+    assert "https://sts.example.org" in (await visitor.get(f"{page}/settings")).text
+    answer = await shown(visitor, f"{page}/audiences", audiences="ä")
+    assert "printable ASCII" in answer.text
+    assert accepted(await api.get(path))["audiences"] == ["vault", "https://sts.example.org"]
+    await post(visitor, f"{page}/audiences", audiences="")
+    assert accepted(await api.get(path))["audiences"] == []
+
+
 async def test_a_change_of_an_environment_is_shown_before_it_is_made(api: Api, visitor: httpx.AsyncClient) -> None:
     within = f"organizations/{api.organization}"
     place = accepted(await api.post(f"{within}/environments", {"name": fresh_name("Slip")}))["id"]

@@ -49,6 +49,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/applications/{id}/sleep": {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "UTC"},
     "/console/environments/{id}/sleep": {"sleepAt": "20:00", "wakeAt": "07:00", "zone": "UTC"},
     "/console/environments/{id}/lifetime": {"extend": "2 days"},
+    "/console/environments/{id}/audiences": {"audiences": "vault"},
     "/console/environments/{id}/concurrency": {"key": "environment", "of": "", "limit": "50", "when": "queue"},
     "/console/applications/{id}/manifest": {"text": "launch: {steps: []}"},
     "/console/applications/{id}/source": {"url": "http://127.0.0.1:9/"},

@@ -64,7 +64,8 @@ class ArchivedRevision(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Rules of an application or environment, in the form of the API. None: there are no such rules. An application
     with `sleep` that has no windows doesn't sleep with its environment. `changes` are those about changes, as text.
-    Without it they stay as they are: who maintains a directory need not be who guards it.
+    Without it they stay as they are: who maintains a directory need not be who guards it. Neither does `audiences`,
+    for which steps in an environment may get tokens.
     """
 
     lifetime: dict[str, Any] | None = None
@@ -72,6 +73,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     concurrency: list[Any] | None = None
     freeze: list[Any] | None = None
     changes: str | None = None
+    audiences: list[str] | None = None
 
 
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

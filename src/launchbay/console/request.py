@@ -187,10 +187,15 @@ class PageRequest:
         """The address that the request came from."""
         return self.http.client.host if self.http.client else ""
 
-    def relying_party(self) -> RelyingParty | None:
-        """Return this server as passkeys know it; the host was checked before."""
+    @property
+    def origin(self) -> str:
+        """The address of this server for clients; the host was checked before."""
         url = self.http.url
-        return relying_party(self.deps.base_url or f"{url.scheme}://{url.netloc}")
+        return self.deps.base_url.rstrip("/") or f"{url.scheme}://{url.netloc}"
+
+    def relying_party(self) -> RelyingParty | None:
+        """Return this server as passkeys know it."""
+        return relying_party(self.origin)
 
     def path(self, name: str) -> str:
         """Return a part of the address.

@@ -115,6 +115,8 @@ GUIDES = {
     "lifetimes": Guide("howto/lifetimes", "How lifetimes work"),
     "sleep": Guide("howto/sleep", "How sleep works"),
     "limits": Guide("howto/limit-jobs", "How limits work"),
+    "identity": Guide("howto/identity", "How tokens of jobs work"),
+    "scim": Guide("howto/scim", "How SCIM works"),
     "change-safely": Guide("howto/change-safely", "Change safely"),
     "jobs": Guide("get-started/concepts#the-way-of-a-job", "How a job runs"),
     "bulk": Guide("howto/repair-many", "Repair many instances"),

@@ -15,6 +15,7 @@ from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError, PreconditionFailed
 from launchbay.features.change_sets.rules import ChangePolicy
 from launchbay.features.freezes.usecases import show_freeze
+from launchbay.features.identities import usecases as identities
 from launchbay.features.impact.usecases import EnvironmentChange, Impact, impact_of_environment
 from launchbay.features.lifetimes.rules import LifetimeRules
 from launchbay.model.environment import Marker, Property
@@ -169,8 +170,9 @@ async def show(
     destroyed = ask(fleet.count_destroyed(ctx, organization_id, wanted))
     freeze = ask(show_freeze(ctx, "environment", environment.id))
     offered_instances, seen = ask(list_offered_instances(ctx, environment.id)), ask(_seen(request, problem))
-    rules = None
+    rules, audiences = None, None
     if tab == "settings":
+        audiences = ask(identities.read_audiences(ctx, environment.id))
         rules = ask(rule_values(request, "environment", environment.id, organization_id, problem))
     markers = await environments.read_markers(ctx, environment.id)
     policies = await environments.read_policies_document(ctx, environment.id)
@@ -202,7 +204,15 @@ async def show(
         seen=await seen,
         theirs=await _theirs(request) if isinstance(problem, PreconditionFailed) and not tab else "",
         **({} if rules is None else await rules),
+        **({} if audiences is None else _audience_fields(request, problem, await audiences)),
     )
+
+
+def _audience_fields(request: PageRequest, problem: LaunchbayError | None, audiences: list[str]) -> dict[str, Any]:
+    """Return the audiences, with the tag of those that the user has seen."""
+    is_refused = _part(request) == "audiences" and not isinstance(problem, PreconditionFailed)
+    seen = request.form.text(SEEN) if is_refused and request.form.has(SEEN) else seen_tag(audiences)
+    return {"audiences": audiences, "audiences_seen": seen}
 
 
 def _part(request: PageRequest) -> str:
@@ -275,6 +285,18 @@ async def set_sleep(request: PageRequest) -> Response:
 @routes.post("/console/environments/{id}/concurrency", again=show_settings, refusals=(BadRequest, PreconditionFailed))
 async def set_limits(request: PageRequest) -> Response:
     return await save_limits(request, "environment")
+
+
+async def _audiences(request: PageRequest) -> list[str]:
+    return await identities.read_audiences(request.ctx, request.path("id"))
+
+
+@routes.post("/console/environments/{id}/audiences", again=show_settings, refusals=(BadRequest, PreconditionFailed))
+async def set_audiences(request: PageRequest) -> Response:
+    environment_id, wanted = request.path("id"), request.form.raw("audiences").split()
+    async with request.unless_changed("environments", environment_id, partial(_audiences, request)):
+        await identities.replace_audiences(request.ctx, environment_id, wanted)
+    return request.redirect(f"{_path(request)}/settings#audiences", "Audiences saved.")
 
 
 @routes.post("/console/environments/{id}/freeze", again=show_settings)

@@ -9,6 +9,7 @@ from launchbay.console.list_query import page_after
 from launchbay.console.rendering import is_weak, read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
+from launchbay.features.scim.usecases import read_activity
 from launchbay.model.findings import Hints
 from launchbay.pages.audit import Told, told
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
@@ -35,6 +36,7 @@ async def list_all(
     asked_states = request.ask(users.sign_in_states(request.ctx, organization_id))
     asked_users = request.ask(users.list_users(request.ctx, organization_id))
     asked_roles = request.ask(roles.list_roles(request.ctx, organization_id))
+    provisioning = request.ask(read_activity(request.ctx, organization_id))
     second_factor_required = request.ask(second_factors.read_requirement(request.ctx, organization_id))
     text = request.query("q") or ""
     wrong = _problem(text)
@@ -51,6 +53,8 @@ async def list_all(
         page=page_after(matching, text, request.query("after")),
         status=400 if wrong and not failed else None,
         states=states,
+        provisioning=await provisioning,
+        scim_address=f"{request.origin}/scim/v2",
         weak=sum(is_weak(state) for state in states.values()),
         text=text,
         pending=pending,

@@ -165,7 +165,7 @@ SELECT succeeded_at, failed_at, refusals FROM scim_activity WHERE organization_i
 
 -- name: list_failing
 -- Where the provider's last request was refused, and nothing succeeded after it.
-SELECT o.name, a.refusals FROM scim_activity a JOIN organizations o ON o.id = a.organization_id
+SELECT o.name AS organization, a.refusals FROM scim_activity a JOIN organizations o ON o.id = a.organization_id
 WHERE a.failed_at > coalesce(a.succeeded_at, '-infinity') ORDER BY o.name;
 
 -- name: count_in_scim_users

@@ -324,10 +324,12 @@ async def note_refusal(ctx: Context, organization_id: str, request: str, status:
         )
 
 
-async def read_activity(ctx: Context, organization_id: str) -> Activity:
-    """Return what the provider did last, for those who manage users."""
+async def read_activity(ctx: Context, organization_id: str) -> Activity | None:
+    """Return what the provider did last, or None for who doesn't manage all users."""
     async with ctx.read() as work:
-        organization_id = await work.lookup.member_of(organization_id, Permission.MANAGE_USERS)
+        organization_id = await work.lookup.member_of(organization_id)
+        if not work.lookup.allows(organization_id, Permission.MANAGE_USERS, permissions.user(new_id())):
+            return None
         row = await store.get_activity(work.connection, organization_id=organization_id)
     return Activity(row, () if row is None else _refusals(row.refusals))
 
