@@ -358,7 +358,7 @@ async def test_agents_may_propose_and_not_apply_where_a_rule_says_so(bay: Served
         assert "Change what the rule names." in direct["next"]
         assert "That is the rule 'propose', version 1 of the rules of the environment" in direct["error"]
         assert 'The facts were credential.kind: "agent".' in direct["error"]
-        assert "Who has EditRules there: " in direct["error"]
+        assert "EditRules is held there by " in direct["error"]
         proposed = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-5")
         change_set = f"change-sets/{proposed['changeSet']}"
         accepted(await bay.api.post(f"{change_set}/approve"))

@@ -302,7 +302,7 @@ async def test_the_last_administrator_is_refused_every_way_out(api: Api) -> None
 
 async def explained(caller: Caller, **query: str) -> Any:
     document = accepted(await caller.get("permissions/explain", **query))
-    assert set(document) == {"allowed", "reason", "role", "entry", "pattern", "rules"}
+    assert set(document) == {"allowed", "reason", "role", "entry", "pattern", "rules", "heldBy"}
     return document
 
 
@@ -323,6 +323,7 @@ async def test_an_answer_names_the_role_the_entry_and_the_pattern_that_decided(a
         "entry": f"CreateInstance: [/environments/*, /applications/{app}]",
         "pattern": f"/applications/{app}",
         "rules": [],
+        "heldBy": answer["heldBy"],
         "reason": f"Role '{name}' allows it by '/applications/{app}' in "
         f"'CreateInstance: [/environments/*, /applications/{app}]'.",
     }
@@ -510,3 +511,32 @@ async def test_a_role_waits_for_those_that_others_create_meanwhile_and_stays_wit
             while not creates.done() and (await (await other.execute(waiting)).fetchone()) == (0,):
                 await asyncio.sleep(0.02)
     refused(await creates, 400)
+
+
+async def test_a_check_names_recent_changes_that_the_text_would_refuse(api: Api) -> None:
+    home = f"organizations/{api.organization}"
+    environment, application = await api.offer(), await api.application()
+    text = "- Read: [/*]\n- CreateInstance: [/*]\n- EditInstance: [/*]\n- RunInstanceWorkflow: [/*]\n"
+    role = accepted(await api.post(f"{home}/roles", {"name": fresh_name("launcher"), "permissions": text}))
+    who = await person(api, role["name"])
+    instance = accepted(await who.post(f"applications/{application}/launch", {"environmentId": environment}))["id"]
+    await api.settled(instance)
+    accepted(await who.put(f"instances/{instance}/configuration", {"parameters": {}}))
+
+    async def refused_by(permissions: str) -> list[tuple[str, str, str]]:
+        body = {"permissions": permissions, "roleId": role["id"]}
+        found = accepted(await api.post(f"{home}/roles/check", body))["recent"]
+        assert (found["changes"], found["missing"]) == (2, None)
+        return [(each["by"], each["operation"], each["permission"]) for each in found["refused"]]
+
+    assert await refused_by(text) == []
+    assert await refused_by(text.replace("- CreateInstance: [/*]\n", "")) == [
+        (who.email, "launch_application", "CreateInstance")
+    ]
+    elsewhere = text.replace("EditInstance: [/*]", f"EditInstance: [/applications/*, /environments/{'0' * 24}]")
+    assert await refused_by(elsewhere) == [(who.email, "reconfigure_instance", "EditInstance")]
+    assert await refused_by(text.replace("[/*]", f"[/applications/*, /environments/{environment}]")) == []
+    blind = await api.member("ManageRoles: [/*]", "Read: [/*]", "CreateInstance: [/*]", "EditInstance: [/*]")
+    found = accepted(await blind.post(f"{home}/roles/check", {"permissions": "", "roleId": role["id"]}))["recent"]
+    assert (found["changes"], found["refused"]) == (0, [])
+    assert "ViewAudit" in found["missing"]

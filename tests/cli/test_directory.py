@@ -392,7 +392,7 @@ def test_a_dry_run_says_what_a_rule_would_refuse(organization: Shell, tmp_path: 
     said = organization.bad(5, "environment", "rename", name, fresh_name("other"))
     assert "the rule 'closed', version 1 of the rules of the environment" in said
     assert 'The facts were kind: "edit".' in said
-    assert "Who has EditRules there: Administrator." in said
+    assert "EditRules is held there by Administrator." in said
     needs = "require: {approvals: 1}, because: Ask somebody."
     organization.good("environment", "set-rules", name, rules.format(then=needs))
     said = organization.bad(9, "apply", str(directory), "--dry-run")

@@ -1,4 +1,4 @@
-"""Who may do something: the roles that allow it, and the people who hold them."""
+"""The roles that allow something, and the people who hold them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Holders(NamedTuple):
 async def find_holders(
     connection: Connection, lookup: Lookup, organization_id: str, permission: Permission, wanted: Sequence[Touched]
 ) -> Holders:
-    """Return who holds a permission for all that is wanted, as far as one role allows it.
+    """Return who holds a permission for all that is wanted, by one role.
 
     Each item is what one operation touches. The organization was looked up before.
     """

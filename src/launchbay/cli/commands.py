@@ -726,6 +726,15 @@ def _check_role(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -
 
 def _lines_of_check(connection: Connection, document: Mapping[str, Any]) -> Iterator[str]:
     yield "The text can be saved."
+    recent = document.get("recent")
+    if recent and recent["missing"]:
+        yield recent["missing"]
+    elif recent:
+        yield f"It would have refused {len(recent['refused'])} of the last {recent['changes']} changes by its holders."
+        yield from (
+            f"  {each['by']}: {each['operation']} {each['object']} takes {each['permission']}"
+            for each in recent["refused"][:20]
+        )
     for warning in document["warnings"]:
         yield f"Warning: {warning}"
     names: dict[str, Mapping[str, str]] = {}

@@ -327,6 +327,26 @@ class RoleDetail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     permissions: str
 
 
+class LostChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A change that a holder made, and could no longer make."""
+
+    at: int
+    by: str
+    operation: str
+    object: str
+    permission: str
+
+
+class RecentRoleCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last changes by holders, and those that the text would refuse. Refused requests aren't in the audit log,
+    so nothing says which of them would be allowed.
+    """
+
+    changes: int
+    refused: list[LostChangeDocument]
+    missing: str | None = None
+
+
 class RoleHolderChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A holder of the role, and the entries that would be gained and lost."""
 
@@ -345,6 +365,7 @@ class RoleCheckDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     warnings: list[str]
     holders: list[RoleHolderChange]
     hidden: int
+    recent: RecentRoleCheck | None = None
 
 
 class GroupItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -8,7 +8,10 @@ _MOST_LINES = 6_000  # of both texts together
 
 
 class Line(NamedTuple):
-    """A line of a difference; sign is "+", "-", or "" for a line of both. A gap has no number."""
+    """A line of a difference; `sign` is "+", "-", or "".
+
+    A gap has no number.
+    """
 
     number: int | None
     sign: str
@@ -16,7 +19,10 @@ class Line(NamedTuple):
 
 
 def compare(old: str, new: str) -> list[Line] | None:
-    """Return the lines that differ, with some around them; None if the texts are too long."""
+    """Return the lines that differ, with some around them.
+
+    None: the texts are too long.
+    """
     before, after = old.splitlines(), new.splitlines()
     if len(before) + len(after) > _MOST_LINES:
         return None

@@ -73,7 +73,6 @@ NAVIGATION = (
         "Govern",
         (
             NavigationEntry("audit", "Audit log", "act", "l"),
-            NavigationEntry("change-rules", "Rules", "list", "c"),
             NavigationEntry("users", "Access", "users", "u", ("roles", "serviceAccounts")),
             NavigationEntry("webhooks", "Webhooks", "hook", "w"),
         ),
@@ -141,7 +140,6 @@ TOPICS = {
     "users": "permissions",
     "roles": "permissions",
     "serviceAccounts": "tokens",
-    "change-rules": "rules",
     "webhooks": "webhooks",
     "usage": "quotas",
 }
@@ -154,6 +152,7 @@ _OWN_TOPICS = {
     "bulk/templates/bulk.html": "bulk",
     "bulk/templates/bulk_new.html": "bulk",
     "bulk/templates/bulk_runs.html": "bulk",
+    "change_rules/templates/change_rules.html": "rules",
     "change_sets/templates/change_set.html": "change-safely",
     "change_sets/templates/change_sets.html": "change-safely",
     "configuration.html": "parameters",

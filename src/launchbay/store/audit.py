@@ -34,6 +34,17 @@ class FoundObject(NamedTuple):
     name: str
 
 
+class RecentByRow(NamedTuple):
+    """A change that somebody made. The environment is None if it isn't known."""
+
+    at: datetime
+    actor_id: str
+    actor_email: str
+    operation: str
+    object: str
+    environment_id: str | None
+
+
 class LastChange(NamedTuple):
     """When an object was last changed, and the name of who did it."""
 
@@ -49,6 +60,7 @@ insert_for_home = _sql.change("insert_for_home")
 get_place = _sql.value("get_place", int)
 list_entries = _sql.rows("list_entries", AuditRow, is_prepared=False)
 list_last_changes = _sql.rows("list_last_changes", LastChange)
+list_recent_by = _sql.rows("list_recent_by", RecentByRow, is_prepared=False)
 list_names = _sql.rows("list_names", NamedRow)
 list_named = _sql.rows("list_named", FoundObject)
 

@@ -383,7 +383,7 @@ class Work:
             self._holders[key] = await find_holders(
                 self.connection, self.lookup, change.organization_id, Permission(refusal.settled_with), wanted
             )
-        said = f"Who has {refusal.settled_with} there: {self._holders[key]}."
+        said = f"{refusal.settled_with} is held there by {self._holders[key]}."
         return refusal._replace(details=(*refusal.details, said))
 
     def _may_override(self, change: Change, refusal: Refusal) -> bool:

@@ -6,16 +6,19 @@ Every change holds the organization's row locked: roles, memberships and assignm
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from functools import cache, partial
 from typing import NamedTuple
 
 from launchbay.auth import gate
 from launchbay.auth import permissions as auth_permissions
 from launchbay.auth.gate import Grants, RoleEntry, read_role_text
-from launchbay.auth.permissions import Permission
+from launchbay.auth.permissions import Permission, Resource, parse_resource
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.ids import is_id, new_id
-from launchbay.limits import GROUP_ROLES, MIB, ROLE_TEXTS_BYTES
+from launchbay.limits import CHANGE_RULES_CHECKED, GROUP_ROLES, MIB, ROLE_TEXTS_BYTES
+from launchbay.model.changes import GOVERNED
+from launchbay.planning.names import DESTROY
 from launchbay.store import audit, organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
@@ -82,6 +85,27 @@ class HolderChange(NamedTuple):
     kept: tuple[RoleEntry, ...]
 
 
+class LostChange(NamedTuple):
+    """A change by a holder, and the permission that they would lose."""
+
+    at: datetime
+    by: str
+    operation: str
+    object: str
+    permission: Permission
+
+
+class RecentLosses(NamedTuple):
+    """How many of the holders' last changes were compared, and which would be refused.
+
+    `missing` says why none was.
+    """
+
+    changes: int = 0
+    refused: tuple[LostChange, ...] = ()
+    missing: str | None = None
+
+
 class RoleCheck(NamedTuple):
     """What is wrong with a text, and what saving it would change.
 
@@ -94,6 +118,7 @@ class RoleCheck(NamedTuple):
     changes: tuple[HolderChange, ...]
     hidden: int
     names: Mapping[str, str]  # of the objects in the patterns, by ID
+    recent: RecentLosses | None = None
 
 
 async def check_role(ctx: Context, organization_id: str, permissions: str, role_id: str | None = None) -> RoleCheck:
@@ -124,9 +149,12 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
             return RoleCheck(error.messages, (), (), 0, {})
         named = {each for entry in (*before, *after) for each in _ids_in(entry)}
         found = await audit.list_names(work.connection, organization_id=organization_id, ids=sorted(named))
-    visible = [
-        row for row in holders if work.lookup.allows(organization_id, Permission.READ, auth_permissions.user(row.id))
-    ]
+        visible = [
+            row
+            for row in holders
+            if work.lookup.allows(organization_id, Permission.READ, auth_permissions.user(row.id))
+        ]
+        recent = await _recent_losses(work, organization_id, visible, rows, before, after)
     changes, lacking = await asyncio.to_thread(
         _compared, before, after, visible, rows, work.lookup.grants(organization_id)
     )
@@ -143,7 +171,84 @@ async def check_role(ctx: Context, organization_id: str, permissions: str, role_
         if gate.is_of_no_use(entry)
     )
     errors = tuple(f"{each}: you lack this yourself, so you can't give it." for each in lacking[:_UNKNOWN_SHOWN])
-    return RoleCheck(errors, tuple(dict.fromkeys(warnings + whole)), changes, len(holders) - len(visible), names)
+    return RoleCheck(
+        errors, tuple(dict.fromkeys(warnings + whole)), changes, len(holders) - len(visible), names, recent
+    )
+
+
+async def _recent_losses(
+    work: Work,
+    organization_id: str,
+    holders: Sequence[RoleHolder],
+    roles: Sequence[Role],
+    before: Sequence[RoleEntry],
+    after: Sequence[RoleEntry],
+) -> RecentLosses:
+    """Return which of the last changes by holders a new text would refuse."""
+    if not work.lookup.holds(organization_id, Permission.VIEW_AUDIT):
+        return RecentLosses(missing="You need the permission ViewAudit to compare the text with recent changes.")
+    rows = await audit.list_recent_by(
+        work.connection,
+        organization_id=organization_id,
+        actor_ids=[each.id for each in holders],
+        operations=list(GOVERNED),
+        limit=CHANGE_RULES_CHECKED,
+    )
+    return RecentLosses(len(rows), await asyncio.to_thread(_lost, rows, holders, roles, before, after))
+
+
+def _lost(
+    rows: Sequence[audit.RecentByRow],
+    holders: Sequence[RoleHolder],
+    roles: Sequence[Role],
+    before: Sequence[RoleEntry],
+    after: Sequence[RoleEntry],
+) -> tuple[LostChange, ...]:
+    known = {role.id: gate.entries_of_role(role.kind, role.permissions) for role in roles}
+    others = {each.id: [gate.RoleGrants(role, known[role]) for role in each.other_role_ids] for each in holders}
+    grants = {
+        each: [Grants((*held, gate.RoleGrants("", tuple(text)))) for text in (before, after)]
+        for each, held in others.items()
+    }
+    found: list[LostChange] = []
+    for row in rows:
+        needed = _needed_for(row)
+        if needed is None or row.actor_id not in grants:
+            continue
+        permission, touched = needed
+        then, now = (gate.decide(each, permission, touched).allowed for each in grants[row.actor_id])
+        if then and not now:
+            found.append(LostChange(row.at, row.actor_email, row.operation, row.object, permission))
+    return tuple(found)
+
+
+_NEEDED = {
+    "launch_application": Permission.CREATE_INSTANCE,
+    "run_workflow": Permission.RUN_INSTANCE_WORKFLOW,
+    "schedule_workflow": Permission.SCHEDULE_INSTANCE_WORKFLOW,
+    "reschedule_workflow": Permission.SCHEDULE_INSTANCE_WORKFLOW,
+    "delete_instance": Permission.DELETE_INSTANCE,
+}
+
+
+def _needed_for(row: audit.RecentByRow) -> tuple[Permission, tuple[Resource, ...]] | None:
+    """Return the permission that a change took, and what it touched."""
+    try:
+        resource = parse_resource(row.object)
+    except BadRequest:
+        return None
+    environment = () if row.environment_id is None else (auth_permissions.environment(row.environment_id),)
+    if GOVERNED[row.operation] == "edit":
+        edits = {"applications": Permission.EDIT_APPLICATION, "environments": Permission.EDIT_ENVIRONMENT}
+        permission = edits.get(resource.kind)
+        return None if permission is None else (permission, (resource,))
+    if row.operation == "launch_application":
+        return _NEEDED[row.operation], (auth_permissions.application(resource.segments[1]), *environment)
+    if resource.kind != "applications":
+        return None
+    if resource.segments[-1] == DESTROY:
+        return Permission.EDIT_INSTANCE, (auth_permissions.instance(*resource.segments[1:4:2]), *environment)
+    return _NEEDED.get(row.operation, Permission.EDIT_INSTANCE), (resource, *environment)
 
 
 def _compared(

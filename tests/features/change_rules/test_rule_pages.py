@@ -105,8 +105,8 @@ async def test_a_form_that_a_rule_refuses_names_the_rule_its_facts_and_who_can_c
     assert "Nothing changes here." in words
     assert "the rule 'closed', version 1 of the rules of the environment" in words
     assert 'The facts were kind: "edit".' in words
-    assert "Who has EditRules there: " in words
+    assert "EditRules is held there by " in words
     query = f"permission=EditEnvironment&path=/environments/{environment}"
     shown = read_of((await visitor.get(f"/console/organizations/{api.organization}/explanation?{query}")).text)
-    assert "Who may do it: " in shown
+    assert "Users who can do it: " in shown
     assert "deny by the rule 'closed', version 1" in shown

@@ -620,15 +620,15 @@ async def test_a_refusal_names_who_can_change_the_rule_and_so_does_an_explanatio
     accepted(await api.put_yaml(f"applications/{application}/manifest", MANIFEST))
     await put_rules(api, f"environments/{environment}", rule("$.kind == 'launch'"))
     launch = (f"applications/{application}/launch", {"environmentId": environment})
-    assert "Who has EditRules there: Administrator." in refused(await api.post(*launch), 403, "RuleRefused")
+    assert "EditRules is held there by Administrator." in refused(await api.post(*launch), 403, "RuleRefused")
     # Who may read no users hears of roles.
     launcher = await api.member("CreateInstance: [/*]", "Read: [/applications/*]", organization=home)
     said = refused(await launcher.post(*launch), 403, "RuleRefused")
-    assert "Who has EditRules there: people with the role Administrator." in said
+    assert "EditRules is held there by people with the role Administrator." in said
     for _ in range(6):
         await api.member("EditRules: [/environments/*]", organization=home)
     said = refused(await api.post(*launch), 403, "RuleRefused")
-    assert "Who has EditRules there: people with the roles " in said
+    assert "EditRules is held there by people with the roles " in said
     query = {"permission": "EditRules", "path": f"/environments/{environment}"}
     explained = accepted(await api.get("permissions/explain", **query))
     assert explained["heldBy"].startswith("people with the roles ")

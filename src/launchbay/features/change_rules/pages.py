@@ -72,7 +72,7 @@ async def _show(request: PageRequest, kind: Owner, problem: LaunchbayError | Non
     chosen = parse_number(request.query("version"))
     return await request.page(
         "change_rules/templates/change_rules.html",
-        section="change-rules",
+        section="environments",
         organization_id=place.organization_id,
         problem=problem or wrong,
         status=200 if problem is None else None,

@@ -192,7 +192,7 @@ def _written_at(scope: Scope) -> tuple[str, ...]:
 
 
 def everything() -> tuple[Resource, Resource]:
-    """Return an application and an environment that nobody has named: only a permission for all covers them."""
+    """Return objects that only a permission for everything covers."""
     return permissions.application(new_id()), permissions.environment(new_id())
 
 
@@ -494,7 +494,7 @@ async def replace_rules(ctx: Context, kind: Owner, owner_id: str, text: str) -> 
 
 
 async def _pass_changes(ctx: Context) -> None:
-    """Wait for the end of changes that may have read the rules before a save."""
+    """Wait for changes that may have read the rules before."""
     async with ctx.read() as work:
         under_way = await store.list_under_way(work.connection)
     delays_s = _LOOKS.delays()

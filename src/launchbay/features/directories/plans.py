@@ -363,7 +363,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
 async def preview_directory(
     ctx: Context, organization_id: str, files: Mapping[str, bytes], *, prune: bool
 ) -> tuple[DirectoryPlan, list[PlannedObject]]:
-    """Return what applying a directory does, and of its objects those that the caller may read.
+    """Return what applying a directory does, and the objects to show.
 
     Raises BadRequest and NotAllowed, as the apply would.
     """

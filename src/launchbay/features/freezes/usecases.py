@@ -114,7 +114,7 @@ def freezes_of(row: FreezeRow) -> Freezes:
 
 
 async def list_frozen(work: Work, organization_id: str, kind: RuleOwner, ids: Sequence[str]) -> list[str]:
-    """Return what the freezes of these applications or environments say now. It waits for nobody."""
+    """Return what freezes of these objects say, without waiting."""
     now = work.app.clock.now()
     if not ids:
         return []

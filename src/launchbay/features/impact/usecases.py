@@ -352,7 +352,7 @@ async def _freezes(
     find: Callable[[Work], Awaitable[Application | Environment | Revision | Service]],
     reached: Collection[tuple[str, str]],
 ) -> list[str]:
-    """Return what freezes would say to a change of instances there, as far as the caller may read the places."""
+    """Return what freezes of places that the caller may read say."""
     async with ctx.read() as work:
         organization_id = (await find(work)).organization_id
         allows = partial(work.lookup.allows, organization_id, Permission.READ)

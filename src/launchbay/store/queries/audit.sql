@@ -57,6 +57,16 @@ WHERE organization_id = %(organization_id)s AND id >= %(first)s AND id < %(end)s
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY CASE WHEN %(descends)s::boolean THEN id END DESC, CASE WHEN NOT %(descends)s::boolean THEN id END LIMIT %(limit)s;
 
+-- name: list_recent_by
+-- The newest entries of some people with some operations, and the environment of each, as far as it is known.
+SELECT at, actor_id, actor_email, operation, object,
+       coalesce(instances.environment_id, substring(after FROM '"environmentId":"([0-9a-f]{24})"')) AS environment_id
+FROM audit_entries LEFT JOIN instances
+  ON instances.id = audit_entries.object_id AND instances.organization_id = %(organization_id)s
+WHERE audit_entries.organization_id = %(organization_id)s AND actor_id = ANY (%(actor_ids)s::text[])
+  AND operation = ANY (%(operations)s::text[])
+ORDER BY audit_entries.id DESC LIMIT %(limit)s;
+
 -- name: list_last_changes
 -- Who changed each of some objects last, and when. To look at a secret changes nothing.
 SELECT wanted.id, newest.at, coalesce(users.name, newest.actor_email) AS actor

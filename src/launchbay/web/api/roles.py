@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from launchbay.auth.permissions import ALIASES, Permission
+from launchbay.clock import to_ms
 from launchbay.store.users import GroupRoles, Role
 from launchbay.usecases import permissions, roles
 from launchbay.web.requests import JsonBody, Request
@@ -82,6 +83,27 @@ class RoleHolderChange(msgspec.Struct, kw_only=True):
     kept: Annotated[list[str], msgspec.Meta(description="Entries that another role of the holder has anyway.")]
 
 
+class LostChangeDocument(msgspec.Struct, kw_only=True):
+    """A change that a holder made, and could no longer make."""
+
+    at: int
+    by: str
+    operation: str
+    object: str
+    permission: str
+
+
+class RecentRoleCheck(msgspec.Struct, kw_only=True):
+    """The last changes by holders, and those that the text would refuse.
+
+    Refused requests aren't in the audit log, so nothing says which of them would be allowed.
+    """
+
+    changes: int
+    refused: list[LostChangeDocument]
+    missing: Annotated[str | None, msgspec.Meta(description="Why nothing was compared.")] = None
+
+
 class RoleCheckDocument(msgspec.Struct, kw_only=True):
     """What is wrong with a text, and what saving it would change."""
 
@@ -89,6 +111,9 @@ class RoleCheckDocument(msgspec.Struct, kw_only=True):
     warnings: Annotated[list[str], msgspec.Meta(description="Patterns that name no object.")]
     holders: list[RoleHolderChange]
     hidden: Annotated[int, msgspec.Meta(description="How many more hold the role. You aren't allowed to read them.")]
+    recent: Annotated[
+        "RecentRoleCheck | None", msgspec.Meta(description="How the holders' last changes fare. Null with errors.")
+    ] = None
 
 
 @routes.post(
@@ -135,7 +160,18 @@ async def check_role(request: Request[RoleCheckBody, None]) -> RoleCheckDocument
             for change in found.changes
         ],
         hidden=found.hidden,
+        recent=None if found.recent is None else _recent(found.recent),
     )
+
+
+def _recent(found: roles.RecentLosses) -> RecentRoleCheck:
+    refused = [
+        LostChangeDocument(
+            at=to_ms(each.at), by=each.by, operation=each.operation, object=each.object, permission=each.permission
+        )
+        for each in found.refused
+    ]
+    return RecentRoleCheck(changes=found.changes, refused=refused, missing=found.missing)
 
 
 @routes.get(
@@ -245,9 +281,9 @@ class Explained(msgspec.Struct):
     rules: Annotated[
         list[str], msgspec.Meta(description="The rules about changes there, whoever makes them, in words.")
     ] = []
-    heldBy: Annotated[
-        str | None, msgspec.Meta(description="Who may do it: people by name, or of many their roles.")
-    ] = None
+    heldBy: Annotated[str | None, msgspec.Meta(description="Users who can do it: by name, or of many their roles.")] = (
+        None
+    )
 
 
 @permissions_routes.get(
