@@ -108,16 +108,20 @@ async def test_an_account_elsewhere_is_invited_and_keeps_all_that_is_elsewhere(a
 async def test_tokens_and_schedules_end_with_the_membership_and_do_not_come_back(api: Api, provider: Provider) -> None:
     outsider, organization, _ = await api.outsider()
     who = await person(api, organization=organization, by=outsider)
-    await join(api, api.organization, who, "Guest")
+    await join(api, api.organization, who, "Administrator")
     made = accepted(await who.post(f"organizations/{api.organization}/accessTokens", {"name": "mine"}))
     program = api.caller(f"Bearer {made['token']}")
     accepted(await program.get(f"organizations/{api.organization}/users"))
+    schedule = {"name": "Daily", "cron": "0 7 * * *", "applicationId": await api.application("launch: {steps: []}\n")}
+    made = accepted(await who.post(f"organizations/{api.organization}/recurring-schedules", schedule))["id"]
+    accepted(await api.get(f"recurring-schedules/{made}"))
     found = done(await provider.send("GET", f'/Users?filter=userName eq "{who.email}"'))["Resources"][0]
     done(await provider.patch(f"/Users/{found['id']}", {"op": "replace", "value": {"active": False}}))
     assert (await program.get(f"organizations/{api.organization}/users")).status_code == 401
+    assert (await api.get(f"recurring-schedules/{made}")).status_code == 404
     assert (await who.get(f"organizations/{api.organization}/users")).status_code == 403
     done(await provider.patch(f"/Users/{found['id']}", {"op": "replace", "value": {"active": True}}))
-    await join(api, api.organization, who, "Guest")
+    await join(api, api.organization, who, "Administrator")
     assert (await program.get(f"organizations/{api.organization}/users")).status_code == 401
 
 
