@@ -728,8 +728,9 @@ def test_answers_of_any_shape_are_short() -> None:
         assert len(text) <= ANSWER_CHARS
         assert json.loads(text)
     assert json.loads(rendered({"name": "kept", "logs": [Verbatim("\x1b" * 8000)] * 3}))["name"] == "kept"
-    assert json.loads(rendered({"createdAt": 0, "at": 10**30, "empty": None, "none": []})) == {
+    assert json.loads(rendered({"createdAt": 0, "lastSeen": 0, "at": 10**30, "empty": None, "none": []})) == {
         "createdAt": "1970-01-01T00:00:00+00:00",
+        "lastSeen": "1970-01-01T00:00:00+00:00",
         "at": 10**30,
         "none": [],
     }

@@ -412,3 +412,9 @@ def test_tables_show_durations_causes_and_sentences_in_words(capsys: pytest.Capt
     assert f"rollout {'5f' * 12}" in capsys.readouterr().out
     show(document, "json")
     assert json.loads(capsys.readouterr().out) == document
+
+
+@pytest.mark.parametrize("name", ["createdAt", "firstSeen", "until", "expires"])
+def test_a_time_is_printed_as_one(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    show({name: 1_798_761_600_000}, "json")
+    assert json.loads(capsys.readouterr().out) == {name: "2027-01-01T00:00:00.000Z"}

@@ -15,12 +15,14 @@ from launchbay.console import assets, list_query
 from launchbay.console.rendering import templates
 from launchbay.features.bulk import usecases as bulk
 from launchbay.features.drift import api as api_of_drift
+from launchbay.features.drift import pages as pages_of_drift
+from launchbay.features.freezes import usecases as freezes
 from launchbay.features.rollouts import api as api_of_rollouts
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES
 from launchbay.mcp import tools
 from launchbay.pages import applications, overview, schedules
 from launchbay.pages import instances as pages_of_instances
-from launchbay.usecases import approvals, fleet, users
+from launchbay.usecases import approvals, fleet, organizations, users
 from launchbay.web.api import fleet as api_of_fleet
 from launchbay.web.api import instances as api_of_instances
 from launchbay.web.api import jobs as api_of_jobs
@@ -107,6 +109,36 @@ FAULTS = [
         "the drift of an instance has one finding too many",
         "drift",
         _changed(api_of_drift, "_counts", lambda counts: {**counts, "new": counts["new"] + 1}),
+    ),
+    Fault(
+        "a finding is as old as when it was seen last",
+        "drift_of_the_programs",
+        _changed(api_of_drift, "_finding", lambda found: _with(found, firstSeen=found.lastSeen)),
+    ),
+    Fault(
+        "a finding that is ignored is shown as new",
+        "drift_of_the_console",
+        _changed(pages_of_drift, "_state", lambda _: "new"),
+    ),
+    Fault(
+        "the next window of a freeze is left out",
+        "freezes",
+        _changed(freezes, "show_freeze", lambda shown: shown._replace(next=None)),
+    ),
+    Fault(
+        "an instance that is frozen isn't shown as such",
+        "freezes_of_the_console",
+        _filter("freeze_at", lambda *_: None),
+    ),
+    Fault(
+        "a command says that another one froze it",
+        "freezes_of_the_commands",
+        _changed(freezes, "show_freeze", lambda shown: shown._replace(by_email="eve@example.com")),
+    ),
+    Fault(
+        "an entry of the activity has a field too many that differs",
+        "activity_of_the_api",
+        _changed(organizations, "list_changes", lambda found: [*found, *found[:1]]),
     ),
     Fault(
         "the overview counts one failed instance too many",

@@ -78,7 +78,7 @@ def show(value: Any, output: str, columns: Sequence[str] = (), *, times: bool = 
         load("launchbay.cli.rich_output:show_table")(value, columns)
 
 
-_TIME_NAME = re.compile(r"(At|^at|^time|^timestamp|Since|^since|Until|^until|^ended|^expires)$")
+_TIME_NAME = re.compile(r"(At|Seen|^at|^time|^timestamp|Since|^since|Until|^until|^ended|^expires)$")
 _LEAST_MS = 10**11  # 1973: smaller numbers aren't times
 _FREE = {  # what users name or write
     *(

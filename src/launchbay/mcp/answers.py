@@ -17,7 +17,7 @@ _SHORTENED = "Parts are left out ('…'). Ask for one object, or for fewer."
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-_TIMES = re.compile(r"(?:At|_at|since|until)\Z")
+_TIMES = re.compile(r"(?:At|_at|Seen|since|until)\Z")
 
 
 class Verbatim(str):

@@ -1,12 +1,22 @@
 """All comparisons; to import it registers them."""
 
-from tests.support.truth import of_programs, of_the_api, of_the_console, of_the_objects, of_the_reads
+from tests.support.truth import (
+    of_drift,
+    of_freezes,
+    of_programs,
+    of_the_api,
+    of_the_console,
+    of_the_objects,
+    of_the_reads,
+)
 from tests.support.truth.comparisons import COMPARISONS, View, differences
 
 __all__ = [
     "COMPARISONS",
     "View",
     "differences",
+    "of_drift",
+    "of_freezes",
     "of_programs",
     "of_the_api",
     "of_the_console",

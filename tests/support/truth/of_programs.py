@@ -94,7 +94,7 @@ def _ended(oracle: Oracle, each: str) -> str:
     return f"{job['name']} {'Cancelled' if is_cancelled else job['status']}"
 
 
-class _OfThisProcess(Shell):
+class OfThisProcess(Shell):
     """Leaves out what the server logs meanwhile, and notes what is printed."""
 
     def __init__(self, directory: Path, environ: dict[str, str], record: Record) -> None:
@@ -114,13 +114,25 @@ class _OfThisProcess(Shell):
         return text
 
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+
+
+def in_ms(value: Any) -> Any:
+    """Return a document of a program with its times as numbers."""
+    if isinstance(value, dict):
+        return {name: in_ms(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [in_ms(each) for each in value]
+    return ms(datetime.fromisoformat(value)) if isinstance(value, str) and _TIME.fullmatch(value) else value
+
+
 @comparison
 async def commands(view: View) -> None:
     oracle = view.oracle
     names = {"LAUNCHBAY_URL": view.url, "LAUNCHBAY_EMAIL": view.email, "LAUNCHBAY_PASSWORD": view.password}
     environ = {**names, "LAUNCHBAY_ORGANIZATION": oracle.organization, "COLUMNS": "1000"}
     with tempfile.TemporaryDirectory() as directory:
-        shell = _OfThisProcess(Path(directory), environ, view.record)
+        shell = OfThisProcess(Path(directory), environ, view.record)
         most = ("--limit", "1000")
         rows = await asyncio.to_thread(shell.document, "ps", "--all", *most)
         view.same_rows("ps --all -o json", [(row["id"], (row["name"], row["status"])) for row in rows], {
@@ -219,7 +231,7 @@ async def lists_of_the_commands(view: View) -> None:
         return  # who may read what is in the matrix of permissions
     names = {"LAUNCHBAY_URL": view.url, "LAUNCHBAY_EMAIL": view.email, "LAUNCHBAY_PASSWORD": view.password}
     with tempfile.TemporaryDirectory() as directory:
-        shell = _OfThisProcess(
+        shell = OfThisProcess(
             Path(directory), {**names, "LAUNCHBAY_ORGANIZATION": oracle.organization, "COLUMNS": "1000"}, view.record
         )
         for command, table in LISTS.items():
@@ -269,7 +281,7 @@ def _is_own(oracle: Oracle, row: Row) -> bool:
 
 
 @asynccontextmanager
-async def _agent(view: View) -> AsyncIterator[Ask]:
+async def agent(view: View) -> AsyncIterator[Ask]:
     """Give what calls a tool and returns its answer."""
     headers = {"Authorization": basic(view.email, view.password)}
     async with AsyncExitStack() as stack:
@@ -297,7 +309,7 @@ async def _agent(view: View) -> AsyncIterator[Ask]:
 @comparison
 async def tools(view: View) -> None:
     oracle = view.oracle
-    async with _agent(view) as ask:
+    async with agent(view) as ask:
         for status in ("Requested", "Executing", "Running", "Failed", "Destroying", "Destroyed"):
             rows = (await ask("list_instances", status=status, limit=100))["instances"]
             wanted = sorted(oracle.matching(status=status), reverse=True)[:100]
@@ -374,8 +386,6 @@ async def _explained(view: View, ask: Any, row: Row) -> None:
     view.same(f"explain_instance {row['name']}", (job["job"], job["status"], job.get("errorMessage")), (
         newest["id"], newest["status"], newest["error_message"]
     ))  # fmt: skip
-    drift = await ask("show_drift", instance=each)
-    view.same(f"show_drift {row['name']}", drift["counts"]["new"], int(each in oracle.drifted))
     pending = [
         each for each in oracle.approvals.values() if each["job_id"] == newest["id"] and each["status"] == "pending"
     ]

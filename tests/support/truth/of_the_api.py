@@ -58,8 +58,8 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "destroyAt": ms(row["destroy_at"]),
         "waitingDestroy": None,  # no instance of the population has a destroy that can be taken back
         "isAsleep": row["id"] in oracle.asleep,
-        "isFrozen": oracle.freeze(row["application_id"], row["environment_id"]) is not None,
-        "freeze": oracle.freeze(row["application_id"], row["environment_id"]),
+        "isFrozen": oracle.is_frozen(row["application_id"], row["environment_id"]),
+        "freeze": oracle.freeze_of(row["application_id"], row["environment_id"]),
         "isDrifted": row["id"] in oracle.drifted,
         "isObserved": row["is_observed"],
         "lastJob": _last_job(oracle, row["id"]),

@@ -7,10 +7,9 @@ import json
 import re
 from collections import Counter
 
-from tests.support.service import accepted
 from tests.support.truth.comparisons import View, comparison
 from tests.support.truth.oracle import Row, ago
-from tests.support.truth.surfaces import Node, listed, table_of
+from tests.support.truth.surfaces import Node, table_of
 
 _HOUR_MS = 3_600_000
 _NEVER = "never used"
@@ -537,26 +536,6 @@ async def generations_and_comparisons(view: View) -> None:
                 row["version"] != oracle.instances[each]["version"],
             )
         await _compared_runs(view, each)
-
-
-@comparison
-async def drift(view: View) -> None:
-    """Compare what checks found with what is stored: in the API, its list, and on pages."""
-    oracle = view.oracle
-    stored = {row["instance_id"]: row for row in oracle.tables["drift_reports"] if row["instance_id"] in oracle.living}
-    for each, row in sorted(stored.items()):
-        findings = json.loads(row["findings"])
-        found = accepted(await view.caller.get(f"instances/{each}/drift/report"))
-        counts = {state: sum(one["state"] == state for one in findings) for state in ("new", "ignored")}
-        view.same(f"drift of {each}, counts", found["counts"], counts)
-        view.same(f"drift of {each}, problem", found["problem"], row["problem"])
-        addresses = sorted(one["difference"]["address"] for one in findings)
-        view.same(f"drift of {each}, findings", sorted(one["address"] for one in found["findings"]), addresses)
-        page = await view.console.page(f"/console/instances/{each}/drift")
-        view.has(f"drift of {each}, page", page.one("main").text, [*addresses, *filter(None, [row["problem"]])])
-    listed_ones, _ = await listed(view.caller, f"organizations/{oracle.organization}/drift")
-    so = [each for each, row in stored.items() if row["new_findings"] or row["ignored_until"] or row["problem"]]
-    view.same("drift, instances", sorted(one["id"] for one in listed_ones), sorted(so))
 
 
 @comparison

@@ -1,6 +1,5 @@
 """What the endpoints show of single objects, and of an organization besides its instances."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -88,17 +87,6 @@ async def organizations_and_places(view: View) -> None:
 
 async def _rules(view: View, path: str, column: str, each: str) -> None:
     """Compare the rules of an application or an environment."""
-    owners = view.oracle.environments if column == "environment_id" else view.oracle.applications
-    freeze = {} if owners[each]["frozen"] is None else json.loads(owners[each]["frozen"])
-    await _read(view, f"{path}/freeze", {"reason": freeze.get("reason"), "at": freeze.get("at_ms")})
-    windows = json.loads(owners[each]["freeze_windows"] or "[]")
-    shown = accepted(await view.caller.get(f"{path}/freeze-windows"))["windows"]
-    days = [(one["firstDay"], one["lastDay"], one["zone"], one["reason"]) for one in shown]
-    view.same(
-        f"{path}/freeze-windows",
-        days,
-        [(one["first_day"], one["last_day"], one["zone"], one["reason"]) for one in windows],
-    )
     life: Row = next((row["rules"] for row in _of(view, "lifetime_rules", column, each)), {})
     await _read(
         view,
@@ -320,11 +308,44 @@ async def activity_of_the_api(view: View) -> None:
     shown = {row["id"]: row for row in rows}
     view.same("activity, entries that are missing", sorted(so.keys() - shown.keys()), [])
     view.same("activity, entries that are there twice", len(rows), len(shown))
+    names = {
+        row["id"]: row["name"]
+        for table, rows in oracle.tables.items()
+        for row in rows
+        if row.keys() >= {"id", "name"} and table != "organizations"
+    }
+    for row in _of(view, "webhooks"):  # the rest of an address may be a secret
+        names[row["id"]] = f"{row['url'].rpartition('/')[0]}/…"
     for each, row in so.items():
-        names = ("operation", "object", "at")
-        found = shown.get(each)
-        stored = _stored(row, names)
-        view.same(f"activity {each}", None if found is None else _shown(found, stored), stored)
+        view.same(f"activity {each}", shown.get(each), _entry(each, row, names))
+
+
+_MISSING = object()
+
+
+def _entry(each: str, row: Row, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return an entry as the API shows it: what was before and after, and in which fields that differs."""
+    before, after = (_fields(row[which] or {}) for which in ("before", "after"))
+    actor = {"id": row["actor_id"], "email": row["actor_email"], "method": row["method"]}
+    return {
+        "id": each,
+        **_stored(row, ("at", "address", "operation", "object", "before", "after")),
+        "actor": {**actor, **({"name": names[row["actor_id"]]} if row["actor_id"] in names else {})},
+        "names": {part: names[part] for part in row["object"].split("/") if part in names},
+        "changes": [
+            {"field": field, "before": before.get(field), "after": after.get(field)}
+            for field in dict.fromkeys((*before, *after))
+            if before.get(field, _MISSING) != after.get(field, _MISSING)
+        ],
+    }
+
+
+def _fields(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of nested objects, by their names with dots."""
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        found |= _fields(value, f"{prefix}{name}.") if isinstance(value, dict) and value else {f"{prefix}{name}": value}
+    return found
 
 
 @comparison
@@ -360,6 +381,13 @@ async def single_instances(view: View) -> None:
             await _previews(view, each)
 
 
+@comparison
+async def secrets_of_the_api(view: View) -> None:
+    for each in sorted(view.oracle.living)[:20] if view.oracle.only is None else ():
+        found = accepted(await view.caller.get(f"instances/{each}/secrets"))
+        view.same(f"secrets of {each}", ([*found["parameters"]], [*found["returnValues"]]), ([], []))
+
+
 def _same_lines(view: View, where: str, lines: list[Any], rows: list[Row]) -> None:
     """Compare lines of a log, and that none is missing before the last of them."""
     names = ("at", "level", "step", "text", "attempt", "stream")
@@ -374,8 +402,6 @@ async def _previews(view: View, each: str) -> None:
     if oracle.only is None:
         found = accepted(await view.caller.get(f"{path}/environments"))
         view.same(f"{path}/environments", found["environments"], [])
-        found = accepted(await view.caller.get(f"{path}/secrets"))
-        view.same(f"{path}/secrets", ([*found["parameters"]], [*found["returnValues"]]), ([], []))
         await _components(view, each)
         shown, _ = await listed(view.caller, f"{path}/jobs")
         view.same(
@@ -394,13 +420,65 @@ async def _previews(view: View, each: str) -> None:
                 view.same(f"{path}/diff, with itself", shown["differences"], [])
             else:
                 other = oracle.instances[twin]
-                paths = {one["path"] for one in (*shown["differences"], *shown["own"])}
-                view.same(f"{path}/diff, version", "version" in paths, row["version"] != other["version"])
+                _same_differences(view, f"{path}/diff", shown, (row, other))
+                texts = [oracle.texts[one["application_id"], one["version"]] for one in (row, other)]
+                if texts[0] != texts[1]:
+                    _same_code(view, f"{path}/diff", shown["manifest"], texts)
         if row["status"] != "Running":
             return  # what has never been launched would be launched
         shown = accepted(await view.caller.get(f"{path}/configuration/preview", version=row["version"]))
         changed = [one["path"] for one in shown["components"] if one["change"] not in {"keeps", "unchanged"}]
+        needs = (oracle.environments[row["environment_id"]]["change_policy"] or {}).get("approvals", 0)
+        is_refused = needs > 0 or oracle.is_frozen(row["application_id"], row["environment_id"])
+        view.same(f"{path}/configuration/preview, refused", shown["refused"], is_refused)
         view.same(f"{path}/configuration/preview, of its version", changed, [])
+
+
+# What is stored in other tables, encrypted, or part of an environment.
+_ELSEWHERE = ("parameters.", "userData.", "environment.", "returnValues.", "components.", "machines.")
+
+
+def _same_differences(view: View, where: str, shown: Mapping[str, Any], rows: tuple[Row, Row]) -> None:
+    """Compare what differs between two instances: what they were given, and what they have become."""
+    given, own = (
+        [_stored(row, names) for row in rows]
+        for names in (("applicationId", "environmentId", "version", "status"), ("name", "errorMessage", "destroyAt"))
+    )
+    labels = [{f"labels.{name}": value for name, value in row["labels"].items()} for row in rows]
+    so = _different(*({**one, **more} for one, more in zip(given, labels, strict=True)))
+    its_own = _different(*own)
+    found = [[one for one in shown[of] if not one["path"].startswith(_ELSEWHERE)] for of in ("differences", "own")]
+    if any(one["path"] == "version" for one in found[1]):  # of manifests that mean the same
+        same_code = view.oracle.texts[rows[0]["application_id"], rows[0]["version"]]
+        view.same(f"{where}, code", view.oracle.texts[rows[1]["application_id"], rows[1]["version"]], same_code)
+        its_own["version"] = so.pop("version")
+    view.same_rows(where, [(one["path"], one) for one in found[0]], so)
+    view.same_rows(f"{where}, own", [(one["path"], one) for one in found[1]], its_own)
+
+
+def _different(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the paths with other values, as the API shows them."""
+    return {
+        path: {
+            "path": path,
+            "change": "changed" if path in one and path in other else "removed" if path in one else "added",
+            "from": one.get(path),
+            "to": other.get(path),
+        }
+        for path in {**one, **other}
+        if one.get(path, _MISSING) != other.get(path, _MISSING)
+    }
+
+
+def _same_code(view: View, where: str, shown: Mapping[str, Any], texts: list[Any]) -> None:
+    """Compare which commands and components only one of two manifests has."""
+    named = {
+        "commands": [{*text} - {"application", "header", "launch", "destroy"} for text in texts],
+        "components": [{*text.get("application", {}).get("components", ["workflow"])} for text in texts],
+    }
+    for kind, (one, other) in named.items():
+        found = {which: {*shown[kind][which]} for which in ("added", "removed")}
+        view.same(f"{where}, {kind}", found, {"added": other - one, "removed": one - other})
 
 
 async def _components(view: View, each: str) -> None:
@@ -426,3 +504,13 @@ async def _compared(view: View, one: Row, other: Row) -> None:
         has = {step["path"] for step in shown["steps"] if step[which] is not None}
         stored = {step["path"] for step in view.oracle.steps.get(job["id"], ()) if "/" in step["path"]}
         view.same(f"{path}, steps of {which} that are missing", sorted(stored - has), [])
+    took = [{step["path"]: _took_ms(step) for step in view.oracle.steps.get(job["id"], ())} for job in (one, other)]
+    for step in shown["steps"]:
+        first, second = (each.get(step["path"]) for each in took)
+        is_longer = None if first is None or second is None else second - first
+        view.same(f"{path}, {step['path']} took longer", step["differenceMs"], is_longer)
+
+
+def _took_ms(row: Row) -> int | None:
+    begin, end = ms(row["started_at"]), ms(row["finished_at"])
+    return None if begin is None or end is None else end - begin

@@ -14,6 +14,8 @@ import psycopg
 import yaml
 from psycopg.rows import dict_row
 
+from tests.support.truth.freezes import Frozen, frozen_shown
+
 Row = dict[str, Any]
 TABLES = {
     "organizations": "*",
@@ -220,13 +222,27 @@ class Oracle:
         """Jobs that wait for an approval."""
         return {row["job_id"] for row in self.approvals.values() if row["status"] == "pending"}
 
-    def freeze(self, application: str, environment: str) -> dict[str, Any] | None:
-        """Return what lists say of a switch; no window of the population is near."""
-        owners = {"environment": self.environments[environment], "application": self.applications[application]}
-        for kind, row in owners.items():
-            if row["frozen"] is not None:
-                return {"kind": kind, "reason": json.loads(row["frozen"])["reason"], "until": None, "beginsAt": None}
-        return None
+    def freeze(self, application: str, environment: str) -> tuple[str, Frozen] | None:
+        """Return what freezes an instance, and whether that is its environment or application.
+
+        Of two, it is the one that ends later, and of two that will, the one that begins first.
+        """
+        rows = {"environment": self.environments[environment], "application": self.applications[application]}
+        shown = [(kind, found) for kind, row in rows.items() if (found := frozen_shown(row, self.now)) is not None]
+        if current := [each for each in shown if each[1].begins_at is None]:
+            return max(current, key=lambda each: each[1].until or datetime.max.replace(tzinfo=UTC))
+        return min(shown, key=lambda each: each[1].begins_at or self.now, default=None)
+
+    def freeze_of(self, application: str, environment: str) -> dict[str, Any] | None:
+        """Return what lists say of it."""
+        if (found := self.freeze(application, environment)) is None:
+            return None
+        kind, state = found
+        return {"kind": kind, "reason": state.reason, "until": ms(state.until), "beginsAt": ms(state.begins_at)}
+
+    def is_frozen(self, application: str, environment: str) -> bool:
+        found = self.freeze(application, environment)
+        return found is not None and found[1].begins_at is None
 
     @cached_property
     def asleep(self) -> set[str]:
@@ -236,7 +252,11 @@ class Oracle:
 
     @cached_property
     def drifted(self) -> set[str]:
-        found = {row["instance_id"] for row in self.tables["drift_reports"] if row["new_findings"]}
+        found = {
+            row["instance_id"]
+            for row in self.tables["drift_reports"]
+            if row["new_findings"] or any(until <= self.now for until in row["ignored_until"])
+        }
         return found & self.instances.keys()
 
     @cached_property

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 import psycopg
 
-from launchbay.clock import SystemClock, to_ms
+from launchbay.clock import SystemClock, from_ms, to_ms
+from launchbay.features.drift.rules import Check, Finding
 from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
@@ -27,6 +28,7 @@ HOUR_MS = 3_600_000
 LIFETIMES_MS = (-1, 2 * HOUR_MS, 20 * HOUR_MS, 30 * HOUR_MS, 80 * HOUR_MS)
 WINDOW_AHEAD = timedelta(minutes=3)
 EVERY_MINUTE = "* * * * *"
+LONG_AGO_MS, FAR_AHEAD_MS = 1_600_000_000_000, 4_000_000_000_000
 
 CRANE = """
 launch: {steps: [{settle: {action: wait, parameters: {delay: 0}}}]}
@@ -168,6 +170,11 @@ async def populated(databases: Databases, *, seed: int, cranes: int) -> AsyncIte
     databases.drop(url)
 
 
+def _at(address: str, finding: Finding) -> Finding:
+    """Return a finding about another address."""
+    return msgspec.structs.replace(finding, difference=msgspec.structs.replace(finding.difference, address=address))
+
+
 class _Maker:
     def __init__(self, api: Api, clock: StoppableClock, url: str, chance: random.Random, connection: Any) -> None:
         self.connection = connection
@@ -194,8 +201,8 @@ class _Maker:
         living = await self._cranes(cranes)
         await asyncio.gather(self._acts(living), self._others(), self._tides(), self._ships(), self._under_way())
         await self._change_sets(living[-2:])
-        await self._drift(living[-5:-2])
-        await self._adopted(living[-6])
+        await self._drift(living[-6:-2])
+        await self._adopted(living[-7])
         await self._family()
         await self._sleepers()
         await self._freezes()
@@ -519,26 +526,42 @@ class _Maker:
         await self._until("SELECT count(*) FROM change_sets WHERE id = %s AND status = 'Succeeded'", [sets[2]], 1)
 
     async def _drift(self, instances: list[str]) -> None:
-        """Let checks have found something, failed, and found nothing."""
-        findings = [
-            msgspec.structs.replace(FINDING, state=state, until=until)
-            for state, until in (("new", None), ("ignored", 4_000_000_000_000), ("gone", None))
-        ]
-        for number, (instance, finding) in enumerate(zip(instances, findings, strict=True)):
+        """Let checks have found something, failed, and found nothing; one found what was ignored until a past day."""
+        seen = {"first_seen": to_ms(self.clock.now()) - 50 * HOUR_MS, "last_seen": to_ms(self.clock.now()) - HOUR_MS}
+        [change_set, *_] = accepted(await self.api.get(f"{self.root}/change-sets"))
+        found = msgspec.structs.replace(FINDING, **seen, remedy="Change it in the code.")
+        ignored = msgspec.structs.replace(
+            _at("aws_instance.tower", found), state="ignored", reason="It grows.", by="ada@example.com", remedy=""
+        )
+        answered = {"answer": "put back", "change_set_id": change_set["id"]}
+        late = msgspec.structs.replace(ignored, until=LONG_AGO_MS)
+        ignored = msgspec.structs.replace(ignored, until=FAR_AHEAD_MS)
+        put_back = msgspec.structs.replace(_at("aws_vpc.net", found), state="put back", **answered)
+        gone = msgspec.structs.replace(found, state="gone")
+        reports = (
+            ([msgspec.structs.replace(found, **answered), ignored, put_back], None),
+            ([ignored], None),
+            ([gone], "The state can't be read."),
+            ([late], None),
+        )
+        for number, (instance, (findings, problem)) in enumerate(zip(instances, reports, strict=True)):
+            checks = [
+                Check(at=seen["last_seen"], new=2, ignored=1, unchecked=3),
+                Check(at=seen["first_seen"], learned=True),
+            ]
             await self.connection.execute(
-                "INSERT INTO drift_reports (instance_id, organization_id, checked_at)"
-                " SELECT id, organization_id, now() FROM instances WHERE id = %s",
-                [instance],
-            )
-            await self.connection.execute(
-                "UPDATE drift_reports SET findings = %s, new_findings = %s,"
-                " ignored_until = array_remove(ARRAY[to_timestamp(%s / 1000.0)], NULL),"
-                " problem = %s WHERE instance_id = %s",
+                "INSERT INTO drift_reports (instance_id, organization_id, checked_at, findings, new_findings,"
+                " ignored_until, problem, problem_at, known_since, unchecked, checks)"
+                " SELECT id, organization_id, now(), %s, %s, %s, %s, CASE WHEN %s THEN now() END, now(), %s, %s"
+                " FROM instances WHERE id = %s",
                 [
-                    msgspec.json.encode([finding]).decode(),
-                    int(number == 0),
-                    finding.until,
-                    "The state can't be read." if number == 2 else None,
+                    msgspec.json.encode(findings).decode(),
+                    sum(each.state == "new" for each in findings),
+                    [from_ms(each.until) for each in findings if each.until is not None],
+                    problem,
+                    problem is not None,
+                    json.dumps([{"step": "web#launch/plan", "note": "It asks nobody."}] if number else []),
+                    msgspec.json.encode([Check(at=seen["last_seen"], problem="Down"), *checks][number == 0 :]).decode(),
                     instance,
                 ],
             )
