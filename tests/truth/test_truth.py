@@ -87,15 +87,15 @@ _ABOUT_OTHERS = {
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
     "export_organization_lines",
     *("read_git_drift", "read_service_impact", "read_plan"),
-    # The population has no rules and no schedules of checks: tests/features/change_rules and drift read them.
-    *(f"{verb}_{kind}_rules" for verb in ("list", "read") for kind in ("application", "environment", "organization")),
-    *("read_drift_schedule", "read_application_drift_schedule", "read_environment_drift_schedule"),
+    # The population has no order of environments: tests/features/promotion has boards.
+    *("read_promotion_order", "read_application_promotion_order", "read_promotion"),
     "read_secret_provider_use",  # it needs a server of secrets: tests/api/test_secret_providers.py
 }
 # Tools that change something, check a text, or say why: what they answer is not stored.
 _TOOLS_THAT_ACT = {
     *("validate_manifest", "create_application", "upload_manifest", "preview_launch", "launch", "run_workflow"),
     *("read_log", "resume_job", "explain_permission", "propose_change", "apply_change_set"),
+    *("show_promotion", "propose_promotion"),
 }
 
 

@@ -199,7 +199,7 @@ class Agreement:
         found: dict[str, dict[str, Row]] = {}
         for table, of in (("approval_answers", "approval_id"), ("change_set_answers", "change_set_id")):
             for row in self.oracle.tables[table]:
-                answer = {name: row[name] for name in ("email", "approves", "comment", "at")}
+                answer = {name: row[name] for name in ("email", "approves", "comment", "at")} | {"counts": True}
                 found.setdefault(row[of], {})[row["email"]] = answer
         return found
 

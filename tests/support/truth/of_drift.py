@@ -75,12 +75,20 @@ def _document(oracle: Oracle, each: str, row: Row | None) -> Json:
     if row is None:
         times = dict.fromkeys(("checkedAt", "baselineAt", "problem", "problemAt"))
         lists: dict[str, Any] = {"unchecked": [], "findings": [], "checks": []}
-        return {"instanceId": each, "status": "Unchecked", "counts": dict.fromkeys(_OPEN, 0), **times, **lists}
+        return {
+            "instanceId": each,
+            "status": "Unchecked",
+            "ahead": 0,
+            "counts": dict.fromkeys(_OPEN, 0),
+            **times,
+            **lists,
+        }
     now_ms = ms(oracle.now) or 0
     numbers = ("new", "ignored", "unchecked")
     return {
         "instanceId": each,
         "status": _status(row),
+        "ahead": 0,  # none waits
         "counts": _counts(oracle, row),
         "checkedAt": ms(row["checked_at"]),
         "baselineAt": ms(row["known_since"]),

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 
+from tests.support.service import accepted
 from tests.support.truth.comparisons import View, comparison
 from tests.support.truth.oracle import Row, ago
 from tests.support.truth.surfaces import Node, table_of

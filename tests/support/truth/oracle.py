@@ -46,6 +46,8 @@ TABLES = {
     "generations": "*",
     "drift_reports": "*",
     "adoptions": "*",
+    "drift_schedules": "*",
+    "change_rules": "owner_id, version, rules AS text, author_id, created_at",
     "audit_entries": "*",
     "memberships": "organization_id, user_id",
     "role_assignments": "user_id, role_id",

@@ -81,6 +81,11 @@ application:
           update: {steps: [{compute: {action: wait, parameters: {delay: "{$.pace}"}}}]}
           destroy: {steps: []}
 """
+RULES = """\
+- {name: hour, when: $.time.hour > 24, deny: Not in this hour.}
+- {name: late, when: $.time.hour > 24, warn: It is late.}
+- {name: four-eyes, when: $.time.hour > 24, require: {changeSet: true}, because: Two look.}
+"""
 BAD_PACE = -1
 LONG_PACE = 36_000
 SHIP = """
@@ -206,6 +211,7 @@ class _Maker:
         await self._family()
         await self._sleepers()
         await self._freezes()
+        await self._rules()
         await self._rest()
         self.clock.stop()
         return Population(
@@ -600,6 +606,19 @@ class _Maker:
         window = {"reason": "Jubilee", "firstDay": "2199-12-20", "lastDay": "2199-12-31", "zone": "Europe/Berlin"}
         for path in (f"environments/{self.environments['staging']}", f"applications/{self.applications['Owl']}"):
             accepted(await self.api.put(f"{path}/freeze-windows", {"windows": [window]}))
+
+    async def _rules(self) -> None:
+        """Write rules about changes, of which none holds, and when to check for drift: never while pages are read."""
+        production, never = self.environments["production"], self.applications["Never launched"]
+        for path, texts in (
+            (self.root, (RULES.splitlines(keepends=True)[0], RULES)),
+            (f"environments/{production}", (RULES, "")),
+            (f"applications/{never}", (RULES,)),
+        ):
+            for text in texts:
+                accepted(await self.api.put(f"{path}/change-rules", {"rules": text}))
+        times = {"cron": "0 3 29 2 *", "zone": "Europe/Berlin", "jitter": HOUR_MS}
+        accepted(await self.api.put(f"applications/{never}/drift-schedule", times))
 
     async def _family(self) -> None:
         """Launch ferries, whose hulls wait for a place."""
