@@ -101,13 +101,14 @@ def _others(view: View, page: Node) -> None:
 def _schedule(oracle: Oracle, each: str) -> dict[str, Any]:
     row = next((row for row in oracle.tables["drift_schedules"] if row["object_id"] == each), None)
     if row is None:
-        return {"cron": None, "zone": "UTC", "jitter": 0, "nextAt": None, "ownerEmail": ""}
+        return {"cron": None, "zone": "UTC", "jitter": 0, "nextAt": None, "ownerEmail": "", "problem": None}
     return {
         "cron": row["cron"],
         "zone": row["zone"],
         "jitter": row["jitter_ms"],
         "nextAt": ms(row["due_at"]),
         "ownerEmail": oracle.users[row["owner_id"]]["email"],
+        "problem": row["problem"],
     }
 
 

@@ -545,6 +545,8 @@ async def adoptions(view: View) -> None:
     oracle = view.oracle
     for row in oracle.tables["adoptions"]:
         each = row["instance_id"]
+        if each not in oracle.instances:
+            continue
         found = accepted(await view.caller.get(f"instances/{each}/adoption"))
         is_observed = oracle.instances[each]["is_observed"]
         view.same(f"adoption of {each}, managed", found["managed"], "observe" if is_observed else "full")
