@@ -80,6 +80,7 @@ async def test_the_list_of_environments_shows_rules_and_who_changed_them(api: Ap
     assert row.endswith((" ago", " just now"))
 
 
+@pytest.mark.features("identities")
 async def test_audiences_are_shown_and_changed_on_the_settings_of_an_environment(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:
