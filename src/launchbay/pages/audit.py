@@ -112,6 +112,8 @@ _TOLD = {
     "set_freeze": "froze",
     "lift_freeze": "lifted the freeze of",
     "replace_freeze_windows": "changed the freeze windows of",
+    "replace_promotion_order": "changed the promotion order of",
+    "replace_application_promotion_order": "changed the promotion order of",
     "override_freeze": "overrode the freeze of",
     "set_application_freeze": "froze",
     "lift_application_freeze": "lifted the freeze of",
