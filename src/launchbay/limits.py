@@ -440,6 +440,7 @@ SECRET_FILES_OF_DIRECTORY = 4  # of these, in one directory, whose disk may hang
 SECRET_SESSION_S = 12.0  # to renew a session with its leases, or to revoke it
 SECRET_TEST_S = 20.0  # to sign in to a provider and look at some paths
 SECRET_READS_KEPT = 500  # last reads of one instance from one provider
+CHANGED_SECRETS_SHOWN = 20  # of one instance
 SECRET_READS_SHOWN = 200  # of one provider, the newest
 SECRET_SESSIONS_AT_ONCE = 100  # that one process renews or revokes at the same time
 SECRET_SESSIONS_OF_ORGANIZATION = 20  # of these, of one organization

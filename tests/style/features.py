@@ -102,7 +102,7 @@ FEATURES: dict[str, Feature] = {
     "rollouts": Feature(may_import=("generations",), tables="rollouts rollout_instances"),
     "scim": Feature(tables="scim_users scim_groups scim_members scim_activity"),
     "secret_providers": Feature(
-        may_import=("identities",), tables="secret_sessions needed_secret_sessions secret_reads"
+        may_import=("identities",), tables="secret_sessions needed_secret_sessions secret_reads secret_versions"
     ),
     "sleep_windows": Feature(may_import=("lifetimes",), tables="instance_sleeps"),
     "webhooks": Feature(may_import=("directories",), tables="webhooks webhook_deliveries webhook_failures"),

@@ -1885,6 +1885,7 @@ class Operations:
         degraded: bool | None = None,
         drifted: bool | None = None,
         observed: bool | None = None,
+        secrets_changed: bool | None = None,
         last_workflow: str | None = None,
         application: str | None = None,
         environment: str | None = None,
@@ -1907,6 +1908,7 @@ class Operations:
         `degraded`: Only instances that run, but whose `health` is Degraded.
         `drifted`: Only instances that somebody changed, by a check of their drift.
         `observed`: Only instances that were adopted and aren't taken over yet.
+        `secrets_changed`: Only instances that read a secret of a provider which has changed since.
         `last_workflow`: Only instances whose last job was one of these workflows.
         `application`: Only instances of applications with these IDs.
         `environment`: Only instances in environments with these IDs.

@@ -726,6 +726,7 @@ class SecretReadDocument(msgspec.Struct, frozen=True, kw_only=True, rename="came
     secret: str
     read_at: int
     job: str
+    is_changed: bool
 
 
 class ProviderUseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1378,6 +1379,7 @@ class FleetInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     is_asleep: bool = False
     is_drifted: bool = False
     is_observed: bool = False
+    secrets_changed: bool = False
     is_frozen: bool = False
     freeze: FreezeNote | None = None
 
@@ -1548,6 +1550,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     degraded: bool = False
     drifted: bool = False
     observed: bool = False
+    secrets_changed: bool = False
     last_workflow: str | None = None
     application: str | None = None
     environment: str | None = None

@@ -40,6 +40,7 @@ from launchbay.features.lifetimes.usecases import extend as extend_life
 from launchbay.features.lifetimes.usecases import read_lifetime
 from launchbay.features.recurring.pages import shown_rows
 from launchbay.features.recurring.usecases import RecurringView, list_recurring_schedules
+from launchbay.features.secret_providers.usecases import list_changed_secrets
 from launchbay.features.sleep_windows import usecases as sleep_windows
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
@@ -188,6 +189,7 @@ async def tab_values(
     sleep = ask(sleep_windows.read_sleep(ctx, record.id))
     overridden = ask(read_last_override(ctx, record.id))
     drifted = ask(count_new_findings(ctx, record.id))
+    changed_secrets = ask(list_changed_secrets(ctx, record.id))
     permissions = await request.permissions(record.organization_id)
     rollback_to = ask(rollback_target(request, permissions, record))
     reads_application = permissions.read_application(record.application_id)  # configurations are of its versions
@@ -215,6 +217,7 @@ async def tab_values(
         "base": f"{HOME}/instances/{record.id}",
         "life": life,
         "sleep": await sleep,
+        "changed_secrets": await changed_secrets,
         "overridden": await overridden,
         "observed": OBSERVED,
         "runnable": []

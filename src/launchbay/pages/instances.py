@@ -119,6 +119,7 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None) 
             Facet("Health", [("Degraded", "health:degraded")]),
             Facet("Drift", [("Changed outside", "drift:new")]),
             Facet("Managed", [("Observed", "managed:observe")]),
+            Facet("Secrets", [("Changed since launch", "secret:changed")]),
             facet_of_names("Environment", "env", environment_names.values(), query),
             facet_of_names("Application", "app", applications.values(), query),
             Facet("Last run", [(shown_status(value)[1], f"last-run:{key}") for key, value in RUN_STATUSES.items()]),

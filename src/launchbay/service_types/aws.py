@@ -44,6 +44,7 @@ _FORBIDDEN = re.compile(
 )
 _ARN_PARTS = 7
 _STRING = "SecretString"
+_VERSION = "VersionId"
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -166,7 +167,7 @@ class AwsSecrets(_AwsProvider):
         answer = await self._asked(egress, opened, path, _secret_question(path))
         text = answer.get(_STRING)
         if isinstance(text, str):
-            return provided_text(text)
+            return provided_text(text, str(answer.get(_VERSION) or ""))
         kind = "is binary" if "SecretBinary" in answer else "has no text"
         raise SecretFailed(
             SecretProblem.UNREADABLE,
@@ -198,7 +199,7 @@ class AwsParameters(_AwsProvider):
                 f"The secret provider {opened.name!r} ({self.product}) gave no text for {path!r}.",
                 "Compare its endpoint-url.",
             )
-        return provided_text(text)
+        return provided_text(text, str(found.get("Version") or ""))
 
 
 _decode = msgspec.json.Decoder(_Session).decode
@@ -216,5 +217,5 @@ def _secret_question(path: str) -> dict[str, str]:
             f"{path[:80]!r} has too many colons.",
             "A reference is NAME, NAME:STAGE or NAME::VERSION.",
         )
-    versions = {"VersionStage": stage, "VersionId": version}
+    versions = {"VersionStage": stage, _VERSION: version}
     return question | {name: value for name, value in versions.items() if value}

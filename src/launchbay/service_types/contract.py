@@ -235,7 +235,8 @@ class ProvidedSecret(NamedTuple):
     """The values of a secret by key, and their lease if renewable.
 
     `whole` is what a reference without a key gives; by default the map of all keys. What `lasts` is valid after the
-    session too.
+    session too. The `version` changes with the secret; without one, Launchbay compares fingerprints. It is None if each
+    read may give something else.
     """
 
     values: Mapping[str, Any]
@@ -243,15 +244,16 @@ class ProvidedSecret(NamedTuple):
     lease_s: int = 0
     whole: str | None = None
     lasts: bool = True
+    version: str | None = ""
 
 
-def provided_text(text: str) -> ProvidedSecret:
+def provided_text(text: str, version: str = "") -> ProvidedSecret:
     """Return a secret that is text, with the keys of JSON in it."""
     try:
         values = msgspec.json.decode(text)
     except (ValueError, RecursionError):
         values = None
-    return ProvidedSecret(values if isinstance(values, dict) else {}, whole=text)
+    return ProvidedSecret(values if isinstance(values, dict) else {}, whole=text, version=version)
 
 
 class Renewed(NamedTuple):

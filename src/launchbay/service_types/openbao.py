@@ -161,7 +161,8 @@ class OpenBao(PassiveServiceType):
         lasts = not lease
         if not isinstance(lease, str) or answer.get("renewable") is not True:
             lease = ""  # it ends by itself, or with the token
-        return ProvidedSecret(values, lease, _seconds(answer), lasts=lasts)
+        version = None if mount is None else str(_map(_map(data).get("metadata")).get("version") or "")
+        return ProvidedSecret(values, lease, _seconds(answer), lasts=lasts, version=version)
 
     async def look(self, egress: EgressClient, session: str, path: str) -> PathAccess:
         """Ask for the capabilities of the token. Raises SecretFailed."""

@@ -17,7 +17,8 @@ class FleetRow(NamedTuple):
     asked for, and the only field that is set if nothing fits. `job_error` may contain secrets of the two JSON texts
     `parameters` and `environment_view`, which are None without an error. `is_asking` is true while the running job
     waits for an approval, and `is_asleep` while a sleep window has stopped the instance. One that `is_drifted` has
-    findings that nobody ignores. One that `is_observed` was adopted, and isn't taken over yet. One that `is_incomplete`
+    findings that nobody ignores. One that `is_observed` was adopted, and isn't taken over yet. One that
+    `has_changed_secrets` uses old values. One that `is_incomplete`
     has components that aren't launched, or submodules that have failed. If an earlier job than the last made it
     Failed, and workflows that leave the status have failed since, `cause_error`, `cause_workflow` and `cause_at_ms`
     are that one's. `destroy_at` is the nearest of `lifetime_ends_at`, `destroy_scheduled_at`, and `destroy_due_at`,
@@ -51,6 +52,7 @@ class FleetRow(NamedTuple):
     is_asleep: bool
     is_drifted: bool
     is_observed: bool
+    has_changed_secrets: bool
     is_incomplete: bool
     destroy_due_at: datetime | None
     is_idle_destroy: bool | None

@@ -59,6 +59,7 @@ class InstanceFilter:
     is_degraded: bool = False
     is_drifted: bool = False
     is_observed: bool = False
+    has_changed_secrets: bool = False
     workflows: Sequence[str] | None = None
     application_ids: Sequence[str] | None = None
     environment_ids: Sequence[str] | None = None
@@ -91,6 +92,7 @@ class InstanceFilter:
             "degraded": self.is_degraded,
             "drifted": self.is_drifted,
             "observed": self.is_observed,
+            "secrets_changed": self.has_changed_secrets,
             "workflows": _array(self.workflows),
             "application_ids": _array(self.application_ids),
             "environment_ids": _array(self.environment_ids),

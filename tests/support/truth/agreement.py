@@ -125,6 +125,7 @@ class Agreement:
             "freeze": oracle.freeze_of(application, environment),
             "isDrifted": each in oracle.drifted,
             "isObserved": row["is_observed"],
+            "secretsChanged": each in oracle.with_changed_secrets,
             "components": {"total": counts.total(), **counts},
         }
 

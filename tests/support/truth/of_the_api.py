@@ -62,6 +62,7 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "freeze": oracle.freeze_of(row["application_id"], row["environment_id"]),
         "isDrifted": row["id"] in oracle.drifted,
         "isObserved": row["is_observed"],
+        "secretsChanged": row["id"] in oracle.with_changed_secrets,
         "lastJob": _last_job(oracle, row["id"]),
         "components": {"total": counts.total(), **counts},
     }

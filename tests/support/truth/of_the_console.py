@@ -68,6 +68,7 @@ async def instances_of_the_console(view: View) -> None:
         ({"q": "status:destroyed"}, oracle.matching(status="Destroyed")),
         ({"q": "health:degraded"}, {each for each in oracle.instances if oracle.is_degraded(each)}),
         ({"q": "drift:new"}, oracle.drifted),
+        ({"q": "secret:changed"}, oracle.with_changed_secrets),
         ({"q": "env:staging"}, oracle.matching(environment_id=named["staging"])),
         (
             {"q": "app:Tides", "sort": "name"},

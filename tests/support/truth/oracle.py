@@ -262,6 +262,16 @@ class Oracle:
         return found & self.instances.keys()
 
     @cached_property
+    def with_changed_secrets(self) -> set[str]:
+        newest = {(row["service_id"], row["path"]): row["version"] for row in self.tables["secret_versions"]}
+        found = {
+            row["instance_id"]
+            for row in self.tables["secret_reads"]
+            if row["version"] and newest[row["service_id"], row["secret"].partition("#")[0]] != row["version"]
+        }
+        return found & {each for each, row in self.instances.items() if row["status"] != "Destroyed"}
+
+    @cached_property
     def people(self) -> set[str]:
         """Members of the organization, without programs."""
         return {

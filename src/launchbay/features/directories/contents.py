@@ -87,6 +87,7 @@ class Select(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, ren
     degraded: bool = False
     drifted: bool = False
     observed: bool = False
+    secrets_changed: bool = False
     workflows: list[str] | None = None
     applications: list[str] | None = None
     environments: list[str] | None = None

@@ -62,6 +62,9 @@ class SecretReadDocument(msgspec.Struct, kw_only=True):
     secret: Annotated[str, msgspec.Meta(description="The path and the key, never the value.")]
     readAt: Annotated[int, msgspec.Meta(description="In milliseconds since 1970.")]
     job: Annotated[str, msgspec.Meta(description="The ID of the job that read it last.")]
+    isChanged: Annotated[
+        bool, msgspec.Meta(description="Whether the secret has another version since, as far as somebody saw it.")
+    ]
 
 
 class OpenSessionDocument(msgspec.Struct, kw_only=True):
@@ -129,6 +132,7 @@ async def read_secret_provider_use(request: Request[None, None]) -> ProviderUseD
                 secret=row.secret,
                 readAt=to_ms(row.read_at),
                 job=row.job_id,
+                isChanged=row.is_changed,
             )
             for row in found.reads
         ],

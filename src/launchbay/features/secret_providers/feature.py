@@ -3,6 +3,8 @@
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, Stuck, TaskDeps
 from launchbay.features.secret_providers import api, rows
+from launchbay.features.secret_providers.checks import POLL_S as CHECK_S
+from launchbay.features.secret_providers.checks import VersionChecks
 from launchbay.features.secret_providers.reads import ProvidedSecrets
 from launchbay.features.secret_providers.sessions import POLL_S, SessionKeeper
 from launchbay.store.database import Connection
@@ -13,7 +15,11 @@ _SHOWN = 20
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     keeper = SessionKeeper(deps.app)
     deps.on_close(keeper.close)
-    return (PeriodicTask("secret sessions", POLL_S, keeper.advance, due=(rows.list_due,)),)
+    versions = VersionChecks(deps.app)
+    return (
+        PeriodicTask("secret sessions", POLL_S, keeper.advance, due=(rows.list_due,)),
+        PeriodicTask("secret versions", CHECK_S, versions.advance, may_take_long=True, due=(rows.list_unchecked,)),
+    )
 
 
 def _open_sessions(row: rows.StuckProvider) -> str:

@@ -5,7 +5,7 @@ to this process, another one knows what to revoke.
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -24,6 +24,7 @@ from launchbay.features.secret_providers import rows as store
 from launchbay.features.secret_providers.rows import session_purpose
 from launchbay.features.secret_providers.rules import StepValues, shows
 from launchbay.features.secret_providers.sessions import lasting
+from launchbay.features.secret_providers.versions import note_version
 from launchbay.ids import new_id
 from launchbay.limits import SECRET_READS_KEPT
 from launchbay.model.job import owner_of, step_name
@@ -32,6 +33,7 @@ from launchbay.runtime.contract import Identities, JobRun
 from launchbay.runtime.slot import staying
 from launchbay.service_types.contract import (
     LeasingProvider,
+    ProvidedSecret,
     SecretCall,
     SecretFailed,
     SecretProblem,
@@ -100,8 +102,11 @@ class ProvidedSecrets:
             await retry_while_unavailable(self._check_seals)
         session_id, session = await uncancelled(self._begin(job, path, attempt, provider, row.type_id, call))
         values: dict[str, Any] = {}
+        versions: dict[str, str | None] = {}
         for variable, reference in references.items():
+            asked_at = self._app.clock.now()
             secret = await provider.read(egress, session, reference.path)
+            versions[reference.within] = await self._version(row.id, reference, secret, asked_at)
             if session_id and secret.lease and secret.lease_s:
                 now = self._app.clock.now()
                 await run_until_available(
@@ -132,13 +137,23 @@ class ProvidedSecrets:
             instance_id=job.instance_id,
             component=owner_of(path),
             step=step_name(path),
-            secrets=sorted({each.within for each in references.values()}),
+            secrets=list(versions),
+            versions=list(versions.values()),
             job_id=job.job_id,
             now=self._app.clock.now(),
             most=SECRET_READS_KEPT,
         )
         job.journal.log(path, "info", f"The step read {', '.join(map(str, references.values()))}.")
         return values
+
+    async def _version(
+        self, service_id: str, reference: SecretReference, secret: ProvidedSecret, asked_at: datetime
+    ) -> str | None:
+        async def work() -> str | None:
+            async with self._app.database.transaction() as connection:
+                return await note_version(connection, self._app.secret_key, service_id, reference, secret, asked_at)
+
+        return await retry_while_unavailable(work)
 
     async def _begin(
         self, job: JobRun, path: str, attempt: int, provider: SecretProvider, type_id: str, call: SecretCall

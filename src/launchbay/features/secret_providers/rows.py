@@ -64,7 +64,7 @@ class StuckProvider(NamedTuple):
 
 
 class ReadRow(NamedTuple):
-    """The last read of a `secret`, its path and key."""
+    """The last read of a `secret`, its path and key; `is_changed` since."""
 
     application_id: str
     application: str
@@ -77,6 +77,39 @@ class ReadRow(NamedTuple):
     secret: str
     job_id: str
     read_at: datetime
+    is_changed: bool
+
+
+class UncheckedRow(NamedTuple):
+    """A secret to look at, and as which step. `parameters` and `policies` are JSON."""
+
+    id: str
+    name: str
+    type_id: str
+    parameters: str
+    organization_id: str
+    organization: str
+    environment_id: str
+    environment: str
+    policies: str
+    application_id: str
+    application: str
+    version: int
+    revision_id: str | None
+    instance_id: str
+    instance: str
+    owner_id: str
+    component: str
+    step: str
+    workflow: str
+    path: str
+
+
+class ChangedRow(NamedTuple):
+    """A secret that has changed since a step read it."""
+
+    provider: str
+    secret: str
 
 
 def session_purpose(session_id: str) -> str:
@@ -94,6 +127,11 @@ failed = _sql.change("failed")
 list_stuck = _sql.rows("list_stuck", StuckProvider)
 list_stuck_of = _sql.rows("list_stuck_of", StuckRow)
 note_reads = _sql.change("note_reads")
+list_unchecked = _sql.column("list_unchecked", str)
+take_unchecked = _sql.rows("take_unchecked", UncheckedRow)
+get_version = _sql.value("get_version", str)
+note_version = _sql.change("note_version")
+list_changed = _sql.rows("list_changed", ChangedRow)
 list_reads = _sql.rows("list_reads", ReadRow)
 remove = _sql.change("remove")
 sealed_sessions = sealed_column(_sql, "secret_sessions", "list_sealed", "put_sealed")

@@ -64,9 +64,9 @@ ORDER BY expires_at DESC LIMIT %(count)s;
 
 -- name: note_reads
 -- The last read of each secret by a step. A manifest may compute references: an instance has so many rows at most.
-INSERT INTO secret_reads (service_id, instance_id, component, step, secret, job_id, read_at)
-SELECT services.id, instances.id, %(component)s, %(step)s, read.secret, %(job_id)s, %(now)s
-FROM services, instances, unnest(%(secrets)s::text[]) AS read (secret)
+INSERT INTO secret_reads (service_id, instance_id, component, step, secret, job_id, read_at, version)
+SELECT services.id, instances.id, %(component)s, %(step)s, read.secret, %(job_id)s, %(now)s, read.version
+FROM services, instances, unnest(%(secrets)s::text[], %(versions)s::text[]) AS read (secret, version)
 WHERE services.id = %(service_id)s AND instances.id = %(instance_id)s AND (
     (SELECT count(*) FROM secret_reads WHERE service_id = services.id AND instance_id = instances.id) < %(most)s
     OR EXISTS (
@@ -74,14 +74,69 @@ WHERE services.id = %(service_id)s AND instances.id = %(instance_id)s AND (
         WHERE known.service_id = services.id AND known.instance_id = instances.id
           AND (known.component, known.step, known.secret) = (%(component)s, %(step)s, read.secret)))
 FOR KEY SHARE OF services, instances
-ON CONFLICT (service_id, instance_id, component, step, secret) DO UPDATE SET job_id = excluded.job_id, read_at = excluded.read_at;
+ON CONFLICT (service_id, instance_id, component, step, secret) DO UPDATE
+SET job_id = excluded.job_id, read_at = excluded.read_at, version = excluded.version;
+
+-- name: get_version
+SELECT version FROM secret_versions WHERE service_id = %(service_id)s AND path = %(path)s;
+
+-- name: list_unchecked
+-- Services with secrets that nobody has looked at for so long, who waits longest first.
+SELECT service_id FROM secret_versions
+WHERE checked_at <= %(now)s::timestamptz - interval '1 hour' AND service_id <> ALL (%(but)s::text[])
+GROUP BY service_id ORDER BY min(checked_at) LIMIT %(count)s;
+
+-- name: take_unchecked
+-- Takes secrets of the service that waits longest, each with the step that read it last where the service is still offered, and what is
+-- known of its job. Others have their turn in an hour, also if this process dies. A secret that nobody uses has no step.
+WITH taken AS (
+    UPDATE secret_versions SET checked_at = %(now)s WHERE (service_id, path) IN (
+        SELECT due.service_id, due.path FROM secret_versions AS due
+        WHERE due.checked_at <= %(now)s::timestamptz - interval '1 hour' AND due.service_id = (
+            SELECT service_id FROM secret_versions WHERE checked_at <= %(now)s::timestamptz - interval '1 hour' ORDER BY checked_at LIMIT 1)
+        ORDER BY due.checked_at LIMIT %(count)s FOR UPDATE SKIP LOCKED)
+    RETURNING service_id, path
+)
+SELECT DISTINCT ON (taken.path) services.id, services.name, services.type_id, services.parameters, services.organization_id,
+    organizations.name AS organization, environments.id AS environment_id, environments.name AS environment,
+    environments.policies, applications.id AS application_id, applications.name AS application, instances.version,
+    instances.revision_id, instances.id AS instance_id, instances.name AS instance, instances.owner_id, secret_reads.component,
+    secret_reads.step, coalesce(jobs.name, 'launch') AS workflow, taken.path
+FROM taken JOIN services ON services.id = taken.service_id
+    JOIN secret_reads ON secret_reads.service_id = taken.service_id AND split_part(secret_reads.secret, '#', 1) = taken.path
+    JOIN instances ON instances.id = secret_reads.instance_id AND instances.status <> 'Destroyed'
+    JOIN environment_services ON environment_services.service_id = services.id
+        AND environment_services.environment_id = instances.environment_id
+    JOIN environments ON environments.id = instances.environment_id
+    JOIN applications ON applications.id = instances.application_id
+    JOIN organizations ON organizations.id = services.organization_id
+    LEFT JOIN jobs ON jobs.id = secret_reads.job_id
+ORDER BY taken.path, secret_reads.read_at DESC;
+
+-- name: note_version
+-- The version of a secret, unless somebody has seen a later one.
+INSERT INTO secret_versions (service_id, path, version, seen_at, checked_at)
+SELECT services.id, %(path)s, %(version)s, %(seen_at)s, %(seen_at)s FROM services WHERE services.id = %(service_id)s FOR KEY SHARE
+ON CONFLICT (service_id, path) DO UPDATE
+SET version = excluded.version, seen_at = excluded.seen_at, checked_at = greatest(secret_versions.checked_at, excluded.checked_at)
+WHERE secret_versions.seen_at < excluded.seen_at AND secret_versions.version <> excluded.version;
+
+-- name: list_changed
+-- What steps of an instance read, and has another version since.
+SELECT services.name AS provider, changed_secrets.secret
+FROM changed_secrets JOIN services ON services.id = changed_secrets.service_id
+WHERE changed_secrets.instance_id = %(instance_id)s
+GROUP BY services.name, changed_secrets.secret ORDER BY services.name, changed_secrets.secret LIMIT %(count)s;
 
 -- name: list_reads
 -- Who has read from a service, the newest reads first.
 SELECT applications.id AS application_id, applications.name AS application, environments.id AS environment_id,
     environments.name AS environment, instances.id AS instance_id, instances.name AS instance,
-    secret_reads.component, secret_reads.step, secret_reads.secret, secret_reads.job_id, secret_reads.read_at
-FROM secret_reads JOIN instances ON instances.id = secret_reads.instance_id
+    secret_reads.component, secret_reads.step, secret_reads.secret, secret_reads.job_id, secret_reads.read_at,
+    coalesce(secret_versions.version <> secret_reads.version, false) AS is_changed
+FROM secret_reads LEFT JOIN secret_versions ON secret_versions.service_id = secret_reads.service_id
+        AND secret_versions.path = split_part(secret_reads.secret, '#', 1)
+    JOIN instances ON instances.id = secret_reads.instance_id
     JOIN applications ON applications.id = instances.application_id
     JOIN environments ON environments.id = instances.environment_id
 WHERE secret_reads.service_id = %(service_id)s

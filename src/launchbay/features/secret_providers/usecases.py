@@ -18,11 +18,12 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, BadRequest, Conflict, LaunchbayError
 from launchbay.features.identities.usecases import JobIdentities
 from launchbay.features.secret_providers import rows as store
-from launchbay.features.secret_providers.rows import ReadRow, StuckRow, session_purpose
+from launchbay.features.secret_providers.rows import ReadRow, StuckRow, UncheckedRow, session_purpose
 from launchbay.features.secret_providers.rules import NothingThere, StepValues
 from launchbay.features.secret_providers.sessions import lasting
+from launchbay.features.secret_providers.versions import note_version
 from launchbay.ids import new_id
-from launchbay.limits import SECRET_READS_SHOWN, SECRET_TEST_S, STEP_SECRETS
+from launchbay.limits import CHANGED_SECRETS_SHOWN, SECRET_READS_SHOWN, SECRET_TEST_S, STEP_SECRETS
 from launchbay.model.identity import JobFacts
 from launchbay.model.redaction import Redactor
 from launchbay.model.secret_reference import SecretReference, parse_secret_reference
@@ -111,7 +112,7 @@ async def try_provider(
         organization_id=environment.organization_id,
         environment_id=environment.id,
     )
-    found = await _Trial(ctx.app, service, environment.id, provider, redactor.register_secret).run(call, references)
+    found = await Trial(ctx.app, service, environment.id, provider, redactor.register_secret).run(call, references)
     paths_shown = [
         PathTest(each.path, each.result, each.may_write, redactor.text(each.message)) for each in found.paths
     ]
@@ -167,11 +168,11 @@ async def _facts(work: Work, environment: Environment, application_id: str | Non
 
 
 @dataclass(slots=True)
-class _Trial:
-    """A session for a test, stored as those of steps are."""
+class Trial:
+    """A session for a test, stored as those of steps are. It notes versions."""
 
     app: AppContext
-    service: Service
+    service: Service | UncheckedRow
     environment_id: str
     provider: SecretProvider
     hide: Callable[[str], object]
@@ -243,7 +244,10 @@ class _Trial:
                 return PathTest(path, "allowed", may_write, "It wasn't read, which would make something new.")
         result: Result = "readable"
         try:
+            asked_at = self.app.clock.now()
             secret = await self.provider.read(egress, session, reference.path)
+            async with self.app.database.transaction() as connection:
+                await note_version(connection, self.app.secret_key, self.service.id, reference, secret, asked_at)
             StepValues().take(reference, secret.values, secret.whole)
         except NothingThere as error:
             result, message = "missing", str(error)
@@ -299,3 +303,11 @@ async def read_use(ctx: Context, service_id: str) -> ProviderUse:
         ],
         stuck,
     )
+
+
+async def list_changed_secrets(ctx: Context, instance_id: str) -> list[str]:
+    """Return the secrets that have changed since steps of an instance read them."""
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        rows = await store.list_changed(work.connection, instance_id=record.id, count=CHANGED_SECRETS_SHOWN)
+    return [f"{row.provider}/{row.secret}" for row in rows]

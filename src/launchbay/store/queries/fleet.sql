@@ -22,6 +22,9 @@ WITH found AS NOT MATERIALIZED (
           job_status = 'Failed' AND launchbay_outcome(job_id, job_status) = 'Failed' OR instance_id = ANY (ARRAY(SELECT launchbay_incomplete(%(organization_id)s)))))
       AND (NOT %(drifted)s::boolean OR instance_id IN (SELECT drifted_instances.instance_id FROM drifted_instances WHERE drifted_instances.organization_id = %(organization_id)s))
       AND (NOT %(observed)s::boolean OR instance_id IN (SELECT observed_instances.instance_id FROM observed_instances WHERE observed_instances.organization_id = %(organization_id)s))
+      AND (NOT %(secrets_changed)s::boolean OR instance_id IN (
+          SELECT changed_secrets.instance_id FROM changed_secrets JOIN services ON services.id = changed_secrets.service_id
+          WHERE services.organization_id = %(organization_id)s))
       AND (%(workflows)s::text[] IS NULL OR CASE cardinality(%(workflows)s::text[])
           WHEN 1 THEN job_name = (%(workflows)s::text[])[1] ELSE job_name = ANY (%(workflows)s::text[]) END)
       AND (%(application_ids)s::text[] IS NULL OR CASE cardinality(%(application_ids)s::text[])
@@ -86,7 +89,9 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = page.instance_id
 ) AS is_asleep, EXISTS (
     SELECT FROM drifted_instances WHERE drifted_instances.instance_id = page.instance_id
-) AS is_drifted, instances.is_observed, launchbay_is_incomplete(page.instance_id) AS is_incomplete,
+) AS is_drifted, instances.is_observed, EXISTS (
+    SELECT FROM changed_secrets WHERE changed_secrets.instance_id = page.instance_id
+) AS has_changed_secrets, launchbay_is_incomplete(page.instance_id) AS is_incomplete,
        ending.undoable AS destroy_due_at, ending.is_idle AS is_idle_destroy, ending.scheduled AS destroy_scheduled_at,
        ending.lifetime AS lifetime_ends_at,
        floor(extract(epoch FROM jobs.started_at) * 1000)::bigint AS job_started_at_ms,

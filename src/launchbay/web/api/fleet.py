@@ -49,6 +49,9 @@ class FleetFilter(msgspec.Struct, frozen=True):
     degraded: Annotated[bool, _about("Only instances that run, but whose `health` is Degraded.")] = False
     drifted: Annotated[bool, _about("Only instances that somebody changed, by a check of their drift.")] = False
     observed: Annotated[bool, _about("Only instances that were adopted and aren't taken over yet.")] = False
+    secretsChanged: Annotated[
+        bool, _about("Only instances that read a secret of a provider which has changed since.")
+    ] = False
     lastWorkflow: Annotated[str | None, _about("Only instances whose last job was one of these workflows.")] = None
     application: Annotated[str | None, _about("Only instances of applications with these IDs.")] = None
     environment: Annotated[str | None, _about("Only instances in environments with these IDs.")] = None
@@ -74,6 +77,7 @@ class FleetFilter(msgspec.Struct, frozen=True):
             is_degraded=self.degraded,
             is_drifted=self.drifted,
             is_observed=self.observed,
+            has_changed_secrets=self.secretsChanged,
             workflows=text_values("lastWorkflow", self.lastWorkflow),
             application_ids=id_values("application", self.application),
             environment_ids=id_values("environment", self.environment),
@@ -218,6 +222,9 @@ class FleetInstance(msgspec.Struct, kw_only=True):
     isAsleep: Annotated[bool, _about("Whether a sleep window has stopped it; its status stays Running.")] = False
     isDrifted: Annotated[bool, _about("Whether a check found that somebody changed it; its status stays.")] = False
     isObserved: Annotated[bool, _about("Whether it was adopted, and isn't taken over yet; its status stays.")] = False
+    secretsChanged: Annotated[
+        bool, _about("Whether it read a secret of a provider which has changed since; its status stays.")
+    ] = False
     isFrozen: Annotated[
         bool, _about("Whether its environment or application is frozen, so that nothing on it changes.")
     ] = False
@@ -251,6 +258,7 @@ def fleet_instance(row: FleetRow, counts: component_state.ComponentCounts | None
         isAsleep=row.is_asleep,
         isDrifted=row.is_drifted,
         isObserved=row.is_observed,
+        secretsChanged=row.has_changed_secrets,
         isFrozen=freeze is not None and freeze.begins_at is None,
         freeze=None if freeze is None else freeze_note(freeze),
     )

@@ -1,0 +1,218 @@
+"""A secret that has changed marks the instances whose steps read the one before."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import bao as bao_server
+from tests.support.bao import MISSING, PROGRAM, Bao
+from tests.support.canaries import stored_texts
+from tests.support.databases import Databases
+from tests.support.network import LoopbackServer, answer, loopback_server
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
+
+ORIGIN = "https://launchbay.example.org"
+FIRST, SECOND = "canary-6901-of-the-first", "canary-6902-of-the-second"
+READ = """
+launch: {steps: []}
+read:
+  parameters: [url: {default: ""}, reference: {default: ""}]
+  steps:
+    - send:
+        action: restcall
+        secrets: {wanted: "{$.reference}"}
+        parameters: {command: "{$.url}", headers: {X-Password: "{$.secrets.wanted}"}}
+"""
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Path:
+    (tmp_path / "password").write_text(FIRST)
+    return tmp_path
+
+
+@pytest.fixture
+async def api(databases: Databases, mount: Path) -> AsyncIterator[Api]:
+    """A service of one test: its instances are all that lists show."""
+    url = databases.create()
+    settings: dict[str, Any] = {"secret_directories": f"{mount}@*", "base_url": ORIGIN}
+    async with running_api(url, outgoing_allow="127.0.0.1", **settings) as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[LoopbackServer]:
+    async with loopback_server() as server:
+        server.routes["/"] = answer(200)
+        yield server
+
+
+async def provider(api: Api, name: str, kind: str, parameters: dict[str, Any]) -> str:
+    body = {"name": name, "typeId": kind, "parameters": parameters}
+    made = str(accepted(await api.post(f"organizations/{api.organization}/services", body))["id"])
+    accepted(await api.put(f"environments/{api.environment}/services", {"services": [made]}))
+    return made
+
+
+async def marked(api: Api) -> set[str]:
+    """Return the instances that the list marks, and that its filter finds."""
+    path = f"organizations/{api.organization}/instances"
+    found = {each["id"] for each in accepted(await api.get(f"{path}?secretsChanged=true"))}
+    assert found == {each["id"] for each in accepted(await api.get(path)) if each["secretsChanged"]}
+    return found
+
+
+async def read(api: Api, instance: str, receiver: LoopbackServer, reference: str) -> None:
+    job = await api.ran(instance, "read", url=receiver.url(), reference=reference)
+    assert job["status"] == "Succeeded", job
+
+
+async def test_a_changed_file_marks_who_read_it_before_until_they_read_again(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    service = await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    first, second, other = [await api.running(READ) for _ in range(3)]
+    (mount / "other").write_text("another secret")
+    for instance, name in ((first, "password"), (second, "password"), (other, "other")):
+        await read(api, instance, receiver, f"files/{name}")
+    assert await marked(api) == set()
+    (mount / "password").write_text(SECOND)
+    assert await marked(api) == set(), "nobody has seen it"
+    await read(api, first, receiver, "files/password")
+    assert await marked(api) == {second}
+    uses = accepted(await api.get(f"services/{service}/provider/use"))["reads"]
+    assert {each["instance"]["id"]: each["isChanged"] for each in uses} == {first: False, second: True, other: False}
+    await read(api, second, receiver, "files/password")
+    assert await marked(api) == set()
+    stored = await stored_texts(api.database)
+    assert [secret for secret in (FIRST, SECOND) if secret in stored] == []
+
+
+async def test_a_test_of_the_provider_sees_the_change_and_pages_show_it(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    service = await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance, other = await api.running(READ), await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    (mount / "password").write_text(SECOND)
+    body = {"environmentId": api.environment, "paths": ["password"]}
+    accepted(await api.post(f"services/{service}/provider/test", body))
+    assert await marked(api) == {instance}
+    transport = httpx.ASGITransport(api.parts.app)
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=30) as visitor:
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        page = (await visitor.get(f"/console/instances/{instance}")).text
+        assert "Secret changed since launch" in page
+        assert "files/password" in page
+        assert "Secret changed since launch" not in (await visitor.get(f"/console/instances/{other}")).text
+        home = f"/console/organizations/{api.organization}/instances"
+        listed = (await visitor.get(home, params={"q": "secret:changed"})).text
+        assert "Secret changed" in listed
+        assert instance in listed
+        assert other not in listed
+        assert "Changed since" in (await visitor.get(f"/console/services/{service}")).text
+
+
+async def test_those_that_read_the_old_one_can_be_renewed_together(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    first, second = await api.running(READ), await api.running(READ)
+    for instance in (first, second):
+        await read(api, instance, receiver, "files/password")
+    (mount / "password").write_text(SECOND)
+    await read(api, first, receiver, "files/password")
+    body = {
+        "act": "run",
+        "workflow": "read",
+        "parameters": {"url": receiver.url(), "reference": "files/password"},
+        "select": {"secretsChanged": True},
+    }
+    run = accepted(await api.post(f"organizations/{api.organization}/bulk", body))
+    async with asyncio.timeout(30):
+        while await marked(api):
+            await asyncio.sleep(0.05)
+    assert [each["instanceId"] for each in accepted(await api.get(f"bulk/{run['id']}/instances"))] == [second]
+    assert receiver.received[-1].headers["x-password"] == SECOND
+
+
+async def test_a_later_read_is_not_undone_by_one_that_began_before(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    service = await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance = await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE secret_versions SET seen_at = now() + interval '1 hour', version = 'newer'")
+    await read(api, instance, receiver, "files/password")
+    assert await marked(api) == {instance}
+    assert service
+
+
+async def test_once_an_hour_secrets_are_looked_at_as_the_step_that_read_them(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance = await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    (mount / "password").write_text(SECOND)
+    await api.round_of("secret versions")
+    assert await marked(api) == set(), "the hour isn't over"
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE secret_versions SET checked_at = now() - interval '2 hours'")
+    await api.round_of("secret versions")
+    assert await marked(api) == {instance}
+    assert len(receiver.received) == 1
+    assert SECOND not in await stored_texts(api.database)
+
+
+@pytest.fixture(scope="module")
+def bao(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bao]:
+    with bao_server.started(tmp_path_factory.mktemp("bao")) as started:
+        started.ask("POST", "sys/auth/approle", {"type": "approle"})
+        started.ask("POST", "auth/approle/role/shop", {"token_policies": ["shop"], "token_ttl": "60s"})
+        rules = 'path "secret/*" {capabilities=["read"]} path "old/*" {capabilities=["read"]}'
+        started.ask("POST", "sys/policies/acl/shop", {"policy": rules})
+        started.ask("POST", "sys/mounts/old", {"type": "kv", "options": {"version": "1"}})
+        yield started
+
+
+@pytest.mark.slow  # a server of secrets
+@pytest.mark.skipif(not PROGRAM.exists(), reason=MISSING)
+async def test_kv_2_has_versions_and_other_paths_have_none(api: Api, bao: Bao, receiver: LoopbackServer) -> None:
+    role = await asyncio.to_thread(bao.ask, "GET", "auth/approle/role/shop/role-id")
+    secret = await asyncio.to_thread(bao.ask, "POST", "auth/approle/role/shop/secret-id", {})
+    given = {
+        "configuration.address": bao.url,
+        "configuration.sign-in": "approle",
+        "configuration.role-id": role["data"]["role_id"],
+        "configuration.secret-id": secret["data"]["secret_id"],
+    }
+    await provider(api, "bao", "builtin:openbao", given)
+    first, second, third = [await api.running(READ) for _ in range(3)]
+    for value in (FIRST, SECOND):
+        await asyncio.to_thread(bao.ask, "POST", "secret/data/shop", {"data": {"password": value}})
+        await asyncio.to_thread(bao.ask, "POST", "old/shop", {"password": value})
+        await read(api, first, receiver, "bao/secret/shop#password")
+        await read(api, third, receiver, "bao/old/shop#password")
+        if value == FIRST:
+            await read(api, second, receiver, "bao/secret/shop#password")
+    assert await marked(api) == {second}
+    async with api.database.connection() as connection:
+        rows = await (await connection.execute("SELECT path, version FROM secret_versions")).fetchall()
+    assert json.loads(json.dumps(rows)) == [["secret/shop", "2"]]
+    await read(api, second, receiver, "bao/secret/shop#password")
+    await asyncio.to_thread(bao.ask, "POST", "secret/data/shop", {"data": {"password": "a third value"}})
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE secret_versions SET checked_at = now() - interval '2 hours'")
+    await api.round_of("secret versions")
+    assert await marked(api) == {first, second}
+    async with api.database.connection() as connection:
+        cursor = await connection.execute("SELECT FROM secret_sessions WHERE job_id = ''")
+        assert await cursor.fetchall() == [], "which the check has ended"
