@@ -27,6 +27,8 @@ OF_OTHERS = {
     "it is about people and programs, whom roles govern": (
         *("accept_membership", "create_user", "update_user", "remove_user", "reset_second_factors"),
         *("create_role", "update_role", "delete_role", "assign_roles", "revoke_roles", "replace_group_roles"),
+        *("provision_user", "update_provisioned_user", "delete_provisioned_user", "synchronize_roles"),
+        *("create_provisioned_group", "update_provisioned_group", "delete_provisioned_group"),
         *("create_service_account", "update_service_account", "delete_service_account"),
         *("create_access_token", "revoke_access_token", "lift_sign_in_block", "write_sign_in_policy"),
     ),
