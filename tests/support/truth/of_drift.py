@@ -259,6 +259,7 @@ async def drift_of_the_programs(view: View) -> None:
                 shown = await asyncio.to_thread(shell.document, "drift", "show", each)
                 view.same(f"drift show {each}", in_ms(shown), so)
                 told = {name: so[name] for name in ("counts", "checkedAt", "problem", "findings", "unchecked")}
+                told["managed"] = "observe" if oracle.instances[each]["is_observed"] else "full"
                 told["findings"] = [one for one in so["findings"] if one["state"] in _OPEN]
                 answer = await ask("show_drift", instance=each)
                 view.same(f"show_drift {each}", _for_agents(in_ms(answer)), _for_agents(told))

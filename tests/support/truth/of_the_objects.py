@@ -92,6 +92,8 @@ async def pages_of_applications(view: View) -> None:
         numbers = sorted((one["version"] for one in versions), reverse=True)
         page = await view.console.page(f"{path}/delete")
         view.same(f"{where}, deletion", page.one("h1").text, f"Delete {name}?")
+        page = await view.console.page(f"{path}/promotion")
+        view.same(f"{where}, promotion", page.one("h1").text, name)
         page = await view.console.page(f"{path}/launch")
         view.same(f"{where}, launch", page.one("h1").text, f"Launch {name}")
         sources = [f"{number} (newest)" if number == newest else str(number) for number in numbers]

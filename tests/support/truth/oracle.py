@@ -46,6 +46,8 @@ TABLES = {
     "generations": "*",
     "drift_reports": "*",
     "adoptions": "*",
+    "secret_versions": "*",
+    "secret_reads": "*",
     "drift_schedules": "*",
     "change_rules": "owner_id, version, rules AS text, author_id, created_at",
     "audit_entries": "*",
