@@ -115,7 +115,7 @@ def _tabs(kind: str, row: Row) -> tuple[str, ...]:
     """Return the pages that have the banner."""
     if kind == "environment":
         return "", "/settings"
-    return "", "/settings", "/revisions", "/versions", f"/versions/{row['latest_version']}"
+    return "", "/settings", "/revisions", "/promotion", "/versions", f"/versions/{row['latest_version']}"
 
 
 def _banner(view: View, page: Node, where: str, kind: str, row: Row) -> None:
