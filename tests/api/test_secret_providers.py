@@ -645,7 +645,10 @@ async def test_a_cancellation_during_the_sign_in_leaves_no_session_behind(api: A
 @pytest.mark.parametrize(
     ("secret", "said"),
     [
-        ("bao/secret/hidden#password", "refuses 'secret/hidden' (permission denied). Its policies must allow"),
+        ("bao/secret/data/shop#password", "Leave out 'data': bao/secret/shop."),
+        ("bao/cubbyhole/shop#password", "Each sign-in has a cubbyhole of its own"),
+        ("bao/pki/issue/web#certificate", "its parameters are missing. Write them as in a URL: bao/pki/issue/web?"),
+        ("bao/secret/hidden#password", "refuses 'secret/hidden' (permission denied). A policy of its role needs: path"),
         ("bao/secret/none#password", "has no secret at 'secret/none'. Write it there"),
         ("bao/secret/shop#user", "has no key 'user' in 'secret/shop'. Write it there"),
         ("bao/secret/odd#empty", "has nothing at the key 'empty' in 'secret/odd'. Write a value"),
@@ -690,6 +693,22 @@ async def test_a_text_that_is_too_short_to_be_masked_is_given_with_a_warning(
     lines = accepted(await api.get(f"instances/{instance}/log"))
     [warning] = [each["text"] for each in lines if each["level"] == "warning"]
     assert warning.endswith(" is too short to be masked.")
+    await until_revoked(api)
+
+
+async def test_each_text_of_a_map_that_is_too_short_to_be_masked_is_named(
+    api: Api, receiver: LoopbackServer, bao: Bao
+) -> None:
+    values = {"pin": "123", "ready": True, "password": CANARY, "at": ["abc"], "none": ""}
+    await asyncio.to_thread(bao.ask, "POST", "secret/data/none", {"data": values})
+    instance = await api.running(
+        READ.replace("{$.secrets.wanted}", "{$.secrets.wanted.pin}").replace("shop#password", "none", 1)
+    )
+    await api.ran(instance, "read", url=receiver.url())
+    await asyncio.to_thread(bao.ask, "DELETE", "secret/metadata/none")
+    lines = accepted(await api.get(f"instances/{instance}/log"))
+    [warning] = [each["text"] for each in lines if each["level"] == "warning"]
+    assert warning.endswith("bao/secret/none#at[0], bao/secret/none#pin is too short to be masked.")
     await until_revoked(api)
 
 
@@ -1034,6 +1053,7 @@ async def test_a_test_says_of_each_path_what_a_job_could_do_and_shows_no_value(a
     }
     assert CANARY not in json.dumps(found)
     assert "has no key 'user' in 'secret/shop'" in found["paths"][2]["message"]
+    assert 'path "secret/data/hidden" { capabilities = ["read"] }' in found["paths"][4]["message"]
     assert bao.leases("database/creds/shop") == [], "nobody has made an account"
     assert await sessions(api) == 0
     texts = await stored_texts(api.database)

@@ -144,3 +144,36 @@ async def test_an_answer_that_is_no_map_is_refused(server: LoopbackServer) -> No
     server.routes["/v1/secret/data/shop"] = answer(200, b"[" * 5_000)
     with pytest.raises(ActionFailed, match="something other than a JSON object"):
         await BAO.read(ALLOWED, session, "secret/shop")
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "fix"),
+    [
+        (400, 'claim "environment_id" does not match', "Compare its role with the claims of the job."),
+        (403, "permission denied", "Enable jwt there (bao auth enable -path=teams/jwt jwt), or correct"),
+        (404, 'no handler for route "auth/teams/jwt/login"', "Enable jwt there"),
+        (400, "could not load configuration", "Configure the mount: bao write auth/teams/jwt/config."),
+        (400, 'role "shop" could not be found', "Make the role (bao write auth/teams/jwt/role/NAME), or correct"),
+    ],
+)
+async def test_a_refused_sign_in_says_what_is_wrong_with_it(
+    server: LoopbackServer, status: int, said: str, fix: str
+) -> None:
+    given = {"configuration.address": server.url(), "configuration.role": "shop"}
+    given |= {"configuration.sign-in-mount": "teams/jwt"}
+    answers(server, "auth/teams/jwt/login", {"errors": [said]}, status)
+    with pytest.raises(ActionFailed) as refused:
+        await BAO.sign_in(SecretCall(name="bao", parameters=given, egress=ALLOWED, token=token))
+    assert f"refused the sign-in of the job at 'auth/teams/jwt/login': {said}. {fix}" in str(refused.value)
+    assert ("claims" in str(refused.value)) == (said.startswith("claim"))
+
+
+async def test_a_server_that_is_away_is_named_once_with_the_secret_and_what_to_do() -> None:
+    async with loopback_server() as away:
+        session = (await signed_in(away)).session
+    with pytest.raises(ActionFailed) as failed:
+        await BAO.read(ALLOWED, session, "secret/shop")
+    said = str(failed.value)
+    assert said.startswith("The secret provider 'bao' doesn't answer for 'secret/shop': Can't reach http://127.0.0.1:")
+    assert said.endswith("Start it, or correct configuration.address of 'bao'. A step is repeated with retryCount.")
+    assert said.count("an't") == 1

@@ -486,7 +486,7 @@ class Keys:
         self.asked.append(name)
         if name not in self.private:
             raise ActionFailed(f"There is no key pair {name!r}.", retryable=False)
-        return LoginKey(self.private[name], self.certificate)
+        return LoginKey(self.private[name], self.certificate, "ca/ssh/sign/deploy" if self.certificate else "")
 
     async def public_key(self, context: ProviderContext, name: str) -> str:
         raise ActionFailed("not here")

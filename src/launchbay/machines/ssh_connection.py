@@ -102,8 +102,8 @@ async def connect(
     AddressRefused, and ActionFailed if the host shows a different key than before or refuses the login.
     """
     pinned = await _pinned(deps, context, host)
-    key = _read_key(await deps.keys.login_key(context, host.key_name, host.login), host)
-    call = _Call(deps, context, host, tunnel, key, _Client(pinned))
+    found = await deps.keys.login_key(context, host.key_name, host.login)
+    call = _Call(deps, context, host, tunnel, _read_key(found, host), _Client(pinned), found.signer)
     async with await call.connect() as connection:
         shown = call.client.presented_key
         if pinned is None and await deps.host_keys.pin(context, host.name, shown) != shown:
@@ -162,6 +162,7 @@ class _Call:
     tunnel: asyncssh.SSHClientConnection | None
     key: asyncssh.SSHKey | tuple[asyncssh.SSHKey, asyncssh.SSHCertificate]
     client: _Client
+    signer: str  # of the certificate, or ""
 
     async def connect(self) -> asyncssh.SSHClientConnection:
         """Dial the addresses of the host in turn until one answers."""
@@ -175,7 +176,7 @@ class _Call:
             try:
                 return await self._dial_for_pinned(address)
             except asyncssh.PermissionDenied:
-                raise _access_denied(host, by_certificate=isinstance(self.key, tuple)) from None
+                raise _access_denied(host, self.signer) from None
             except asyncssh.ChannelOpenError as error:
                 failure = self._not_forwarded(error)
             except TimeoutError:
@@ -284,10 +285,10 @@ def _read_key(key: LoginKey, host: SshHost) -> asyncssh.SSHKey | tuple[asyncssh.
         ) from None
 
 
-def _access_denied(host: SshHost, *, by_certificate: bool) -> ActionFailed:
-    if by_certificate:
+def _access_denied(host: SshHost, signer: str) -> ActionFailed:
+    if signer:
         return ActionFailed(
-            f"{host.title} refused the login {host.login!r} with a certificate of {host.key_name or 'the provider'!r}.",
+            f"{host.title} refused the login {host.login!r} with a certificate of {signer!r}.",
             "Its sshd must trust the authority, with TrustedUserCAKeys, and the role must have the login as a"
             " principal.",
         )

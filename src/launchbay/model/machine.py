@@ -198,10 +198,14 @@ class ImageRun:
 
 
 class LoginKey(NamedTuple):
-    """A private key in OpenSSH or PEM format; `certificate` is "" without one."""
+    """A private key in OpenSSH or PEM format.
+
+    `certificate` is "" without one, and `signer` is the reference that signed it.
+    """
 
     private: str
     certificate: str = ""
+    signer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

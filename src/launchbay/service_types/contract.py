@@ -298,12 +298,14 @@ class LeasingProvider(SecretProvider, Protocol):
 class PathAccess(NamedTuple):
     """What a session may do with a path.
 
-    What `is_stored` stays as it is when it is read.
+    What `is_stored` stays as it is when it is read. `may_write` is whether it may change what is stored. `fix` says
+    what would let it read.
     """
 
     may_read: bool
     may_write: bool
     is_stored: bool
+    fix: str = ""
 
 
 @runtime_checkable

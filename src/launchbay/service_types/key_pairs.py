@@ -208,7 +208,7 @@ class SignedKeys:
             asked = SecretReference(reference.provider, f"{reference.path}{mark}{given}", _SIGNED)
             certificate = str(await context.secret(asked))
             if _is_valid(certificate, reference):
-                return LoginKey(pair.private, certificate)
+                return LoginKey(pair.private, certificate, str(reference))
             del self._pairs[self._key(context, reference)]
         raise ActionFailed(
             f"{reference} signs certificates that aren't valid for {_VALID_S:g} s from now.",

@@ -47,6 +47,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     _KUBERNETES: (_ROLE,),
 }
 _SIGN_IN_FIXES = {
+    "jwt": "Compare its role with the claims of the job.",
     "approle": "Compare the role ID and the secret ID with the role.",
     _KUBERNETES: "Compare the service accounts, namespaces and audience of the role with the pod of the server, and let"
     " the provider ask for TokenReviews.",
@@ -54,8 +55,12 @@ _SIGN_IN_FIXES = {
 _CAPABILITIES = "sys/capabilities-self"
 _READS = frozenset(("read", "root"))
 _WRITES = frozenset(("create", "update", "patch", "delete", "sudo", "root"))
-_MAKES = frozenset(("create", "update", "root"))
+_MAKES = frozenset(("update", "root"))  # what a POST to an engine needs, also if it makes something
+_MAKING = re.compile(r"/(sign|sign-verbatim|issue)/[^/]+$")  # paths of SSH and PKI, which take parameters
+_ISSUING = re.compile(r"/issue/[^/]+$")
+_GIVING = re.compile(r"/(creds|static-creds)/[^/]+$")  # paths of databases, where nothing can be written
 _PARAMETERS_CHARS = 8_000
+_KEY_TO_SIGN = "public_key"  # the parameter that asks for a certificate of SSH
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^\x00-\x20\x7f/]+")
 
 
@@ -129,8 +134,7 @@ class OpenBao(PassiveServiceType):
         else:
             body = {"role_id": given[_ROLE_ID], "secret_id": given[_SECRET_ID]}
         path = f"auth/{(given.get(_MOUNT) or method).strip('/')}/login"
-        fix = _SIGN_IN_FIXES.get(method, "Compare its role with the claims of the job.")
-        auth = _map((await _ask(call.egress, session, "POST", path, body, signs_in=fix)).get("auth"))
+        auth = _map((await _ask(call.egress, session, "POST", path, body, signs_in=method)).get("auth"))
         token = auth.get("client_token")
         if not isinstance(token, str) or not token:
             raise SecretFailed(
@@ -169,14 +173,19 @@ class OpenBao(PassiveServiceType):
         opened = _decode(session)
         path, given = _parameters(opened, path)
         mount, within = _place(opened, path, given)
+        if mount is None and given is None and _ISSUING.search(within):
+            raise _without_parameters(opened, within)  # of a signature, `machines.keyPair` adds them
         # Of KV 2, who may delete the metadata deletes all versions.
         asked = [within] if mount is None else [f"{mount}/data/{within}", f"{mount}/metadata/{within}"]
         answer = await _ask(egress, opened, "POST", _CAPABILITIES, {"paths": asked})
         may = [found if isinstance(found := answer.get(each), list) else [] for each in asked]
+        makes = given is not None or (mount is None and _MAKING.search(within) is not None)
+        changes = not makes and (mount is not None or _GIVING.search(within) is None)
         return PathAccess(
-            may_read=not (_MAKES if given else _READS).isdisjoint(may[0]),
-            may_write=any(not _WRITES.isdisjoint(each) for each in may),
+            may_read=not (_MAKES if makes else _READS).isdisjoint(may[0]),
+            may_write=changes and any(not _WRITES.isdisjoint(each) for each in may),
             is_stored=mount is not None,
+            fix=_policy(opened, path, asked[0], "update" if makes else "read"),
         )
 
     async def renew(self, egress: EgressClient, session: str, leases: Sequence[str]) -> Renewed:
@@ -216,7 +225,7 @@ def _parameters(session: _Session, path: str) -> tuple[str, dict[str, str] | Non
         raise SecretFailed(
             SecretProblem.INVALID,
             f"The parameters of {place[:80]!r} of {session.name!r} can't be read.",
-            "Write them as in a URL: bao/pki/issue/web?common_name=shop.example.org&ttl=10m.",
+            f"Write them as in a URL: {session.name}/pki/issue/web?common_name=shop.example.org&ttl=10m.",
         )
     return place, given
 
@@ -230,6 +239,13 @@ def _place(session: _Session, path: str, given: Mapping[str, str] | None) -> tup
         raise SecretFailed(SecretProblem.INVALID, f"{path[:80]!r} can't be a path of {session.name!r}.")
     whole = path.strip("/")
     mount = max((each for each in session.kv if whole.startswith(f"{each}/")), key=len, default=None)
+    if mount is not None and given and _KEY_TO_SIGN in given:
+        raise SecretFailed(
+            SecretProblem.INVALID,
+            f"{path[:80]!r} of {session.name!r} gives no certificate of SSH: {mount!r} is KV version 2.",
+            f"Name a path that signs, such as {session.name}/ssh/sign/ROLE, or a private key in it:"
+            f" {session.name}/{path[:80]}#key.",
+        )
     if mount is not None and given:
         raise SecretFailed(
             SecretProblem.INVALID,
@@ -258,11 +274,41 @@ def _server(session: _Session) -> str:
 
 
 def _nothing(session: _Session, path: str) -> SecretFailed:
+    engine = path.strip("/").partition("/")[0]
+    mount, _ = _place(session, path, None)
+    if mount is not None:
+        kind = f"If {mount!r} is KV version 1, take it out of {_KV}."
+    else:
+        kind = f"If {engine!r} is KV version 2, add it to {_KV}."
+    fix = _without_data(session, path) or f"Write it there, or correct the path. {kind}"
+    if engine == "cubbyhole":
+        fix = "Each sign-in has a cubbyhole of its own, which is empty: keep the secret in another engine."
+    return SecretFailed(SecretProblem.MISSING, f"{_server(session)} has no secret at {path!r}.", fix)
+
+
+def _without_data(session: _Session, path: str) -> str:
+    """Return what to do if a path of KV 2 is written as its policies write it, or ""."""
+    mount, within = _place(session, path, None)
+    first, _, rest = within.partition("/")
+    if mount is None or first not in ("data", "metadata") or not rest:
+        return ""
+    return f"Leave out {first!r}: {session.name}/{mount}/{rest}."
+
+
+def _without_parameters(session: _Session, path: str) -> SecretFailed:
+    given = "common_name=shop.example.org&ttl=10m" if _ISSUING.search(path) else f"{_KEY_TO_SIGN}=…"
     return SecretFailed(
-        SecretProblem.MISSING,
-        f"{_server(session)} has no secret at {path!r}.",
-        "Write it there, or correct the path. For KV version 1, take the mount out of configuration.kv-mounts.",
+        SecretProblem.INVALID,
+        f"{path[:80]!r} of {session.name!r} makes certificates, and its parameters are missing.",
+        f"Write them as in a URL: {session.name}/{path[:80]}?{given}. A policy of its role needs"
+        f' path "{path[:80]}" {{ capabilities = ["update"] }}.',
     )
+
+
+def _policy(session: _Session, path: str, asked: str, capability: str) -> str:
+    """Return what a policy must have for a path, and how it is asked for."""
+    fix = f'A policy of its role needs: path "{asked}" {{ capabilities = ["{capability}"] }}.'
+    return f"{_without_data(session, path)} {fix}".strip()
 
 
 async def _ask(
@@ -278,7 +324,7 @@ async def _ask(
 ) -> dict[str, Any]:
     """Ask the server. Raises SecretFailed with provider, path and what to do.
 
-    `signs_in` is what to do if it refuses a sign-in.
+    `shown` is the path as references have it. `signs_in` is the method of a sign-in.
     """
     headers = {"content-type": "application/json", "x-vault-request": "true"}
     if session.token:
@@ -294,7 +340,12 @@ async def _ask(
         )
     except EgressFailed as error:
         problem = SecretProblem.UNREACHABLE if error.retryable else SecretProblem.INVALID
-        raise SecretFailed(problem, f"{_server(session)} can't be reached:", *error.messages) from error
+        raise SecretFailed(
+            problem,
+            f"The secret provider {session.name!r} doesn't answer{f' for {shown!r}' if shown else ''}:",
+            *error.messages,
+            _reach(error, session),
+        ) from error
     try:
         answer = _answer(response.body)
     except ValueError as error:
@@ -307,29 +358,66 @@ async def _ask(
         answer = {}
     if response.status in (200, 204):
         return answer
+    if response.status == 403 and is_gone_fine and _is_gone(answer.get("errors")):
+        return {}
+    raise _refused(session, method, path, response.status, answer, shown=shown or path, signs_in=signs_in)
+
+
+def _refused(
+    session: _Session, method: str, path: str, status: int, answer: Mapping[str, Any], *, shown: str, signs_in: str
+) -> SecretFailed:
+    """Return what an answer other than a success means."""
     errors = answer.get("errors")
     said = "; ".join(map(_sentence, errors if isinstance(errors, list) else ()))[:300].rstrip(".")
-    place = shown or path
-    if response.status == 403 and is_gone_fine and _is_gone(errors):
-        return {}
-    if response.status == 403 and path.startswith(("auth/token/", _CAPABILITIES)):
-        raise SecretFailed(
+    if signs_in and status in (400, 403, 404):
+        return SecretFailed(
             SecretProblem.FORBIDDEN,
-            f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",
-            "The role needs the policy default, with which a token renews and revokes itself.",
+            f"{_server(session)} refused the sign-in of the job at {path!r}: {said or status}.",
+            _sign_in_fix(signs_in, path, said),
         )
-    if response.status == 403 and not signs_in:
-        raise SecretFailed(
-            SecretProblem.FORBIDDEN,
-            f"{_server(session)} refuses {place!r} ({said or 'without a reason'}).",
-            "Its policies must allow the job's role to read this path.",
+    if status in (403, 405) and method == "GET" and _MAKING.search(path):
+        return _without_parameters(session, path)
+    if status == 403:
+        fix = "The role needs the policy default, with which a token renews and revokes itself."
+        if not path.startswith(("auth/token/", _CAPABILITIES)):
+            fix = _policy(session, shown, path, "read" if method == "GET" else "update")
+        return SecretFailed(
+            SecretProblem.FORBIDDEN, f"{_server(session)} refuses {shown!r} ({said or 'without a reason'}).", fix
         )
-    if response.status == 404 and not signs_in:
-        raise _nothing(session, place)
-    raise _refusal(session, response.status, place, said or str(response.status), signs_in=signs_in)
+    if status == 404:
+        return _nothing(session, shown)
+    return _refusal(session, status, shown, said or str(status))
 
 
-def _refusal(session: _Session, status: int, place: str, said: str, *, signs_in: str) -> SecretFailed:
+def _reach(error: EgressFailed, session: _Session) -> str:
+    """Return what to do if the server can't be reached, or ""."""
+    if "certificate" in str(error).casefold():
+        return (
+            f"Compare {_ADDRESS} with the certificate of the provider. Launchbay's server must trust its authority, by"
+            " SSL_CERT_FILE or the certificates of the system."
+        )
+    if not error.retryable:
+        return ""
+    return f"Start it, or correct {_ADDRESS} of {session.name!r}. A step is repeated with retryCount."
+
+
+def _sign_in_fix(method: str, path: str, said: str) -> str:
+    """Return what to do after a refused sign-in.
+
+    OpenBao says "permission denied" where nothing is mounted, and then doesn't name a claim.
+    """
+    mount = path.removeprefix("auth/").removesuffix("/login")
+    if said in ("permission denied", "missing client token") or "no handler for route" in said:
+        fix = f"Enable {method} there (bao auth enable -path={mount} {method}), or correct {_MOUNT}."
+        return f"{fix} {_SIGN_IN_FIXES[method]}" if method == _KUBERNETES else fix
+    if "could not load configuration" in said:
+        return f"Configure the mount: bao write auth/{mount}/config."
+    if "could not be found" in said or "invalid role name" in said:
+        return f"Make the role (bao write auth/{mount}/role/NAME), or correct {_ROLE}."
+    return _SIGN_IN_FIXES[method]
+
+
+def _refusal(session: _Session, status: int, place: str, said: str) -> SecretFailed:
     if status in (429, 500, 502, 503, 504):
         problem, fix = SecretProblem.UNREACHABLE, "The step can be repeated with retryCount."
         if "sealed" in said:
@@ -337,12 +425,6 @@ def _refusal(session: _Session, status: int, place: str, said: str, *, signs_in:
         elif status == 429:
             problem = SecretProblem.THROTTLED
         return SecretFailed(problem, f"{_server(session)} can't answer {place!r} now: {said}.", fix)
-    if signs_in:
-        return SecretFailed(
-            SecretProblem.FORBIDDEN,
-            f"{_server(session)} refused the sign-in of the job: {said}.",
-            signs_in,
-        )
     return SecretFailed(
         SecretProblem.INVALID, f"{_server(session)} refused {place!r}: {said}.", "Correct the path or the role."
     )

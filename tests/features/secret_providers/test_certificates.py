@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import asyncssh
 import pytest
 
 from tests.support import bao as bao_server
@@ -141,6 +142,7 @@ async def test_a_host_that_trusts_only_the_authority_lets_jobs_in(
         ("bao/ssh/sign/short", "Set a longer ttl in the role"),
         ("bao/secret/key#private", "can't be the key of a login"),
         ("bao/ssh/sign/none", "refused 'ssh/sign/none'"),
+        ("bao/secret/key", "gives no certificate of SSH"),
     ],
 )
 async def test_what_signs_nothing_is_named(api: Api, bao: Bao, trusting: Trusting, key: str, said: str) -> None:
@@ -149,6 +151,14 @@ async def test_what_signs_nothing_is_named(api: Api, bao: Bao, trusting: Trustin
     assert document["status"] == "Failed"
     assert said in document["errorMessage"]
     assert "no key at all" not in document["errorMessage"]
+
+
+@needs_sshd
+async def test_a_host_that_trusts_another_authority_names_what_signed(api: Api, trusting: Trusting) -> None:
+    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key()
+    trust_only(trusting.hosts[0], other.decode())
+    document = await launched(api, trusting, "bao/ssh/sign/deploy")
+    assert "with a certificate of 'bao/ssh/sign/deploy'. Its sshd must trust" in document["errorMessage"]
 
 
 @needs_sshd
@@ -198,11 +208,19 @@ async def test_a_test_says_what_would_be_made(api: Api, bao: Bao) -> None:
     services = accepted(await api.get(f"organizations/{api.organization}/services"))
     [service] = [each["id"] for each in services if each["name"] == "bao"]
     paths = ["pki/issue/leased?common_name=shop.example.org", "pki/sign/leased?csr=x", "secret/key?version=1"]
-    paths += ["pki/issue/leased?common_name"]
+    paths += ["pki/issue/leased?common_name", "ssh/sign/deploy", "pki/issue/leased"]
     before = await asyncio.to_thread(bao.ask, "LIST", "pki/certs")
     body = {"environmentId": api.environment, "paths": paths}
     found = accepted(await api.post(f"services/{service}/provider/test", body))
-    assert [each["result"] for each in found["paths"]] == ["allowed", "forbidden", "failed", "failed"]
+    assert [each["result"] for each in found["paths"]] == [
+        *("allowed", "forbidden", "failed", "failed", "allowed", "failed")
+    ]
+    assert [each["mayWrite"] for each in found["paths"][:2]] == [False, False], (
+        "it makes something, and changes nothing"
+    )
+    assert found["paths"][4]["mayWrite"] is False
+    assert 'path "pki/sign/leased" { capabilities = ["update"] }' in found["paths"][1]["message"]
+    assert "its parameters are missing" in found["paths"][5]["message"]
     assert "takes no parameters: 'secret' is KV version 2" in found["paths"][2]["message"]
     assert "Write them as in a URL" in found["paths"][3]["message"]
     assert await asyncio.to_thread(bao.ask, "LIST", "pki/certs") | {"request_id": ""} == before | {"request_id": ""}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from launchbay.errors import ActionFailed
-from launchbay.features.secret_providers.rules import StepValues, shows
+from launchbay.features.secret_providers.rules import StepValues, unmasked
 from launchbay.limits import PROVIDED_SECRET_BYTES, STEP_SECRETS_BYTES, STEP_SECRETS_VALUES
 from launchbay.model.secret_reference import SecretReference
 
@@ -64,7 +64,16 @@ def test_many_small_values_have_a_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_shown"), [("abc", True), ("abcd", False), (22, True), (5432, False), (True, False)]
+    ("reference", "value", "short"),
+    [
+        (KEY, "abc", ["vault/secret/shop#key"]),
+        (KEY, "abcd", []),
+        (KEY, 22, ["vault/secret/shop#key"]),
+        (KEY, 5432, []),
+        (KEY, True, []),
+        (ALL, {"a": "xyz", "b": "wxyz", "c": {"d": [7]}, "e": "", "f": False}, ["a", "c.d[0]"]),
+    ],
 )
-def test_a_short_text_or_number_cannot_be_masked(value: Any, is_shown: bool) -> None:
-    assert shows(value) is is_shown
+def test_a_short_text_or_number_cannot_be_masked(reference: SecretReference, value: Any, short: list[str]) -> None:
+    names = [name if reference.key else f"vault/secret/shop#{name}" for name in short]
+    assert unmasked(reference, value) == names

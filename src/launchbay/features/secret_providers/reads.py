@@ -22,7 +22,7 @@ from launchbay.engine.journal import (
 from launchbay.errors import ActionFailed, Conflict
 from launchbay.features.secret_providers import rows as store
 from launchbay.features.secret_providers.rows import session_purpose
-from launchbay.features.secret_providers.rules import StepValues, shows
+from launchbay.features.secret_providers.rules import StepValues, unmasked
 from launchbay.features.secret_providers.sessions import lasting
 from launchbay.features.secret_providers.versions import note_version
 from launchbay.ids import new_id
@@ -41,6 +41,8 @@ from launchbay.service_types.contract import (
 )
 from launchbay.service_types.secrets import open_secrets
 from launchbay.usecases.context import AppContext
+
+_SHORT_SHOWN = 10
 
 
 class ProvidedSecrets:
@@ -100,7 +102,10 @@ class ProvidedSecrets:
         )
         with staying():  # a session that can't be stored could never be revoked
             await retry_while_unavailable(self._check_seals)
-        session_id, session = await uncancelled(self._begin(job, path, attempt, provider, row.type_id, call))
+        try:
+            session_id, session = await uncancelled(self._begin(job, path, attempt, provider, row.type_id, call))
+        except SecretFailed as error:
+            raise SecretFailed(error.problem, *error.messages, _wanted(references)) from error
         values: dict[str, Any] = {}
         versions: dict[str, str | None] = {}
         for variable, reference in references.items():
@@ -128,8 +133,8 @@ class ProvidedSecrets:
                     f"The secret provider {name!r} makes {reference.path!r} for a step, and ends it with the step.",
                     f"Name it in `secrets` of the step that needs it: {reference}.",
                 )
-            if shows(value):
-                job.journal.log(path, "warning", f"{reference} is too short to be masked.")
+            if short := unmasked(reference, value):
+                job.journal.log(path, "warning", f"{', '.join(short[:_SHORT_SHOWN])} is too short to be masked.")
         await run_until_available(
             self._app.database,
             store.note_reads,
@@ -220,3 +225,8 @@ class ProvidedSecrets:
             return await retry_while_unavailable(work)
         except (Conflict, UnsealFailed) as error:
             raise ActionFailed(f"Can't open the parameters of the secret provider {name!r}: {error}") from error
+
+
+def _wanted(references: Mapping[str, SecretReference]) -> str:
+    """Return what a step would have read, for a sign-in that failed."""
+    return f"The step wanted {', '.join(sorted({str(each) for each in references.values()}))}."

@@ -93,12 +93,14 @@ def _chosen(reference: SecretReference, values: Mapping[str, Any], whole: str | 
     return found
 
 
-def shows(value: Any) -> bool:
-    """Tell whether a value is too short to be masked.
+def unmasked(reference: SecretReference, value: Any) -> list[str]:
+    """Return references to what is too short to be masked, in a value or a map of them.
 
-    It would be found in other words. Lists, maps and booleans aren't secrets by themselves.
+    It would be found in other words. Booleans aren't secrets by themselves.
     """
-    return not isinstance(value, bool | dict | list) and len(str(value)) < SHORTEST_CHARS
+    return [
+        str(reference._replace(key=key)) for key, text in _texts(value, reference.key) if 0 < len(text) < SHORTEST_CHARS
+    ]
 
 
 def _texts(value: Any, key: str) -> Iterator[tuple[str, str]]:

@@ -239,7 +239,7 @@ class Trial:
                 return PathTest(path, "failed", None, str(error))
             may_write = access.may_write
             if not access.may_read:
-                return PathTest(path, "forbidden", may_write, "The policies of the role don't allow to read it.")
+                return PathTest(path, "forbidden", may_write, access.fix or "Its role may not read it.")
             if not access.is_stored:
                 return PathTest(path, "allowed", may_write, "It wasn't read, which would make something new.")
         result: Result = "readable"
