@@ -326,6 +326,78 @@ def test_audiences_stay_unless_a_file_says_them(organization: Shell, tmp_path: P
     assert signs(organization.good("apply", str(tmp_path / "gone"), "--yes")) == []
 
 
+ORDER = "stages:\n- environment: lab\n- environment: live\n  soak: 3600000\n  workflows:\n  - smoke\n  approvals: 1\n"
+
+
+@pytest.mark.slow
+@pytest.mark.features("promotion")
+def test_promotion_orders_stay_unless_a_file_says_them(organization: Shell, tmp_path: Path) -> None:
+    own = "stages: [{ environment: live }, { environment: lab, soak: 1500 }]\n"
+    wanted = {
+        **FILES, "environments/live.yaml": "", "promotion.yaml": ORDER, "applications/greeter/promotion.yaml": own,
+    }  # fmt: skip
+    directory = str(written(tmp_path / "wanted", wanted))
+    assert "promotion order of application greeter" in organization.good("apply", directory, "--dry-run", "--diff")
+    told = signs(organization.good("apply", directory, "--yes"))
+    assert told[-2:] == ["+ promotion order of organization", "+ promotion order of application greeter"]
+    ids = {each["name"]: each["id"] for each in organization.document("environment", "list")}
+    first, second = organization.document("organization", "promotion-order")["stages"]
+    assert (first["environmentId"], second["environmentId"]) == (ids["lab"], ids["live"])
+    assert (second["soak"], second["workflows"], second["approvals"]) == (3_600_000, ["smoke"], 1)
+    assert organization.document("application", "promotion-order", "greeter")["stages"][1]["soak"] == 2_000
+    assert signs(organization.good("apply", directory)) == []
+
+    exported = tmp_path / "exported"
+    organization.good("export", str(exported))
+    assert read_back(exported)["promotion.yaml"] == ORDER
+    organization.good("export", str(exported), "--check")
+    assert signs(organization.good("apply", str(written(tmp_path / "silent", FILES)), "--yes")) == []
+    assert organization.document("organization", "promotion-order")["stages"] != []
+
+    gone = {"promotion.yaml": "stages: []\n", "applications/greeter/promotion.yaml": "stages: null\n"}
+    told = signs(organization.good("apply", str(written(tmp_path / "gone", {**FILES, **gone})), "--yes"))
+    assert told == ["- promotion order of organization", "- promotion order of application greeter"]
+    assert organization.document("organization", "promotion-order")["stages"] == []
+    assert not organization.document("application", "promotion-order", "greeter")["own"]
+    assert organization.run("export", str(exported), "--check").exit_code == 10
+    organization.good("export", str(exported), "--overwrite")
+    assert signs(organization.good("apply", str(exported), "--yes")) == []
+
+    none = {"applications/greeter/promotion.yaml": "stages: []\n"}
+    organization.good("apply", str(written(tmp_path / "none", {**FILES, **none})), "--yes")
+    assert organization.document("application", "promotion-order", "greeter")["own"]
+    assert signs(organization.good("apply", str(tmp_path / "none"), "--yes")) == []
+
+
+@pytest.mark.features("promotion")
+def test_an_order_with_an_unknown_environment_is_refused_with_its_place(organization: Shell, tmp_path: Path) -> None:
+    files = {"environments/lab.yaml": "", "promotion.yaml": "stages:\n- environment: lab\n- environment: nowhere\n"}
+    directory = str(written(tmp_path / "wrong", files))
+    refused = organization.run("apply", directory, "--yes")
+    assert refused.exit_code != 0
+    assert "promotion.yaml:3:16: Unknown environment 'nowhere'." in refused.stderr
+    assert "lab" not in [each["name"] for each in organization.document("environment", "list")]
+
+
+@pytest.mark.features("promotion")
+def test_an_order_of_a_deleted_environment_is_not_exported(organization: Shell, tmp_path: Path) -> None:
+    files = {"environments/lab.yaml": "", "environments/live.yaml": "", "promotion.yaml": ORDER}
+    organization.good("apply", str(written(tmp_path / "wanted", files)), "--yes")
+    organization.good("environment", "delete", "live", "--yes")
+    said = organization.run("export", str(tmp_path / "exported")).stderr
+    assert "Not in the directory: the promotion order of the organization: it names an environment" in said
+    assert "promotion.yaml" not in read_back(tmp_path / "exported")
+
+
+@pytest.mark.features("promotion")
+def test_a_change_set_sets_an_order(organization: Shell, tmp_path: Path) -> None:
+    files = {"environments/lab.yaml": "", "environments/live.yaml": "", "promotion.yaml": ORDER}
+    made = organization.run("apply", str(written(tmp_path / "wanted", files)), "--change-set")
+    assert "+ promotion order of organization" in made.stderr
+    organization.good("change-set", "apply", made.stdout.strip())
+    assert len(organization.document("organization", "promotion-order")["stages"]) == 2
+
+
 def test_nothing_is_deleted_without_prune(organization: Shell, tmp_path: Path) -> None:
     organization.good("apply", str(written(tmp_path / "all", FILES)), "--yes")
     less = written(

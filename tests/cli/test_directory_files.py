@@ -122,6 +122,27 @@ FINE = {
             "environments/x.yaml:2:14: audiences: 'audience' must have 1 to 200 printable ASCII characters",
         ),
         (
+            "promotion.yaml",
+            "stages:\n- environment: a\n- enviroment: b\n",
+            "promotion.yaml:3:15: stages[1].enviroment: unknown field",
+        ),
+        ("promotion.yaml", "", "promotion.yaml: stages: this field is required."),
+        (
+            "promotion.yaml",
+            "stages:\n- environment: a\n- environment: 1.10\n  soak: -1\n",
+            "promotion.yaml:4:9: stages[1].soak: expected a whole number >= 0.",
+        ),
+        (
+            "applications/x/promotion.yaml",
+            "stages: [{ environment: a }, { environment: a }]\n",
+            "applications/x/promotion.yaml:1:45: environment: the environment is in the order already; name it once.",
+        ),
+        (
+            "applications/x/promotion.yaml",
+            "stages: [{ environment: a, approvals: 1 }]\n",
+            "applications/x/promotion.yaml:1:10: nothing is promoted to the first environment, so it has no gates.",
+        ),
+        (
             "applications/x/rules.yaml",
             "audiences: [vault]\n",
             "applications/x/rules.yaml:1:12: audiences: only environments have them.",

@@ -159,12 +159,12 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/organizations/{orgId}/promotion-order", media_type=JSON))
     def replace_promotion_order(
-        self, organization_id: str, *, stages: Sequence[types.StageBody] | None, if_match: str | None = None
+        self, organization_id: str, *, stages: Sequence[types.StageBody] | None = None, if_match: str | None = None
     ) -> Call[None]:
         """Set the order in which versions pass environments. Permission: EditEnvironment for each environment that
         it names or named.
 
-        `stages`: All of them. Empty: no order. Null: an application has the order of its organization again.
+        `stages`: All of them. Empty: no order. Without it: an application has the order of its organization again.
         """
 
     @list_operation(OperationSpec("GET", "/api/1/organizations/{orgId}/usage"))
@@ -706,12 +706,12 @@ class Operations:
 
     @operation(OperationSpec("PUT", "/api/1/applications/{appId}/promotion-order", media_type=JSON))
     def replace_application_promotion_order(
-        self, application_id: str, *, stages: Sequence[types.StageBody] | None, if_match: str | None = None
+        self, application_id: str, *, stages: Sequence[types.StageBody] | None = None, if_match: str | None = None
     ) -> Call[None]:
         """Set the order in which versions of an application pass environments. Permission: EditApplication;
         EditEnvironment for each environment that it names or named.
 
-        `stages`: All of them. Empty: no order. Null: an application has the order of its organization again.
+        `stages`: All of them. Empty: no order. Without it: an application has the order of its organization again.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/promotion"))

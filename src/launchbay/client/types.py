@@ -76,6 +76,16 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     audiences: list[str] | None = None
 
 
+class StageEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An environment of a promotion order, by name. `soak` is in milliseconds."""
+
+    environment: str
+    soak: int = 0
+    workflows: list[str] = []
+    approvals: int = 0
+    automatic: bool = False
+
+
 class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An application with all versions of its manifest, oldest first. In an archive in lines there are `versions` of
     them, in lines of their own.
@@ -87,6 +97,7 @@ class ArchivedApplication(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     labels: dict[str, Any] = {}
     rules: Rules | None = None
     revisions: dict[str, Any] = {}
+    promotion: list[StageEntry] | None = None
 
 
 class ArchivedRole(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -148,6 +159,7 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mentions: dict[str, Any]
     holes: list[str]
     objects: dict[str, Any] = {}
+    promotion: list[StageEntry] | None = None
 
 
 class InvitedUser(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -117,6 +117,7 @@ class StoredApplication(msgspec.Struct, rename="camel"):
     labels: dict[str, str]
     rules: StoredRules
     revisions: list[StoredRevision]
+    promotion: str | None  # its own order, as JSON
 
 
 class StoredRole(msgspec.Struct):
@@ -150,6 +151,7 @@ class StoredOrganization(msgspec.Struct):
     roles: list[StoredRole]
     users: list[StoredUser]
     webhooks: list[str]
+    promotion: str | None  # its order of environments, as JSON
 
 
 get_contents = _sql.value("get_contents", str)

@@ -49,6 +49,7 @@ RULES: dict[str, Any] = {
     "application sleep": {"windows": []},
     "application lifetime": {"graceMs": 60_000, "mail": True},
 }
+GATES: dict[str, Any] = {"soak": 3_600_000, "workflows": ["go"], "approvals": 1, "automatic": False}
 
 
 async def exported(api: Api, organization: str) -> dict[str, Any]:
@@ -92,6 +93,13 @@ async def rich_organization(api: Api) -> None:
     for path, rules in RULES.items():
         owner = f"environments/{lab}" if path.startswith("environment") else f"applications/{inner}"
         accepted(await api.put(f"{owner}/{path.partition(' ')[2]}", rules))
+    [default] = [each["id"] for each in accepted(await api.get(f"{home}/environments")) if each["id"] != lab]
+    accepted(
+        await api.put(
+            f"{home}/promotion-order", {"stages": [{"environmentId": lab}, {"environmentId": default, **GATES}]}
+        )
+    )
+    accepted(await api.put(f"applications/{outer}/promotion-order", {"stages": []}))
     arguments = {"name": "mail-password", "value": SECRET}
     accepted(await api.post(f"services/{vault}/set-secret", {"arguments": arguments}))
     accepted(await api.put(f"environments/{lab}/services", {"services": [vault]}))
@@ -142,6 +150,13 @@ async def test_an_organization_comes_out_of_the_other_installation_as_it_went_in
             owner = f"environments/{lab}" if path.startswith("environment") else f"applications/{inner}"
             found = accepted(await there.get(f"{owner}/{path.partition(' ')[2]}"))
             assert {name: found[name] for name in rules} == rules
+        order = accepted(await there.get(f"organizations/{made['id']}/promotion-order"))["stages"]
+        [default] = [each["id"] for each in environments if each["name"] == "default"]
+        assert [each["environmentId"] for each in order] == [lab, default]
+        assert {name: order[1][name] for name in GATES} == GATES
+        own = accepted(await there.get(f"applications/{outer}/promotion-order"))
+        assert (own["stages"], own["own"]) == ([], True)
+        assert not accepted(await there.get(f"applications/{inner}/promotion-order"))["own"]
         await there.launch(outer)
         [invited] = made["invitations"]
         assert invited["email"] == "ann@example.org"
@@ -189,6 +204,11 @@ async def test_a_copy_in_the_same_installation_stands_for_itself(database_url: s
         (
             {"applications": {"a": {"manifests": [PLAIN], "revisions": {"r": {"version": 1, "submodules": {"x": 3}}}}}},
             "revision 'a/r': ",
+        ),
+        ({"promotion": [{"environment": "none"}]}, "organization: promotion: The archive has no environment 'none'."),
+        (
+            {"applications": {"a": {"manifests": [PLAIN], "promotion": [{"environment": "default", "approvals": 1}]}}},
+            "application 'a': promotion: stages[0]: nothing is promoted to the first environment",
         ),
         ({"roles": {"r": {"permissions": "- Fly: [/*]"}}}, "role 'r': "),
         ({"users": {"no address": {"name": "x"}}}, "user 'no address': "),

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from launchbay.features.promotion.rules import Placed, Stage, closed, gates_of, opens_at, stage_before, version_in
+from launchbay.features.promotion.rules import Placed, closed, gates_of, opens_at, stage_before, version_in
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.promotion import Stage
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

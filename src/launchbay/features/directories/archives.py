@@ -28,7 +28,7 @@ from launchbay.features.directories import objects as directory_objects
 from launchbay.features.directories.contents import KINDS
 from launchbay.features.directories.files import read_object_text
 from launchbay.features.directories.objects import Listing
-from launchbay.features.directories.organization import replace_all_rules
+from launchbay.features.directories.organization import replace_all_rules, replace_order
 from launchbay.features.directories.values import (
     LINES_VERSION,
     Archive,
@@ -42,6 +42,7 @@ from launchbay.features.directories.values import (
     PropertyEntry,
     RuleOwner,
     Rules,
+    StageEntry,
     revision_names,
     with_revision_ids,
     with_revision_names,
@@ -55,6 +56,7 @@ from launchbay.model.environment import Marker, Property
 from launchbay.model.freezes import read_windows
 from launchbay.model.labels import read_labels
 from launchbay.model.places import ConcurrencyLimit
+from launchbay.model.promotion import OrderOwner, read_stages
 from launchbay.model.redaction import Redactor
 from launchbay.model.wrong_values import converted
 from launchbay.model.yaml_text import yaml_text
@@ -287,6 +289,7 @@ class _Exporter:
             for each in stored.roles
             if each.kind != RoleKind.ADMINISTRATOR
         }
+        promotion = self._order("organization", stored.promotion)
         return Archive(
             name=stored.name,
             services=services,
@@ -294,6 +297,7 @@ class _Exporter:
             applications=applications,
             roles=roles,
             users={each.email: ArchivedUser(each.name, each.roles) for each in stored.users},
+            promotion=promotion,
             mentions=dict(self._mentions(mentioned | _mentioned(each.permissions for each in roles.values()))),
             holes=sorted(self._holes),
         )
@@ -334,7 +338,18 @@ class _Exporter:
             labels=dict(sorted(stored.labels.items())),
             rules=_rules(stored.rules),
             revisions={each.name: self._revision(stored.name, each) for each in stored.revisions},
+            promotion=self._order(f"application '{stored.name}'", stored.promotion),
         )
+
+    def _order(self, where: str, stored: str | None) -> list[StageEntry] | None:
+        """Return the order of an owner, unless an environment of it was deleted."""
+        stages = None if stored is None else read_stages(stored)
+        if stages is None:
+            return None
+        if any(each.environment_id not in self._environments for each in stages):
+            self._holes.append(f"{where}: the promotion order, of which an environment was deleted")
+            return None
+        return [StageEntry.of(each, self._environments[each.environment_id]) for each in stages]
 
     def _revision(self, application: str, stored: StoredRevision) -> ArchivedRevision:
         where = f"revision '{application}/{stored.name}'"
@@ -624,6 +639,11 @@ class _Importer:
         await asyncio.to_thread(self._manifests.end)
         await self._revisions()
         await self._objects()
+        await self._order("organization", self._organization_id, "organization", archive.promotion)
+        for each, application in archive.applications.items():
+            await self._order(
+                "application", self._ids["application"][each], f"application '{each}'", application.promotion
+            )
         for kind, owner_id, text in self._change_rules:
             await replace_rules(self._ctx, kind, owner_id, text)
         return Imported(self._organization_id, self._counts(), archive.holes, self._invitations)
@@ -704,6 +724,12 @@ class _Importer:
         await replace_all_rules(self._ctx, kind, owner_id, msgspec.structs.replace(rules, changes=None))
         if rules.changes is not None:
             self._change_rules.append((kind, owner_id, rules.changes))
+
+    async def _order(self, kind: OrderOwner, owner_id: str, what: str, entries: list[StageEntry] | None) -> None:
+        if entries is not None:
+            with _part(f"{what}: promotion"):
+                stages = [each.stage(self._id("environment", each.environment)) for each in entries]
+                await replace_order(self._ctx, kind, owner_id, stages)
 
     async def _objects(self) -> None:
         """Make the objects that name the others."""

@@ -27,7 +27,7 @@ from launchbay.cli.output import (
     style_difference,
 )
 from launchbay.client import ApiError, Client, ClientError
-from launchbay.client.types import ConcurrencyLimitBody, FreezeWindowBody, Marker, Property, SleepWindowBody
+from launchbay.client.types import ConcurrencyLimitBody, FreezeWindowBody, Marker, Property, SleepWindowBody, StageBody
 from launchbay.errors import BadRequest
 from launchbay.features.directories.comparison import (
     CHANGE,
@@ -43,7 +43,8 @@ from launchbay.features.directories.comparison import (
 )
 from launchbay.features.directories.contents import KINDS, Noun
 from launchbay.features.directories.files import Contents, read_directory, read_object_text, texts, write_directory
-from launchbay.features.directories.values import PropertyEntry, RuleOwner, Rules
+from launchbay.features.directories.values import PropertyEntry, RuleOwner, Rules, StageEntry
+from launchbay.model.promotion import Stage
 from launchbay.model.yaml_text import yaml_text
 
 
@@ -192,6 +193,36 @@ class _Remote:
             replace(owner, rules=rules.changes)
         if rules.audiences is not None and rules.audiences != before.audiences:
             client.replace_environment_audiences(owner, audiences=rules.audiences)
+
+    def promotion_order(self, application: str | None) -> list[Stage] | None:
+        if application is None:
+            found = self._client.read_promotion_order(self._id)
+        else:
+            found = self._client.read_application_promotion_order(application)
+        if not found.own if application is not None else not found.stages:
+            return None
+        return [
+            StageEntry("", each.soak, each.workflows, each.approvals, each.automatic).stage(each.environment_id)
+            for each in found.stages
+        ]
+
+    def set_promotion_order(self, application: str | None, stages: Sequence[Stage] | None) -> None:
+        bodies = None
+        if stages is not None:
+            bodies = [
+                StageBody(
+                    environment_id=each.environment_id,
+                    soak=each.soak_s * 1_000,
+                    workflows=list(each.workflows),
+                    approvals=each.approvals,
+                    automatic=each.automatic,
+                )
+                for each in stages
+            ]
+        if application is None:
+            self._client.replace_promotion_order(self._id, stages=bodies)
+        else:
+            self._client.replace_application_promotion_order(application, stages=bodies)
 
     def objects(self) -> tuple[list[StoredObject], list[str]]:
         """Return the objects that have a file each, and what a directory can't hold."""

@@ -13,10 +13,12 @@ from launchbay.features.directories.contents import EARLY, KINDS, LATE, Noun
 from launchbay.features.directories.files import Application, Contents, NamedRevision, Source
 from launchbay.features.directories.values import (
     Environment,
+    PromotionOrder,
     PropertyEntry,
     Revision,
     RuleOwner,
     Rules,
+    StageEntry,
     revision_names,
     with_revision_ids,
     with_revision_names,
@@ -24,6 +26,7 @@ from launchbay.features.directories.values import (
 from launchbay.ids import with_names
 from launchbay.manifest.reader import read
 from launchbay.manifest.tree import plain
+from launchbay.model.promotion import Stage
 from launchbay.model.scalars import is_stored_as
 from launchbay.model.yaml_text import yaml_text
 
@@ -101,6 +104,7 @@ class Organization(Protocol):
     def revision(self, revision: str) -> StoredRevision: ...
     def manifest_problem(self, text: str) -> str | None: ...
     def rules(self, kind: RuleOwner, owner: str) -> Rules: ...
+    def promotion_order(self, application: str | None) -> Sequence[Stage] | None: ...
     def objects(self) -> tuple[Sequence[StoredObject], list[str]]: ...
     def service_types(self) -> Sequence[str]: ...
 
@@ -124,6 +128,7 @@ class Organization(Protocol):
     def set_manifest_source(self, application: str, url: str) -> object: ...
     def delete_revision(self, revision: str) -> object: ...
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> object: ...
+    def set_promotion_order(self, application: str | None, stages: Sequence[Stage] | None) -> object: ...
 
     def create_revision(
         self,
@@ -302,17 +307,47 @@ class State:
         """Return the submodules of a revision with ids instead of names. Raises BadRequest."""
         return with_revision_ids(submodules, self.revision_id)
 
+    def order(self, application: str | None) -> PromotionOrder:
+        """Return the own order of an application, or with None that of the organization.
+
+        An environment that isn't there has its ID instead of a name.
+        """
+        names = {number: name for name, number in self.environments.items()}
+        found = self.organization.promotion_order(None if application is None else self.applications[application])
+        if found is None:
+            return PromotionOrder(None)
+        return PromotionOrder(
+            [StageEntry.of(each, names.get(each.environment_id, each.environment_id)) for each in found]
+        )
+
     def contents(self) -> Contents:
+        """Return what a directory holds of the organization."""
+        applications = {name: self._whole_application(name) for name in sorted(self.applications)}
+        omitted = [
+            f"the promotion order of {'the organization' if name is None else f'application {name}'}: it names an "
+            "environment that was deleted, or that you can't read"
+            for name in (None, *applications)
+            if not self._is_named(self.order(name))
+        ]
+        promotion = self._whole_order(None)
         return Contents(
-            applications={name: self._whole_application(name) for name in sorted(self.applications)},
+            applications=applications,
             environments={name: self.environment(name) for name in sorted(self.environments)},
             roles={name: self.role_text(name) for name in sorted(self.roles)},
             objects={
                 kind: {name: each.content for name, each in sorted(self.objects(kind).items()) if not each.reason}
                 for kind in KINDS
             },
-            omitted=self.omitted,
+            omitted=[*self.omitted, *omitted],
+            promotion=promotion,
         )
+
+    def _is_named(self, order: PromotionOrder) -> bool:
+        return all(each.environment in self.environments for each in order.stages or ())
+
+    def _whole_order(self, application: str | None) -> PromotionOrder | None:
+        found = self.order(application)
+        return None if found.stages is None or not self._is_named(found) else found
 
     def _whole_application(self, name: str) -> Application:
         document = self.application(name)
@@ -323,7 +358,8 @@ class State:
             revisions[revision] = NamedRevision(self.revision(content), None if text == manifest else text)
         source = None if document.source_url is None else Source(document.source_url)
         rules = self.organization.rules("application", self.applications[name])
-        return Application(None if source else manifest, source, self.application_labels(name), revisions, rules)
+        labels, order = self.application_labels(name), self._whole_order(name)
+        return Application(None if source else manifest, source, labels, revisions, rules, order)
 
     def _revision_name(self, number: str) -> str:
         document = self.organization.revision(number)
@@ -391,6 +427,9 @@ class Comparison:
             revision = (applications[owner].revisions or {})[name]
             found += self._revision(owner, name, revision)
         found += [change for kind in LATE for change in self._objects(kind)]
+        found += self._order(None, wanted.promotion)
+        for name, application in applications.items():
+            found += self._order(name, application.promotion)
         if self._problems:
             raise BadRequest(*self._problems, code="InvalidDirectory")
         return [replace(each, named=self._state.named) for each in found]
@@ -626,6 +665,30 @@ class Comparison:
 
     def _set_source(self, name: str, url: str) -> None:
         self._organization.set_manifest_source(self._state.applications[name], url)
+
+    def _order(self, application: str | None, wanted: PromotionOrder | None) -> Iterator[ObjectChange]:
+        if wanted is None:
+            return
+        for index, each in enumerate(wanted.stages or ()):
+            if each.environment not in self._known("environment", each.environment):
+                place = self._wanted.place_in_order(application, "stages", index, "environment")
+                self._problems.append(f"{place}: Unknown environment {each.environment[:100]!r}.")
+        is_there = application is None or application in self._state.applications
+        now = self._state.order(application) if is_there else PromotionOrder(None)
+        wanted = wanted.canonical(of_application=application is not None)
+        if wanted != now:
+            what = "promotion order of " + ("organization" if application is None else f"application {application}")
+            sign = DELETE if wanted.stages is None else CREATE if now.stages is None else CHANGE
+            before, after = ("" if each.stages is None else yaml_text(_as_data(each)) for each in (now, wanted))
+            yield ObjectChange(sign, what, partial(self._set_order, application, wanted), before=before, after=after)
+
+    def _set_order(self, application: str | None, order: PromotionOrder) -> None:
+        state = self._state
+        stages = None
+        if order.stages is not None:
+            stages = [each.stage(state.environments[each.environment]) for each in order.stages]
+        owner = None if application is None else state.applications[application]
+        self._organization.set_promotion_order(owner, stages)
 
     def _revisions_in_order(self) -> list[tuple[str, str]]:
         """Return the wanted revisions, each after the revisions of its submodules."""

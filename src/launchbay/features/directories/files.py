@@ -6,11 +6,13 @@ DIR
 │   ├── source.yaml                 `url` that the manifest is loaded from
 │   ├── labels.yaml                 labels of the application, if it has any
 │   ├── rules.yaml                  lifetime, sleep, concurrency, freeze, if there are any
+│   ├── promotion.yaml              its own order of environments, if it has one
 │   └── revisions/NAME/
 │       ├── revision.yaml           parameters, environment, submodules
 │       └── manifest.yaml           only if it differs from the application's
 ├── environments/NAME.yaml          default, policies, markers, properties, services, labels, rules
 ├── git-sources/NAME.yaml           sources in Git
+├── promotion.yaml                  order of environments, if there is one
 ├── roles/NAME.yaml                 permissions of the role
 ├── schedules/NAME.yaml             recurring schedules of launches and bulk runs
 ├── service-accounts/NAME.yaml      description, roles
@@ -31,7 +33,7 @@ from launchbay.auth.gate import read_role_text
 from launchbay.egress.addresses import POLICY_CHECKS
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.features.directories.contents import KINDS, Noun, ObjectKind, read_object
-from launchbay.features.directories.values import Environment, Revision, RuleOwner, Rules, WrongRules
+from launchbay.features.directories.values import Environment, PromotionOrder, Revision, RuleOwner, Rules, WrongRules
 from launchbay.limits import LABELS
 from launchbay.manifest.policies import check_policies
 from launchbay.manifest.reader import read
@@ -65,20 +67,21 @@ class NamedRevision(msgspec.Struct):
 
 
 class Application(msgspec.Struct):
-    """An application. None leaves the manifest, the labels, the rules or the revisions unchanged."""
+    """An application. None leaves a part of it unchanged."""
 
     manifest: str | None = None
     source: Source | None = None
     labels: dict[str, str] | None = None
     revisions: dict[str, NamedRevision] | None = None
     rules: Rules | None = None
+    promotion: PromotionOrder | None = None
 
 
 class Contents(msgspec.Struct):
     """The objects of an organization by name.
 
-    None is a kind without a folder in the directory. `objects` are values in the form of `contents.py`, by
-    kind. `omitted` says what of the organization a directory can't hold.
+    None is a kind without a folder in the directory, or no file of the order. `objects` are values in the form of
+    `contents.py`, by kind. `omitted` says what of the organization a directory can't hold.
     """
 
     applications: dict[str, Application] | None = None
@@ -87,11 +90,17 @@ class Contents(msgspec.Struct):
     objects: dict[Noun, dict[str, dict[str, Any]]] = {}
     omitted: list[str] = []
     sources: dict[tuple[str, str], tuple[str, Any]] = {}  # path and document of an object's file, by kind and name
+    promotion: PromotionOrder | None = None
 
     def place(self, noun: Noun, name: str, *keys: str | int) -> str:
         """Return where a value in the file of an object is."""
         default = (f"{KINDS[noun].folder}/{file_name(name)}.yaml", None)
         return _place(*self.sources.get((noun, name), default), keys)
+
+    def place_in_order(self, application: str | None, *keys: str | int) -> str:
+        """Return where a value in the file of a promotion order is."""
+        default = (ORDER_FILE if application is None else f"applications/{file_name(application)}/{ORDER_FILE}", None)
+        return _place(*self.sources.get((ORDER_FILE, application or ""), default), keys)
 
 
 def _place(path: str, node: Node | None, keys: Iterable[str | int]) -> str:
@@ -121,8 +130,10 @@ def object_name(stem: str) -> str:
 
 
 T = TypeVar("T")
+ORDER_FILE = "promotion.yaml"
 _KINDS = tuple(sorted(("applications", "environments", "roles", *(each.folder for each in KINDS.values()))))
-_APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "rules.yaml", "revisions")
+_NAMES = ", ".join(sorted((*_KINDS, ORDER_FILE)))
+_APPLICATION_FILES = ("manifest.yaml", "source.yaml", "labels.yaml", "rules.yaml", "promotion.yaml", "revisions")
 
 
 class Folder(Protocol):
@@ -202,8 +213,8 @@ def read_directory(root: Folder) -> Contents:
     reader = _Reader()
     contents = Contents()
     for path in _visible(root):
-        if path.name not in _KINDS:
-            reader.problems.append(f"{path}: unexpected name. Valid names: {', '.join(_KINDS)}.")
+        if path.name not in (*_KINDS, ORDER_FILE):
+            reader.problems.append(f"{path}: unexpected name. Valid names: {_NAMES}.")
     if (root / "roles").is_dir():
         contents.roles = dict(reader.files(root / "roles", reader.role))
     if (root / "environments").is_dir():
@@ -221,11 +232,23 @@ def read_directory(root: Folder) -> Contents:
                 contents.sources[noun, name] = (source, reader.nodes.get(source))
             if len(contents.objects[noun]) < len(found):
                 reader.problems.append(f"{root / kind.folder}: two files are of the same person.")
+    _read_orders(reader, root, contents)
     if contents == Contents() and not reader.problems:
-        reader.problems.append(f"{root}: the directory is empty. Valid names: {', '.join(_KINDS)}.")
+        reader.problems.append(f"{root}: the directory is empty. Valid names: {_NAMES}.")
     if reader.problems:
         raise BadRequest(*reader.problems, code="InvalidDirectory")
     return contents
+
+
+def _read_orders(reader: "_Reader", root: Folder, contents: Contents) -> None:
+    """Read the order of the organization, and note where all orders are."""
+    if any(path.name == ORDER_FILE for path in _visible(root)):
+        contents.promotion = reader.order(root / ORDER_FILE)
+    owners = {"": root, **{name: root / "applications" / file_name(name) for name in contents.applications or {}}}
+    for name, folder in owners.items():
+        source = str(folder / ORDER_FILE)
+        if source in reader.nodes:
+            contents.sources[ORDER_FILE, name] = (source, reader.nodes[source])
 
 
 def texts(root: Folder) -> dict[str, str]:
@@ -340,6 +363,8 @@ class _Reader:
                 found.labels = self.labels(path, self.document(path, dict[str, str]))
             elif path.name == "rules.yaml":
                 found.rules = self.rules(path, self.document(path, Rules), "application")
+            elif path.name == ORDER_FILE:
+                found.promotion = self.order(path)
             elif path.name == "revisions" and path.is_dir():
                 found.revisions = {self.name(each, each.name): self._revision(each) for each in _visible(path)}
             else:
@@ -422,6 +447,14 @@ class _Reader:
             self.note(path, (*keys, *error.keys), " ".join(error.messages))
             return Rules()
 
+    def order(self, path: Folder) -> PromotionOrder | None:
+        """Return the promotion order in a file after noting problems with it."""
+        found = self._read(path, lambda value: converted(_in_types_of(PromotionOrder, value), PromotionOrder))
+        for index, field, message in () if found is None else found.problems():
+            keys = [each for each in (index, field) if each not in (None, "")]
+            self.note(path, ("stages", *keys), f"{field}: {message}" if field else message)
+        return found
+
     def name(self, path: Folder, stem: str) -> str:
         """Return the name of the object that a file or folder is named after."""
         try:
@@ -441,7 +474,9 @@ def _in_types_of(kind: Any, value: Any) -> Any:
         return value
     of_all = as_texts if kind in (dict[str, str], Source) else settled
     return {
-        name: _changed(_IN_TYPES.get(name, settled) if kind in (Environment, Revision) else of_all, each, name)
+        name: _changed(
+            _IN_TYPES.get(name, settled) if kind in (Environment, PromotionOrder, Revision) else of_all, each, name
+        )
         for name, each in value.items()
     }
 
@@ -494,6 +529,21 @@ def _property(entry: Any) -> Any:
     return {**as_texts({**entry, "value": None}), "value": found}
 
 
+def _stages(value: Any) -> Any:
+    """Return the stages of an order: names are texts."""
+    if not isinstance(value, list):
+        return settled(value)
+    return [_changed(_stage, each, index) for index, each in enumerate(value)]
+
+
+def _stage(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return settled(entry)
+    return {name: (as_texts if name in _NAMED else settled)(each) for name, each in entry.items()}
+
+
+_NAMED = ("environment", "workflows")
+_TYPED = (Environment, PromotionOrder, Revision)
 _IN_TYPES: Mapping[str, Callable[[Any], Any]] = {
     "policies": _policies,
     "properties": _properties,
@@ -503,6 +553,7 @@ _IN_TYPES: Mapping[str, Callable[[Any], Any]] = {
     "environment": as_texts,
     "markers": as_texts,
     "services": as_texts,
+    "stages": _stages,
 }
 
 
@@ -527,12 +578,22 @@ def write_directory(root: Path, contents: Contents) -> int:
     for noun, objects in contents.objects.items():
         for name, content in objects.items():
             files[root / KINDS[noun].folder / f"{file_name(name)}.yaml"] = yaml_text(content, keeps_numbers=True)
+    files |= _order_file(root, contents.promotion)
     for folder in _KINDS:
         (root / folder).mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
     return len(files)
+
+
+def _order_file(folder: Path, order: PromotionOrder | None) -> dict[Path, str]:
+    """Return the file of an order.
+
+    One that is gone must not come back from the file of an earlier export.
+    """
+    path = folder / ORDER_FILE
+    return {path: _document(order or PromotionOrder(None))} if order is not None or path.exists() else {}
 
 
 def _application(folder: Path, application: Application) -> dict[Path, str]:
@@ -547,6 +608,7 @@ def _application(folder: Path, application: Application) -> dict[Path, str]:
     rules = application.rules or Rules()
     if rules != Rules() or (folder / "rules.yaml").exists():
         files[folder / "rules.yaml"] = _document(rules)
+    files |= _order_file(folder, application.promotion)
     for name, revision in (application.revisions or {}).items():
         files[folder / "revisions" / file_name(name) / "revision.yaml"] = _document(revision.content)
         if revision.manifest is not None:

@@ -5,12 +5,13 @@ Reading and comparing files takes time that the event loop doesn't have, so a pl
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 
-from launchbay.errors import Unavailable
+from launchbay.errors import BadRequest, Unavailable
 from launchbay.features.change_rules import usecases as change_rules
 from launchbay.features.concurrency_limits.usecases import read_concurrency, replace_concurrency
 from launchbay.features.directories import objects as directory_objects
@@ -22,6 +23,7 @@ from launchbay.features.identities import usecases as identities
 from launchbay.features.lifetimes import usecases as lifetimes
 from launchbay.features.sleep_windows import usecases as sleep_windows
 from launchbay.model.environment import Marker, Property
+from launchbay.model.promotion import OrderOwner, Stage
 from launchbay.store import organizations
 from launchbay.usecases import applications, environments, manifests, revisions, roles, services
 from launchbay.usecases.context import Context
@@ -29,6 +31,35 @@ from launchbay.usecases.fleet import put_labels, read_object_labels
 from launchbay.usecases.launch_request import RevisionRequest
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrders:
+    """How promotion orders are read and set. The feature that has them offers it.
+
+    None is an owner without an order of its own.
+    """
+
+    read: Callable[[Context, OrderOwner, str], Awaitable[Sequence[Stage] | None]]
+    replace: Callable[[Context, OrderOwner, str, Sequence[Stage] | None], Awaitable[None]]
+
+
+async def read_order(ctx: Context, kind: OrderOwner, owner_id: str) -> Sequence[Stage] | None:
+    """Return the order that an organization or application has itself."""
+    for each in ctx.app.offered(StoredOrders):
+        return await each.read(ctx, kind, owner_id)
+    return None
+
+
+async def replace_order(ctx: Context, kind: OrderOwner, owner_id: str, stages: Sequence[Stage] | None) -> None:
+    """Set the own order of an organization or application.
+
+    Raises BadRequest, also without the feature.
+    """
+    for each in ctx.app.offered(StoredOrders):
+        await each.replace(ctx, kind, owner_id, stages)
+        return
+    raise BadRequest("This installation has no promotion.", code="InvalidDirectory")
 
 
 async def in_thread(ctx: Context, organization_id: str, work: "Callable[[StoredOrganization], T]") -> T:
@@ -184,6 +215,15 @@ class StoredOrganization:
 
     def set_rules(self, kind: RuleOwner, owner: str, rules: Rules) -> None:
         self._call(replace_all_rules(self._ctx, kind, owner, rules))
+
+    def promotion_order(self, application: str | None) -> Sequence[Stage] | None:
+        return self._call(read_order(self._ctx, *self._owner(application)))
+
+    def set_promotion_order(self, application: str | None, stages: Sequence[Stage] | None) -> None:
+        self._call(replace_order(self._ctx, *self._owner(application), stages))
+
+    def _owner(self, application: str | None) -> tuple[OrderOwner, str]:
+        return ("organization", self._id) if application is None else ("application", application)
 
     def objects(self) -> tuple[list[StoredObject], list[str]]:
         """Return the objects that have a file each, and what a directory can't hold."""

@@ -42,6 +42,7 @@ _CHANGES = {
     "application": Permission.EDIT_APPLICATION,
     "revision": Permission.EDIT_APPLICATION,
     "environment": Permission.EDIT_ENVIRONMENT,
+    "organization": Permission.EDIT_ENVIRONMENT,  # its order of promotion
     "role": Permission.MANAGE_ROLES,
     "service": Permission.EDIT_SERVICE,
     "service-account": Permission.MANAGE_USERS,
@@ -50,6 +51,7 @@ _CHANGES = {
     "schedule": Permission.CREATE_INSTANCE,
 }
 _ALL_APPLICATIONS = ("application", "")
+_ALL_ENVIRONMENTS = ("environment", "")
 _RESOURCES: Mapping[str, Callable[..., Resource]] = {
     "role": permissions.role,
     "environment": permissions.environment,
@@ -72,7 +74,7 @@ class PlannedObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         str,
         msgspec.Meta(
             description="role, environment, application, revision, service, service-account, user, git-source, "
-            "schedule or instance."
+            "schedule, instance or organization."
         ),
     ]
     id: str | None = None
@@ -169,7 +171,7 @@ class _Found:
     before: list[str] = field(default_factory=list)  # of each change
     ids: dict[tuple[str, str], str] = field(default_factory=dict)  # by kind and name
     versions: dict[str, int] = field(default_factory=dict)  # of the applications' manifests
-    environment_ids: set[str] = field(default_factory=set)  # of the revisions that change
+    environment_ids: set[str] = field(default_factory=set)  # of the revisions and orders that change
     kept: list[tuple[str, str, str]] = field(default_factory=list)  # kind, name, detail
     services: dict[str, list[str]] = field(default_factory=dict)  # fingerprints of what an environment is to offer
     at: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)  # where roles allow objects
@@ -208,7 +210,10 @@ def _look(organization: StoredOrganization, wanted: Contents, prune: bool) -> _F
                 "can't be shown. Set the address without a change set, or write manifest.yaml.",
                 code="InvalidChangeSet",
             )
-        found.before.append(_deleted(state, change) if change.sign == DELETE else change.before)
+        is_order = change.what.startswith("promotion order of ")
+        found.before.append(_deleted(state, change) if change.sign == DELETE and not is_order else change.before)
+        if is_order:
+            found.environment_ids |= _environments_in_order(state, wanted, None if kind == "organization" else name)
         if kind == "application" and name in state.applications:
             found.versions[name] = state.application(name).version
         elif kind == "environment" and change.what.startswith("services of "):
@@ -246,6 +251,16 @@ def _deleted(state: State, change: ObjectChange) -> str:
     application, _, revision = name.rpartition("/")
     document = state.revisions(application).get(revision)
     return "" if document is None else yaml_text(msgspec.to_builtins(state.revision(document)))
+
+
+def _environments_in_order(state: State, wanted: Contents, application: str | None) -> set[str]:
+    """Return the IDs of the environments that an order names, or is to name."""
+    given = wanted.promotion if application is None else (wanted.applications or {})[application].promotion
+    orders = [] if given is None else [given]
+    if application is None or application in state.applications:
+        orders.append(state.order(application))
+    names = {each.environment for order in orders for each in order.stages or ()}
+    return {number for name, number in state.environments.items() if name in names}
 
 
 def _environments_of(state: State, wanted: Contents, application: str, name: str) -> set[str]:
@@ -392,7 +407,7 @@ def _entries(found: _Found, after: _Found) -> list[PlanEntry]:
     for change, before in zip(found.changes, found.before, strict=True):
         kind, name = change.subject()
         is_manifest = change.what == f"manifest of application {name}"
-        is_gone = change.sign == DELETE and kind == "application"
+        is_gone = change.sign == DELETE and change.what == f"application {name}"
         shown = PlannedObject(
             sign=change.sign,
             what=change.what,
@@ -416,6 +431,8 @@ def _at(kind: str, name: str, found: _Found, after: _Found) -> tuple[str, ...]:
     if kind in KINDS:
         known = found.at.get((kind, name)) or after.at.get((kind, name))
         return known or {"service": ("service", ""), "schedule": _ALL_APPLICATIONS}.get(kind, ("user", ""))
+    if kind == "organization":
+        return _ALL_ENVIRONMENTS
     if kind == "revision":
         owner = ("application", found.application_of(name) or after.application_of(name))
         return "application", found.ids.get(owner) or after.ids.get(owner, "")

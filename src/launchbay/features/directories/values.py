@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from launchbay.features.sleep_windows.rules import SleepRules, SleepWindow
 from launchbay.model.freezes import FreezeWindow, check_windows
 from launchbay.model.identity import check_audiences
 from launchbay.model.places import ConcurrencyLimit, read_limits
+from launchbay.model.promotion import Stage, StageProblem, stage_problems
 from launchbay.model.wrong_values import Key, wrong_value
 
 ARCHIVE_VERSION = 2  # of an archive in one document; 1 had no `objects`
@@ -222,6 +223,56 @@ class Environment(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     rules: Rules | None = None
 
 
+class StageEntry(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """An environment of a promotion order, by name. `soak` is in milliseconds."""
+
+    environment: str
+    soak: Annotated[int, msgspec.Meta(ge=0)] = 0
+    workflows: list[str] = []
+    approvals: int = 0
+    automatic: bool = False
+
+    @classmethod
+    def of(cls, stage: Stage, environment: str) -> "StageEntry":
+        """Return a stage with the name of its environment."""
+        return cls(environment, stage.soak_s * 1_000, list(stage.workflows), stage.approvals, stage.automatic)
+
+    def stage(self, environment_id: str) -> Stage:
+        """Return the stage of an environment. Its time is in whole seconds."""
+        return Stage(
+            environment_id=environment_id,
+            soak_s=-(-self.soak // 1_000),
+            workflows=tuple(self.workflows),
+            approvals=self.approvals,
+            automatic=self.automatic,
+        )
+
+
+class PromotionOrder(msgspec.Struct, forbid_unknown_fields=True):
+    """The order of environments that an organization or application has itself.
+
+    None: it has none, and an application that of its organization. Without stages, an application has no order at all.
+    """
+
+    stages: list[StageEntry] | None
+
+    def problems(self) -> Iterator[StageProblem]:
+        """Yield what is wrong with it, but for names that nothing has."""
+        for each in stage_problems([entry.stage(entry.environment) for entry in self.stages or ()]):
+            yield each._replace(field="environment") if each.field == "environmentId" else each
+
+    def canonical(self, *, of_application: bool) -> "PromotionOrder":
+        """Return an equal order in its one form.
+
+        An organization whose order has no stages has none.
+        """
+        if not self.stages and not of_application:
+            return PromotionOrder(None)
+        if self.stages is None:
+            return self
+        return PromotionOrder([StageEntry.of(each.stage(""), each.environment) for each in self.stages])
+
+
 class ArchivedRevision(Revision, forbid_unknown_fields=True, kw_only=True):
     """A revision with its version."""
 
@@ -240,6 +291,7 @@ class ArchivedApplication(msgspec.Struct, forbid_unknown_fields=True, omit_defau
     labels: dict[str, str] = {}
     rules: Rules | None = None
     revisions: dict[str, ArchivedRevision] = {}
+    promotion: list[StageEntry] | None = None  # its own order
 
 
 class ArchivedService(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
@@ -282,6 +334,7 @@ class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     mentions: dict[str, tuple[str, str]]
     holes: list[str]
     objects: dict[Noun, dict[str, str]] = {}
+    promotion: list[StageEntry] | None = None  # the order of the organization
 
 
 class ManifestLine(msgspec.Struct, forbid_unknown_fields=True):

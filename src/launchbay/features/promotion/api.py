@@ -8,10 +8,11 @@ from launchbay.clock import to_ms
 from launchbay.features.change_sets.api import ChangeSetDocument, change_set_document
 from launchbay.features.generations.usecases import FailurePolicy
 from launchbay.features.promotion import usecases as promotion
-from launchbay.features.promotion.rules import APPROVALS_MOST, SOAK_MOST_S, Gate, Stage
-from launchbay.features.promotion.usecases import BoardColumn, Order, OrderOwner, PromotionRequest
+from launchbay.features.promotion.rules import Gate
+from launchbay.features.promotion.usecases import BoardColumn, Order, PromotionRequest
 from launchbay.limits import CHANGE_SET_EXPIRY_LONGEST_MS, CHANGE_SET_EXPIRY_MS
 from launchbay.model.manifest_difference import ManifestDifference
+from launchbay.model.promotion import APPROVALS_MOST, SOAK_MOST_S, OrderOwner, Stage
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import optional_ms
 from launchbay.web.routing import Returns, Routes
@@ -63,8 +64,8 @@ class OrderBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     stages: Annotated[
         list[StageBody] | None,
-        _about("All of them. Empty: no order. Null: an application has the order of its organization again."),
-    ]
+        _about("All of them. Empty: no order. Without it: an application has the order of its organization again."),
+    ] = None
 
 
 class OrderDocument(msgspec.Struct, kw_only=True):

@@ -1,9 +1,10 @@
 """Promotion, as the rest of Launchbay sees it."""
 
 from launchbay.feature import Feature
+from launchbay.features.directories.organization import StoredOrders
 from launchbay.features.promotion import api, pages, rows
 from launchbay.features.promotion.later import PromotionWork
-from launchbay.features.promotion.usecases import refuse_unready
+from launchbay.features.promotion.usecases import read_own_order, refuse_unready, replace_order
 
 FEATURE = Feature(
     name="promotion",
@@ -12,4 +13,5 @@ FEATURE = Feature(
     traces=rows.traces,
     later=(PromotionWork,),
     change_rules=(refuse_unready,),
+    offers=(StoredOrders(read_own_order, replace_order),),
 )

@@ -16,7 +16,7 @@ from launchbay.features.change_sets.usecases import apply_change_set
 from launchbay.features.generations.usecases import FailurePolicy
 from launchbay.features.promotion import rows as store
 from launchbay.features.promotion.rows import AttemptRow, OrderRow
-from launchbay.features.promotion.rules import Stage, closed, opens_at, read_stages, stage_before
+from launchbay.features.promotion.rules import closed, opens_at, stage_before
 from launchbay.features.promotion.usecases import (
     GATE,
     Neighbours,
@@ -27,6 +27,7 @@ from launchbay.features.promotion.usecases import (
     promote,
 )
 from launchbay.limits import CHANGE_SET_EXPIRY_MS
+from launchbay.model.promotion import Stage, read_stages
 from launchbay.planning.decisions import Refused
 from launchbay.store.database import Connection
 from launchbay.usecases.context import Context

@@ -1,37 +1,14 @@
-"""Orders of environments, and the gates that a version passes."""
+"""The gates that a version passes on its way through environments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
-import msgspec
-
-from launchbay.errors import BadRequest
 from launchbay.model.durations import duration_words
 from launchbay.model.instance import InstanceStatus
+from launchbay.model.promotion import Stage
 
-STAGES_MOST = 20
-SOAK_MOST_S = 365 * 24 * 3_600
-WORKFLOWS_MOST = 20
-APPROVALS_MOST = 20
 GateKind = Literal["version", "instances", "soak", "workflow", "approvals", "rules"]
-
-
-class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An environment of an order, and what a version needs to come there."""
-
-    environment_id: str
-    soak_s: int = 0
-    workflows: tuple[str, ...] = ()
-    approvals: int = 0
-    automatic: bool = False
-
-    @property
-    def has_gates(self) -> bool:
-        return bool(self.soak_s or self.workflows or self.approvals)
-
-
-read_stages = msgspec.json.Decoder(tuple[Stage, ...]).decode
 
 
 class Placed(NamedTuple):
@@ -54,31 +31,6 @@ class Gate(NamedTuple):
     sentence: str
     is_open: bool
     opens_at: datetime | None = None
-
-
-def check_stages(stages: Sequence[Stage]) -> None:
-    """Raise BadRequest for an order that can't be."""
-    problems: list[str] = []
-    if len(stages) > STAGES_MOST:
-        problems.append(f"stages: at most {STAGES_MOST} environments; this has {len(stages)}.")
-    seen: set[str] = set()
-    for index, each in enumerate(stages):
-        where = f"stages[{index}]"
-        if each.environment_id in seen:
-            problems.append(f"{where}.environmentId: the environment is in the order already; name it once.")
-        seen.add(each.environment_id)
-        if index == 0 and (each.has_gates or each.automatic):
-            problems.append(f"{where}: nothing is promoted to the first environment, so it has no gates.")
-        if not 0 <= each.soak_s <= SOAK_MOST_S:
-            problems.append(f"{where}.soak: from 0 to {SOAK_MOST_S} s.")
-        if not 0 <= each.approvals <= APPROVALS_MOST:
-            problems.append(f"{where}.approvals: from 0 to {APPROVALS_MOST}.")
-        if len(each.workflows) > WORKFLOWS_MOST or len(set(each.workflows)) < len(each.workflows):
-            problems.append(f"{where}.workflows: at most {WORKFLOWS_MOST} names, each once.")
-        if any(not name.strip() or len(name) > 200 for name in each.workflows):
-            problems.append(f"{where}.workflows: give names of 1 to 200 characters.")
-    if problems:
-        raise BadRequest(*problems, code="InvalidPromotion")
 
 
 def stage_before(stages: Sequence[Stage], environment_id: str) -> tuple[Stage | None, Stage | None]:

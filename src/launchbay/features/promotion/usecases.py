@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,12 +29,9 @@ from launchbay.features.promotion.rows import OrderRow, PlacedRow, PromotionRow
 from launchbay.features.promotion.rules import (
     Gate,
     Placed,
-    Stage,
-    check_stages,
     closed,
     gates_of,
     opens_at,
-    read_stages,
     stage_before,
     version_in,
 )
@@ -42,6 +39,7 @@ from launchbay.model.changes import Proposal, Refusal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.manifest_difference import ManifestDifference
+from launchbay.model.promotion import OrderOwner, Stage, check_stages, read_stages
 from launchbay.planning.acceptance import environment_view
 from launchbay.planning.decisions import Change
 from launchbay.store import instances
@@ -52,7 +50,6 @@ from launchbay.store.organizations import Organization
 from launchbay.usecases.context import Context, Work, as_invalid_id
 from launchbay.usecases.manifest_differences import compare_versions
 
-OrderOwner = Literal["organization", "application"]
 GATE = "PromotionGate"
 OPEN = frozenset({"Pending", "Ready", "Applying"})  # statuses of change sets that may still bring a version
 
@@ -84,6 +81,14 @@ async def read_order(ctx: Context, kind: OrderOwner, owner_id: str) -> Order:
             return _order(await store.get_own_order(work.connection, owner_id=owner_id, organization_id=owner_id))
         application = await work.lookup.application(owner_id, Permission.READ)
         return _order(await order_in_force(work.connection, application.organization_id, application.id))
+
+
+async def read_own_order(ctx: Context, kind: OrderOwner, owner_id: str) -> tuple[Stage, ...] | None:
+    """Return the own order of an organization or application. None: it has none."""
+    found = await read_order(ctx, kind, owner_id)
+    if kind == "organization":
+        return found.stages or None
+    return found.stages if found.is_own else None
 
 
 async def order_in_force(connection: Connection, organization_id: str, application_id: str) -> OrderRow | None:

@@ -52,6 +52,7 @@ UPDATE organizations SET name = %(name)s WHERE id = %(organization_id)s;
 -- Everything of an organization that an archive holds but its manifests, as of one moment, without anything that is sealed.
 SELECT json_build_object(
     'name', organizations.name,
+    'promotion', (SELECT stages FROM promotion_orders WHERE owner_id = organizations.id),
     'services', (
         SELECT coalesce(json_agg(json_build_object(
             'id', services.id, 'name', services.name, 'typeId', type_id, 'parameters', parameters,
@@ -84,6 +85,7 @@ SELECT json_build_object(
                 'freeze', freeze_windows,
                 'changes', (SELECT rules FROM change_rules WHERE owner_id = applications.id AND is_current AND rules <> '')),
             'sealedSource', encode(sealed_source, 'base64'),
+            'promotion', (SELECT stages FROM promotion_orders WHERE owner_id = applications.id),
             'versions', (SELECT count(*) FROM manifests AS text WHERE text.application_id = applications.id),
             'manifestBytes', (SELECT coalesce(sum(octet_length(text.content)), 0)
                               FROM manifests AS text WHERE text.application_id = applications.id),
