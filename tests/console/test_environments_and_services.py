@@ -121,6 +121,23 @@ async def test_a_change_of_an_environment_is_shown_before_it_is_made(api: Api, v
     assert "restcall.retryCount: 2" in same.answer.text
 
 
+async def test_a_secret_that_was_typed_never_comes_back_with_a_page(api: Api, visitor: httpx.AsyncClient) -> None:
+    services = f"/console/organizations/{api.organization}/services"
+    typed = {"parameter:configuration.secret-id": "typed-quay-4413", "parameter:configuration.address": "no URL"}
+    typed |= {"type": "builtin:openbao", "name": "vault", "parameter:configuration.sign-in": "approle"}
+    answer = (await shown(visitor, services, **typed)).answer.text
+    assert "typed-quay-4413" not in answer
+    assert 'value="no URL"' in answer
+    assert answer.count("Type it again: a page never shows a secret.") == 1
+    body = {"name": fresh_name("Vault"), "typeId": "builtin:cobalt_secure_store", "parameters": {}}
+    vault = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
+    for command, secret in (("set-secret", "value"), ("import-keypair", "privateKey")):
+        given = {f"argument:{command}:{secret}": "typed-quay-4413\nof two lines", f"argument:{command}:name": ""}
+        refused = await shown(visitor, f"/console/services/{vault}/command", command=command, **given)
+        assert "typed-quay-4413" not in refused.answer.text
+        assert "Type it again" in refused.answer.text
+
+
 async def test_lists_say_who_changed_what_to_those_who_may_see_the_activity(
     api: Api, visitor: httpx.AsyncClient
 ) -> None:

@@ -83,6 +83,16 @@ class Field:
         return self.is_sealed or is_secret_name(self.name)
 
     @property
+    def shown(self) -> str:
+        """The text that a page has: never that of a secret, also if it was just typed."""
+        return "" if self.is_secret else self.value
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the page leaves out what was typed."""
+        return self.shown != self.value
+
+    @property
     def default_text(self) -> str:
         return "" if self.default is None or self.is_secret else compact(self.default)
 
