@@ -1226,3 +1226,36 @@ async def test_the_page_of_a_provider_tests_it_and_shows_who_has_read(
     assert wrong.status_code == 400
     assert "isn&#39;t a path of the provider" in wrong.text
     await until_revoked(api)
+
+
+async def test_readers_and_referring_services_count_as_users_and_keep_a_provider(
+    api: Api, visitor: httpx.AsyncClient, receiver: LoopbackServer, bao: Bao
+) -> None:
+    given = {"configuration.address": bao.url, "configuration.role": "shop"}
+    service = await provider(api, "used", given)
+    lists, page = f"/console/organizations/{api.organization}/services", f"/console/services/{service}"
+    impact = f"services/{service}/parameters/impact"
+    assert accepted(await api.get(impact))["warnings"] == []
+    instance = await api.running(READ.replace("bao/", "used/"))
+    await api.ran(instance, "read", url=receiver.url())
+    assert "1 instance uses it" in (await visitor.get(page)).text
+    row = (await visitor.get(lists)).text.partition(f"/console/services/{service}")[2].partition("</tr>")[0]
+    assert "nobody" not in row
+    [warning] = accepted(await api.get(impact))["warnings"]
+    assert "1 instance reads secrets from it" in warning
+    said = refused(await api.delete(f"services/{service}"), 400, "ServiceInUse")
+    assert f"used by instance '{(await api.document(instance))['name']}'" in said
+    assert "Take it out of the services" in said
+
+    account: dict[str, Any] = {"configuration.provider": "test", "configuration.identity": "x"}
+    account["configuration.credential"] = {"fromVault": "used/secret/shop#password"}
+    referring = await provider(api, "referring", account, "builtin:cloud_account")
+    assert accepted(await api.get(f"services/{service}/provider/use"))["services"] == [
+        {"id": referring, "name": "referring"}
+    ]
+    assert f"/console/services/{referring}" in (await visitor.get(page)).text
+    assert "service 'referring'" in refused(await api.delete(f"services/{service}"), 400, "ServiceInUse")
+    places = f"environments/{api.environment}/services"
+    offered = [each["id"] for each in accepted(await api.get(places))["services"]]
+    accepted(await api.put(places, {"services": [each for each in offered if each not in (service, referring)]}))
+    accepted(await api.delete(f"services/{service}"))

@@ -86,7 +86,7 @@ FEATURES: dict[str, Feature] = {
     ),
     "history": Feature(tables="instance_history"),
     "identities": Feature(),
-    "impact": Feature(may_import=("freezes",)),
+    "impact": Feature(may_import=("freezes", "secret_providers")),
     "lifetimes": Feature(tables="idle_ends expiry_warnings instance_extensions"),
     "plans": Feature(tables="plans plan_artifacts"),
     "promotion": Feature(

@@ -746,6 +746,7 @@ class ProviderUseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
     reads: list[SecretReadDocument]
     open_sessions: list[OpenSessionDocument]
+    services: list[Named]
 
 
 class SecretNames(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

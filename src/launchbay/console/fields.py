@@ -84,7 +84,7 @@ class Field:
 
     @property
     def shown(self) -> str:
-        """The text that a page has: never that of a secret, also if it was just typed."""
+        """The text that a page has: never that of a secret."""
         return "" if self.is_secret else self.value
 
     @property

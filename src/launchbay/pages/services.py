@@ -21,7 +21,7 @@ from launchbay.console.rendering import actor_name, change_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, FieldErrors, LaunchbayError
 from launchbay.features.impact.usecases import Impact, impact_of_service
-from launchbay.features.secret_providers.usecases import ProviderTest, read_use, try_provider
+from launchbay.features.secret_providers.usecases import ProviderTest, count_readers, read_use, try_provider
 from launchbay.model.instance import InstanceStatus
 from launchbay.pages.versions import groups_of
 from launchbay.service_types.contract import REDACTED, CommandArgument, SecretProvider, ServiceCommand, ServiceParameter
@@ -68,6 +68,7 @@ async def list_all(
     host_keys, asked = ask(_host_keys(request, organization_id)), ask(services.list_services(ctx, organization_id))
     types = await services.list_service_types(ctx, organization_id)
     rows = await asked
+    readers = await count_readers(ctx, organization_id)
     chosen = next((kind for kind in types if kind.id == type_id), None)
     if fields is None:
         fields = _fields({} if chosen is None else chosen.parameters)
@@ -78,7 +79,7 @@ async def list_all(
         problem=problem,
         rows=rows,
         changed=request.ask(list_last_changes(request.ctx, organization_id, [row.id for row in rows])),
-        users=await users,
+        users={**await users, **readers},
         offered=await offered,
         host_keys=await host_keys,
         types=types,
@@ -172,6 +173,7 @@ async def show(
     catalog = ask(services.read_catalog(ctx, view.record.id))
     is_provider = isinstance(kind, SecretProvider)
     use = await read_use(ctx, view.record.id) if is_provider else None
+    readers = await count_readers(ctx, organization_id) if is_provider else {}
     applications = await list_applications(ctx, organization_id) if is_provider else []
     log: list[AuditRow] = []
     people: Mapping[str, str] = {}
@@ -187,7 +189,7 @@ async def show(
         problem=problem,
         view=view,
         seen=request.seen(f"/{view.record.id}", _stored(view, {} if kind is None else kind.parameters)),
-        users=(await users).get(view.record.id, 0),
+        users={**await users, **readers}.get(view.record.id, 0),
         offered=(await offered).get(view.record.id, []),
         resources=await resources,
         waiting=await waiting,

@@ -287,7 +287,7 @@ def _nothing(session: _Session, path: str) -> SecretFailed:
 
 
 def _without_data(session: _Session, path: str) -> str:
-    """Return what to do if a path of KV 2 is written as its policies write it, or ""."""
+    """Return what to do if a path has the `data` of its policies, or ""."""
     mount, within = _place(session, path, None)
     first, _, rest = within.partition("/")
     if mount is None or first not in ("data", "metadata") or not rest:

@@ -88,6 +88,10 @@ async def _nothing_asks(_: "Context", _organization: str) -> int:
     return 0
 
 
+async def _nobody_reads(_: "Work", _service: Service) -> list[str]:
+    return []
+
+
 async def _no_past_instance(_: "Context", _instance: str, _at_ms: int) -> dict[str, Any]:
     raise BadRequest("This server keeps no history of instances.", "Leave out `at`.", code="NotRecorded")
 
@@ -104,6 +108,8 @@ class Ports:
     rules_at: Callable[["Work", str, str | None, str | None], Awaitable[list[str]]] = _no_rules
     # How many objects of an organization wait for the caller's answer, besides approvals. Change sets fill it.
     count_asking: Callable[["Context", str], Coroutine[Any, Any, int]] = _nothing_asks
+    # The first who need a service for what it gives to jobs, in words. Secret providers fill it.
+    service_users: Callable[["Work", Service], Awaitable[list[str]]] = _nobody_reads
     # The organizations that hear of a person's groups otherwise than by the sign-in. SCIM fills it.
     provisioned_in: Callable[[Connection, str], Awaitable[Sequence[str]]] = _nobody_is_provisioned
     # Gives the roles of groups to the members of an organization, whose row is locked. SCIM fills it.

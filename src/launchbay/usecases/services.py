@@ -532,7 +532,7 @@ async def plan_parameters(work: Work, service: Service, given: Mapping[str, Any]
 async def delete_service(ctx: Context, service_id: str) -> None:
     """Delete a service; the environments that offered it offer it no longer.
 
-    Raises BadRequest while instances have machines that could not be taken down without it.
+    Raises BadRequest while instances have machines that could not be taken down without it, or read secrets from it.
     """
     async with ctx.begin() as work:
         service = await work.lookup.service(service_id, Permission.EDIT_SERVICE)
@@ -542,6 +542,13 @@ async def delete_service(ctx: Context, service_id: str) -> None:
             raise BadRequest(
                 f"Instances make their machines with the cloud account {service.name!r}: {named}.",
                 "Destroy them first: without the account nobody could take their machines down.",
+                code="ServiceInUse",
+            )
+        readers = await ctx.app.ports.service_users(work, service)
+        if readers:
+            raise BadRequest(
+                f"Secrets of {service.name!r} are used by {', '.join(readers)}.",
+                "Take it out of the services of these environments first, then nobody reads from it.",
                 code="ServiceInUse",
             )
         await work.decide("delete_service", service, kind="service")  # environments no longer offer it afterwards

@@ -90,7 +90,9 @@ class ImpactDocument(msgspec.Struct, kw_only=True):
     fails: int
     changes: int
     keeps: int
-    warnings: Annotated[list[str], msgspec.Meta(description="Freezes that keep it from instances now.")]
+    warnings: Annotated[
+        list[str], msgspec.Meta(description="Freezes that keep it from instances now, and how many read secrets of it.")
+    ]
     groups: list[ImpactItem]
 
 

@@ -19,6 +19,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.auth.secret_key import SecretKey
 from launchbay.errors import BadRequest, InvalidManifest
 from launchbay.features.freezes.usecases import list_frozen
+from launchbay.features.secret_providers.usecases import count_readers
 from launchbay.manifest.configuration import (
     STAYS,
     Change,
@@ -141,7 +142,8 @@ class ImpactGroup:
 class Impact:
     """The impact of a change; `present` instances have it already.
 
-    `version` is None if the change isn't that of a saved version. `warnings` name freezes that keep it from instances.
+    `version` is None if the change isn't that of a saved version. `warnings` name freezes that keep it from instances,
+    and say how many others notice it.
     """
 
     version: int | None
@@ -286,7 +288,12 @@ async def impact_of_service(ctx: Context, service_id: str, parameters: Mapping[s
     async def find(work: Work) -> Service:
         return await work.lookup.service(service_id, Permission.READ)
 
-    return await _collect(ctx, None, find, partial(store.list_for_impact_of_service, service_id=service.id), judge)
+    page = partial(store.list_for_impact_of_service, service_id=service.id)
+    found = await _collect(ctx, None, find, page, judge)
+    if readers := (await count_readers(ctx, service.organization_id)).get(service.id, 0):
+        some = "1 instance reads secrets" if readers == 1 else f"{readers} instances read secrets"
+        found.warnings.append(f"{some} from it, with what changes from its next step on.")
+    return found
 
 
 async def _collect(

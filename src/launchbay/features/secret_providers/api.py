@@ -80,6 +80,10 @@ class ProviderUseDocument(msgspec.Struct, kw_only=True):
 
     reads: Annotated[list[SecretReadDocument], msgspec.Meta(description=f"The newest {SECRET_READS_SHOWN} at most.")]
     openSessions: list[OpenSessionDocument]
+    services: Annotated[
+        list[Named],
+        msgspec.Meta(description="Those of which a secret parameter refers to it, in an environment of both."),
+    ]
 
 
 @routes.post(
@@ -140,4 +144,5 @@ async def read_secret_provider_use(request: Request[None, None]) -> ProviderUseD
             OpenSessionDocument(job=row.job_id or None, message=row.message, expiresAt=to_ms(row.expires_at))
             for row in found.open_sessions
         ],
+        services=[Named(service_id, name) for service_id, name in found.services],
     )

@@ -7,7 +7,9 @@ from launchbay.features.secret_providers.checks import POLL_S as CHECK_S
 from launchbay.features.secret_providers.checks import VersionChecks
 from launchbay.features.secret_providers.reads import ProvidedSecrets
 from launchbay.features.secret_providers.sessions import POLL_S, SessionKeeper
+from launchbay.features.secret_providers.usecases import list_service_users
 from launchbay.store.database import Connection
+from launchbay.usecases.context import Ports
 
 _SHOWN = 20
 
@@ -49,4 +51,5 @@ FEATURE = Feature(
     tasks=_tasks,
     stuck=_stuck,
     secret_source=ProvidedSecrets,
+    ports=Ports(service_users=list_service_users),
 )

@@ -112,6 +112,29 @@ class ChangedRow(NamedTuple):
     secret: str
 
 
+class ReadersRow(NamedTuple):
+    """How many instances read from a service."""
+
+    id: str
+    instances: int
+
+
+class DependentRow(NamedTuple):
+    """An instance that reads from a service, and its environment."""
+
+    instance: str
+    environment: str
+
+
+class NeighborRow(NamedTuple):
+    """A sealed parameter of a service."""
+
+    id: str
+    service: str
+    name: str
+    sealed: bytes
+
+
 def session_purpose(session_id: str) -> str:
     """Return what a session is sealed for."""
     return f"secret session {session_id}"
@@ -133,5 +156,8 @@ get_version = _sql.value("get_version", str)
 note_version = _sql.change("note_version")
 list_changed = _sql.rows("list_changed", ChangedRow)
 list_reads = _sql.rows("list_reads", ReadRow)
+count_readers = _sql.rows("count_readers", ReadersRow)
+list_dependents = _sql.rows("list_dependents", DependentRow)
+list_neighbors = _sql.rows("list_neighbors", NeighborRow)
 remove = _sql.change("remove")
 sealed_sessions = sealed_column(_sql, "secret_sessions", "list_sealed", "put_sealed")

@@ -142,6 +142,35 @@ FROM secret_reads LEFT JOIN secret_versions ON secret_versions.service_id = secr
 WHERE secret_reads.service_id = %(service_id)s
 ORDER BY secret_reads.read_at DESC, instances.name, secret_reads.step, secret_reads.secret LIMIT %(count)s;
 
+-- name: count_readers
+-- How many instances have read from each service of an organization, or use it otherwise, where some have read.
+SELECT services.id, count(DISTINCT used.instance_id)::integer AS instances
+FROM services JOIN (
+    SELECT service_id, instance_id FROM secret_reads UNION ALL SELECT target_id, instance_id FROM instance_links
+) AS used ON used.service_id = services.id
+    JOIN instances ON instances.id = used.instance_id AND instances.status <> 'Destroyed'
+WHERE services.organization_id = %(organization_id)s
+  AND EXISTS (SELECT FROM secret_reads WHERE secret_reads.service_id = services.id)
+GROUP BY services.id;
+
+-- name: list_dependents
+-- Instances that have read from a service that their environment still offers, by name.
+SELECT DISTINCT instances.name AS instance, environments.name AS environment
+FROM secret_reads JOIN instances ON instances.id = secret_reads.instance_id AND instances.status <> 'Destroyed'
+    JOIN environment_services ON environment_services.service_id = secret_reads.service_id
+        AND environment_services.environment_id = instances.environment_id
+    JOIN environments ON environments.id = instances.environment_id
+WHERE secret_reads.service_id = %(service_id)s
+ORDER BY instances.name, environments.name LIMIT %(count)s;
+
+-- name: list_neighbors
+-- The sealed parameters of other services that share an environment with this one.
+SELECT DISTINCT services.id, services.name AS service, service_secrets.name, service_secrets.sealed
+FROM environment_services AS own JOIN environment_services AS other ON other.environment_id = own.environment_id
+    JOIN services ON services.id = other.service_id
+    JOIN service_secrets ON service_secrets.service_id = services.id
+WHERE own.service_id = %(service_id)s AND services.id <> own.service_id ORDER BY services.name, services.id, service_secrets.name;
+
 -- name: remove
 DELETE FROM secret_sessions WHERE id = %(id)s;
 

@@ -35,13 +35,14 @@ from launchbay.service_types.contract import (
     SecretProvider,
     ShowsAccess,
 )
-from launchbay.service_types.secrets import open_secrets
+from launchbay.service_types.secrets import open_secrets, open_values, provided_references
 from launchbay.store.environments import Environment
 from launchbay.store.services import Service
 from launchbay.usecases.context import AppContext, Context, Work
 
 Result = Literal["readable", "allowed", "forbidden", "missing", "failed"]
 _RESULTS: Mapping[SecretProblem, Result] = {SecretProblem.FORBIDDEN: "forbidden", SecretProblem.MISSING: "missing"}
+_USERS_NAMED = 5
 _LEFT = timedelta(seconds=SECRET_TEST_S + 10)  # then the process that tests is gone
 
 
@@ -273,16 +274,20 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class ProviderUse:
-    """The newest reads, and sessions that couldn't be revoked."""
+    """The newest reads, sessions that couldn't be revoked, and services.
+
+    These refer to its secrets, as IDs with names.
+    """
 
     reads: list[ReadRow]
     open_sessions: list[StuckRow]
+    services: list[tuple[str, str]]
 
 
 async def read_use(ctx: Context, service_id: str) -> ProviderUse:
     """Return who has read from a provider, the newest reads first.
 
-    They are of instances that the caller may read.
+    They are of instances that the caller may read, and services that the caller may edit refer to it.
     """
     async with ctx.read() as work:
         service = await work.lookup.service(service_id, Permission.READ)
@@ -290,6 +295,7 @@ async def read_use(ctx: Context, service_id: str) -> ProviderUse:
         stuck = await store.list_stuck_of(
             work.connection, organization_id=service.organization_id, provider=service.name, count=SECRET_READS_SHOWN
         )
+        referring = await _referring(work, service)
     return ProviderUse(
         [
             row
@@ -302,7 +308,49 @@ async def read_use(ctx: Context, service_id: str) -> ProviderUse:
             )
         ],
         stuck,
+        [
+            (each, name)
+            for each, name in referring
+            if work.lookup.allows(service.organization_id, Permission.EDIT_SERVICE, permissions.service(each))
+        ],
     )
+
+
+async def count_readers(ctx: Context, organization_id: str) -> dict[str, int]:
+    """Return how many instances use each provider that somebody has read from, by ID."""
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        rows = await store.count_readers(work.connection, organization_id=organization_id)
+    return {row.id: row.instances for row in rows}
+
+
+async def list_service_users(work: Work, service: Service) -> list[str]:
+    """Return the first who need a service for its secrets, in words.
+
+    They are in environments that offer it.
+    """
+    rows = await store.list_dependents(work.connection, service_id=service.id, count=_USERS_NAMED)
+    return [
+        *(f"instance {row.instance!r} in {row.environment!r}" for row in rows),
+        *(f"service {name!r}" for _, name in (await _referring(work, service))[:_USERS_NAMED]),
+    ]
+
+
+async def _referring(work: Work, service: Service) -> list[tuple[str, str]]:
+    """Return services of which a parameter is a secret of this one.
+
+    An environment has both.
+    """
+    sealed: dict[tuple[str, str], dict[str, bytes]] = {}
+    for row in await store.list_neighbors(work.connection, service_id=service.id):
+        sealed.setdefault((row.id, row.service), {})[row.name] = row.sealed
+    found: list[tuple[str, str]] = []
+    for (service_id, name), values in sealed.items():
+        with suppress(UnsealFailed):
+            references = provided_references(open_values(work.app.secret_key, service_id, values))
+            if any(each.provider == service.name for each in references.values()):
+                found.append((service_id, name))
+    return found
 
 
 async def list_changed_secrets(ctx: Context, instance_id: str) -> list[str]:
