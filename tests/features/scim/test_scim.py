@@ -78,9 +78,8 @@ async def test_a_new_person_becomes_a_member_and_an_inactive_one_leaves(api: Api
 async def test_members_that_were_there_before_are_found_and_become_the_providers(api: Api, provider: Provider) -> None:
     who = await person(api, "Guest")
     found = done(await provider.send("GET", f'/Users?filter=userName eq "{who.email.upper()}"'))
-    assert [each["id"] for each in found["Resources"]] == [who.id]
     made = await provider.user(who.email, displayName="Linked")
-    assert made["id"] == who.id
+    assert [each["id"] for each in found["Resources"]] == [made["id"]]
     assert (await members(api))[who.email] == ["Guest"]
     detail = refused(
         await provider.send("POST", "/Users", {"schemas": [USER], "userName": who.email}), 409, "uniqueness"
@@ -103,6 +102,86 @@ async def test_an_account_elsewhere_is_invited_and_keeps_all_that_is_elsewhere(a
     # The account, its name and its membership there are as they were.
     rows = accepted(await outsider.get(f"organizations/{organization}/users/{who.id}"))
     assert (rows["name"], rows["enabled"]) == ("Person", True)
+
+
+async def test_another_organization_that_knows_a_person_takes_nothing_from_this_one(
+    api: Api, provider: Provider
+) -> None:
+    outsider, organization, _ = await api.outsider()
+    other = await provider_of(api, organization, outsider)
+    who = await person(api)
+    # The other one invites the person before this provider has made anything of them.
+    invited = {"email": who.email, "name": "Theirs", "roles": []}
+    accepted(await outsider.post(f"organizations/{organization}/users", invited))
+    theirs = await other.user(who.email, externalId="theirs")
+    [ours] = done(await provider.send("GET", f'/Users?filter=userName eq "{who.email}"'))["Resources"]
+    assert ours["id"] != theirs["id"]
+    group = await provider.group("", ours["id"])
+    assert [each["value"] for each in group["members"]] == [ours["id"]]
+    refused(await provider.send("GET", f"/Users/{theirs['id']}"), 404)
+    left = done(await provider.patch(f"/Users/{ours['id']}", {"op": "replace", "path": "active", "value": False}))
+    assert left["active"] is False
+    assert who.email not in await members(api)
+    kept = done(await other.send("GET", f"/Users/{theirs['id']}"))
+    assert kept["externalId"] == "theirs"
+
+
+async def test_a_person_in_two_organizations_is_stored_by_both_providers(api: Api, provider: Provider) -> None:
+    outsider, organization, _ = await api.outsider()
+    other = await provider_of(api, organization, outsider)
+    who = await person(api, organization=organization, by=outsider)
+    await join(api, api.organization, who)
+    for each, name in ((provider, "one"), (other, "two")):
+        await each.user(who.email, externalId=name, displayName=name)
+        [found] = done(await each.send("GET", f'/Users?filter=externalId eq "{name}"'))["Resources"]
+        assert (found["displayName"], found["active"]) == (name, True)
+
+
+async def test_the_record_of_who_left_does_nothing_to_who_came_back(api: Api, provider: Provider) -> None:
+    off = {"op": "replace", "path": "active", "value": False}
+    for is_elsewhere in (False, True):
+        email = fresh_email()
+        if is_elsewhere:
+            outsider, organization, _ = await api.outsider()
+            email = (await person(api, organization=organization, by=outsider)).email
+        old = await provider.user(fresh_name("old"), emails=[{"value": email}])
+        done(await provider.patch(f"/Users/{old['id']}", off))
+        new = await provider.user(fresh_name("new"), emails=[{"value": email}])
+        assert done(await provider.patch(f"/Users/{old['id']}", off))["active"] is False
+        assert done(await provider.send("GET", f"/Users/{new['id']}"))["active"] is True
+        refused(
+            await provider.patch(f"/Users/{old['id']}", {"op": "replace", "path": "active", "value": True}),
+            409,
+            "uniqueness",
+        )
+        assert (await provider.send("DELETE", f"/Users/{old['id']}")).status_code == 204
+        assert done(await provider.send("GET", f"/Users/{new['id']}"))["active"] is True
+
+
+async def test_the_address_of_somebody_else_in_an_inactive_record_removes_nobody(api: Api, provider: Provider) -> None:
+    admin = await person(api, "Administrator")
+    made = await provider.user()
+    off = {"op": "replace", "path": "active", "value": False}
+    done(await provider.patch(f"/Users/{made['id']}", off))
+    address = {"op": "replace", "path": "emails", "value": [{"value": admin.email, "primary": True}]}
+    assert done(await provider.patch(f"/Users/{made['id']}", address))["active"] is False
+    done(await provider.patch(f"/Users/{made['id']}", off))
+    assert (await members(api))[admin.email] == ["Administrator"]
+    assert (await provider.send("DELETE", f"/Users/{made['id']}")).status_code == 204
+    assert (await members(api))[admin.email] == ["Administrator"]
+
+
+async def test_who_was_added_by_hand_again_stays_until_the_provider_says_active(api: Api, provider: Provider) -> None:
+    email = fresh_email()
+    made = await provider.user(email)
+    path, off = f"/Users/{made['id']}", {"op": "replace", "path": "active", "value": False}
+    done(await provider.patch(path, off))
+    accepted(await api.post(f"organizations/{api.organization}/users", {"email": email, "name": "Again", "roles": []}))
+    assert done(await provider.patch(path, off))["active"] is False
+    assert email in await members(api)
+    assert done(await provider.patch(path, {**off, "value": True}))["active"] is True
+    done(await provider.patch(path, off))
+    assert email not in await members(api)
 
 
 async def test_tokens_and_schedules_end_with_the_membership_and_do_not_come_back(api: Api, provider: Provider) -> None:

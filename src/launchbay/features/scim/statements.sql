@@ -14,16 +14,16 @@ WITH accounts AS (
     WHERE p.organization_id = %(organization_id)s
       AND NOT EXISTS (SELECT FROM memberships m WHERE m.organization_id = p.organization_id AND m.user_id = p.user_id)
 ), people AS (
-    SELECT coalesce(s.id, a.id) AS id, coalesce(a.id, s.user_id) AS user_id, coalesce(s.user_name, a.email) AS user_name, s.external_id, s.document,
+    SELECT coalesce(s.id, left(encode(sha256(convert_to(%(organization_id)s || ':' || a.id, 'UTF8')), 'hex'), 24)) AS id, coalesce(a.id, s.user_id) AS user_id, coalesce(s.user_name, a.email) AS user_name, s.external_id, s.document,
            coalesce(s.address, a.email) AS address, a.email, a.name, a.id IS NOT NULL AS is_active,
            coalesce(s.created_at, a.created_at) AS created_at, coalesce(s.changed_at, a.created_at) AS changed_at
     FROM accounts a
-    -- Whoever was removed, and then added by hand, has another account.
-    FULL JOIN (SELECT p.*, coalesce(p.user_id, (SELECT u.id FROM users u WHERE u.email = p.address)) AS account_id
-               FROM scim_users p WHERE p.organization_id = %(organization_id)s) s ON s.account_id = a.id
+    -- By the account and never by the address: a record acts on the membership that it made or adopted, and on no other.
+    FULL JOIN (SELECT * FROM scim_users WHERE organization_id = %(organization_id)s) s ON s.user_id = a.id
 ), found AS (
     SELECT * FROM people
     WHERE (%(id)s::text IS NULL OR id = %(id)s)
+      AND (%(user_id)s::text IS NULL OR user_id = %(user_id)s)
       AND (%(user_name)s::text IS NULL OR lower(user_name) = lower(%(user_name)s))
       AND (%(external_id)s::text IS NULL OR external_id = %(external_id)s)
       AND (%(display_name)s::text IS NULL
@@ -43,7 +43,6 @@ WHERE g.organization_id = %(organization_id)s AND m.member_id = ANY (%(ids)s::te
 SELECT count(*) FROM scim_users WHERE organization_id = %(organization_id)s;
 
 -- name: put_person
--- No row: another one has the name or the account.
 INSERT INTO scim_users (id, organization_id, user_id, user_name, address, external_id, document)
 VALUES (%(id)s, %(organization_id)s, %(user_id)s, %(user_name)s, %(address)s, %(external_id)s, %(document)s)
 ON CONFLICT (id) DO UPDATE SET user_id = excluded.user_id, address = excluded.address, user_name = excluded.user_name, external_id = excluded.external_id,
@@ -90,13 +89,18 @@ WHERE organization_id = %(organization_id)s AND id = %(id)s;
 DELETE FROM scim_groups WHERE organization_id = %(organization_id)s AND id = %(id)s;
 
 -- name: adopt
--- Members and invited people whom the provider names without having made them.
+-- Members and invited people whom the provider names without having made them; their IDs are as in list_people.
 INSERT INTO scim_users (id, organization_id, user_id, user_name, address, document)
-SELECT u.id, %(organization_id)s, u.id, u.email, u.email, json_build_object('displayName', u.name)::text
-FROM users u
-WHERE u.id = ANY (%(ids)s::text[]) AND u.service_of IS NULL
-  AND (EXISTS (SELECT FROM memberships m WHERE m.organization_id = %(organization_id)s AND m.user_id = u.id)
-       OR EXISTS (SELECT FROM pending_memberships p WHERE p.organization_id = %(organization_id)s AND p.user_id = u.id))
+SELECT a.id, %(organization_id)s, a.user_id, a.email, a.email, json_build_object('displayName', a.name)::text
+FROM (
+    SELECT u.id AS user_id, u.email, u.name,
+           left(encode(sha256(convert_to(%(organization_id)s || ':' || u.id, 'UTF8')), 'hex'), 24) AS id
+    FROM users u
+    WHERE u.service_of IS NULL
+      AND (EXISTS (SELECT FROM memberships m WHERE m.organization_id = %(organization_id)s AND m.user_id = u.id)
+           OR EXISTS (SELECT FROM pending_memberships p WHERE p.organization_id = %(organization_id)s AND p.user_id = u.id))
+) a
+WHERE a.id = ANY (%(ids)s::text[])
 ON CONFLICT DO NOTHING;
 
 -- name: list_known

@@ -36,6 +36,7 @@ class PeopleFilter(NamedTuple):
     """Which people; None is any."""
 
     id: str | None = None
+    user_id: str | None = None
     user_name: str | None = None
     external_id: str | None = None
     display_name: str | None = None
@@ -158,13 +159,13 @@ async def create_person(ctx: Context, person: Person) -> FoundPerson:
         if (await store.count_people(work.connection, organization_id=organization_id) or 0) >= SCIM_PEOPLE:
             raise BadRequest(f"A provider sends at most {SCIM_PEOPLE} people.", code="TooMany")
         account = await users.get_by_email(work.connection, email=person.address)
-        wanted = PeopleFilter(id="" if account is None else account.id)
+        wanted = PeopleFilter(user_id="" if account is None else account.id)
         _, found = await _people(work.connection, organization_id, wanted)
         if found and found[0].row.document is not None:
             raise Conflict(f"There is a user with the account {person.address} already.", code="Taken")
         before = found[0] if found else None
         person_id, user_id, ended = await _set_active(work, organization_id, before, person)
-        await _put(work, organization_id, person_id, user_id, person)
+        await _put(work, organization_id, before, person_id, user_id, person)
         await _apply_groups(work, organization_id)
         at = permissions.user(user_id or person_id)
         await work.audit("provision_user", organization_id, after=_shown(person), at=at)
@@ -187,7 +188,7 @@ async def change_person(ctx: Context, person_id: str, change: Callable[[FoundPer
         found = await _person(work.connection, organization_id, person_id)
         person = change(found)
         _, user_id, ended = await _set_active(work, organization_id, found, person)
-        await _put(work, organization_id, found.id, user_id, person)
+        await _put(work, organization_id, found, found.id, user_id, person)
         await _apply_groups(work, organization_id)
         at = permissions.user(user_id or found.id)
         await work.audit("update_provisioned_user", organization_id, _before(found), _shown(person), at=at)
@@ -425,19 +426,25 @@ async def _set_active(work: Work, organization_id: str, before: FoundPerson | No
         return _Set(person_id, await _join(work, organization_id, person))
     if before is not None and is_member and not person.is_active:
         ended = await _leave(work, organization_id, before)
-        return _Set(person_id, user_id if ended is None else None, ended)
+        return _Set(person_id, None, ended)
     return _Set(person_id, user_id)
 
 
-async def _put(work: Work, organization_id: str, person_id: str, user_id: str | None, person: Person) -> None:
+async def _put(
+    work: Work, organization_id: str, before: FoundPerson | None, person_id: str, user_id: str | None, person: Person
+) -> None:
     if len(person.document.encode()) > SCIM_DOCUMENT_BYTES:
         raise BadRequest(f"A user has at most {SCIM_DOCUMENT_BYTES // KIB} KiB.", "Map fewer attributes.")
     validate_name(person.user_name, "userName")
     _, same = await _people(work.connection, organization_id, PeopleFilter(user_name=person.user_name))
-    if any(each.id != person_id and (user_id is None or each.row.user_id != user_id) for each in same):
+    others = [each for each in same if each.id != person_id and (user_id is None or each.row.user_id != user_id)]
+    if before is not None and person.user_name == before.row.user_name:
+        # Somebody was added by hand with the name that this one has had all the time.
+        others = [each for each in others if each.row.document is not None]
+    if others:
         raise Conflict(f"There is a user {person.user_name!r} already.", code="Taken")
     with unique_violation_as(f"Another user of the provider has the account {person.address}.", "Taken"):
-        await store.put_person(
+        put = await store.put_person(
             work.connection,
             id=person_id,
             organization_id=organization_id,
@@ -447,6 +454,7 @@ async def _put(work: Work, organization_id: str, person_id: str, user_id: str | 
             external_id=person.external_id,
             document=person.document,
         )
+    assert put is not None, "no other organization has the ID"
 
 
 async def _join(work: Work, organization_id: str, person: Person) -> str:
