@@ -28,6 +28,7 @@ NAMED = (
     "/console/applications/{id}/freeze",
     "/console/organizations/{id}/bulk",
     "/console/applications/{id}/rollouts",
+    "/console/applications/{id}/promotion/order",
 )
 LONG = "n" * 300
 WRONG = "Wrong for a test."

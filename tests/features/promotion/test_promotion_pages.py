@@ -3,9 +3,10 @@
 import httpx
 import pytest
 
+from tests.support.forms import open_form
 from tests.support.pages import ORIGIN, get, words_of
 from tests.support.promotion import NEW, way
-from tests.support.service import Api
+from tests.support.service import Api, accepted, fresh_name
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +39,56 @@ async def test_an_application_without_an_order_says_what_one_is(api: Api, visito
     application = await api.application()
     page = await visitor.get(f"/console/applications/{application}/promotion")
     assert "No order of environments" in page.text
+
+
+async def test_the_form_sets_an_order_and_says_what_is_wrong_at_its_field(api: Api, visitor: httpx.AsyncClient) -> None:
+    application = await api.application()
+    names = [fresh_name("stage") for _ in range(2)]
+    home = f"organizations/{api.organization}/environments"
+    ids = [accepted(await api.post(home, {"name": name}))["id"] for name in names]
+    page = f"/console/applications/{application}/promotion"
+    form = await open_form(visitor, page, f"{page}/order")
+    form.fill("scope", "application").fill("environment-0", names[0]).fill("environment-1", names[1])
+    form.fill("soak-1", "1001s").fill("workflows-1", "smoke load").fill("approvals-1", "1")
+
+    for field, text, said in (
+        ("soak-1", "soon", "soak-1-error"),
+        ("environment-1", names[0], "The environment is in the order already; name it once."),
+        ("environment-0", "", "Nothing is promoted to the first environment, so it has no gates."),
+        ("approvals-1", "99", "From 0 to 20."),
+    ):
+        before = form.value(field)
+        refused = await form.fill(field, text).send(visitor)
+        assert (refused.status_code, said in refused.text) == (400, True), (field, refused.text)
+        assert 'aria-invalid="true"' in refused.text
+        assert 'value="smoke load"' in refused.text
+        form.fill(field, before)
+
+    assert (await form.send(visitor)).status_code == 303
+    stored = accepted(await api.get(f"applications/{application}/promotion-order"))
+    assert [each["environmentId"] for each in stored["stages"]] == ids
+    assert (stored["own"], stored["stages"][1]["soak"]) == (True, 1_001_000)
+    assert (stored["stages"][1]["workflows"], stored["stages"][1]["approvals"]) == (["smoke", "load"], 1)
+
+    conflict = await form.fill("approvals-1", "2").send(visitor)
+    assert conflict.status_code == 412
+    assert accepted(await api.get(f"applications/{application}/promotion-order"))["stages"][1]["approvals"] == 1
+
+    again = await open_form(visitor, page, f"{page}/order")
+    assert [again.value(name) for name in ("environment-0", "soak-1", "approvals-1")] == [names[0], "1001 seconds", "1"]
+    assert (await again.fill("scope", "inherit").send(visitor)).status_code == 303
+    assert not accepted(await api.get(f"applications/{application}/promotion-order"))["own"]
+
+
+async def test_the_form_sets_the_order_of_the_organization(api: Api, visitor: httpx.AsyncClient) -> None:
+    application, name = await api.application(), fresh_name("stage")
+    environment = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": name}))["id"]
+    page = f"/console/applications/{application}/promotion"
+    home = f"organizations/{api.organization}/promotion-order"
+    form = await open_form(visitor, page, f"{page}/order")
+    try:
+        sent = await form.fill("scope", "organization").fill("environment-0", name).send(visitor)
+        assert sent.status_code == 303
+        assert [each["environmentId"] for each in accepted(await api.get(home))["stages"]] == [environment]
+    finally:
+        accepted(await api.put(home, {"stages": []}))
