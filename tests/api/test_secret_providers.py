@@ -236,6 +236,10 @@ async def test_a_step_reads_a_secret_by_the_identity_of_its_job(api: Api, receiv
     assert (await received(receiver))["x-password"] == CANARY
     await until_revoked(api)
     assert (await api.document(instance))["returnValues"]["said"] == {"you": "********"}
+    asked = {"name": "said", "kind": "returnValues", "reason": "To see it."}
+    assert "`secrets` of a step read it from a provider" in refused(
+        await api.post(f"instances/{instance}/secrets/reveal", asked), 400
+    )
     assert CANARY not in await stored_texts(api.database)
     for path in (f"instances/{instance}/log", f"organizations/{api.organization}/archive"):
         assert CANARY not in (await api.get(path)).text

@@ -5,13 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchbay.client import Basic, Client
 from tests.support.manifests import FERRY
-from tests.support.servers import Bay
+from tests.support.servers import Bay, served
 from tests.support.service import EMAIL, PASSWORD
 from tests.support.shell import Shell
 
@@ -189,3 +190,39 @@ CHECKS = {
     "cancelled": cancelled,
     "timeout": timed_out,
 }
+
+
+READS_FILE = """
+launch:
+  steps:
+    - read:
+        action: restcall
+        secrets: {wanted: files/password}
+        parameters: {command: URL, headers: {X-Password: "{$.secrets.wanted}"}}
+"""
+
+
+def test_a_provider_of_secrets_is_tested_with_an_exit_code_and_its_readers_are_a_table(tmp_path: Path) -> None:
+    secrets = tmp_path / "mount"
+    secrets.mkdir()
+    (secrets / "password").write_text("canary-of-a-file")
+    manifest = tmp_path / "manifest.yaml"
+    allowed = {"LAUNCHBAY_SECRET_DIRECTORIES": f"{secrets}@*", "LAUNCHBAY_OUTGOING_ALLOW": "127.0.0.1"}
+    with served(**allowed) as server:
+        manifest.write_text(READS_FILE.replace("URL", f"{server.url}/docs/"))
+        cli = Shell.of(server, tmp_path / "config")
+        cli.good("service", "create", "files", "builtin:server_files", "-p", f"configuration.directory={secrets}")
+        cli.good("environment", "set-services", "default", "files")
+        test = ("service", "test-provider", "files", "default", "--paths")
+        assert "readable" in cli.good(*test, "password")
+        result = cli.run(*test, "password", "--paths", "none")
+        assert (result.exit_code, "A job can't read 1 of 2 paths." in result.stderr) == (1, True)
+        assert "missing" in result.stdout
+        wrong = cli.bad(9, "service", "create", "vault", "builtin:openbao", "-p", "configuration.kv-mounts=kv")
+        assert "write it as NAME:=JSON" in wrong
+        cli.good("application", "create", "reader")
+        cli.good("manifest", "upload", "reader", str(manifest))
+        cli.good("launch", "reader", "--name", "first", "--wait")
+        shown = cli.good("service", "provider-use", "files")
+        for text in ("secret", "instance", "application", "environment", "first", "reader", "default", "password"):
+            assert text in shown

@@ -78,6 +78,12 @@ async def test_a_revealed_value_is_noted_with_its_reason_and_without_itself(api:
     asked = {"name": "result.api-token", "kind": "returnValues", "reason": "To check the token."}
     answer = await api.post(f"instances/{instance}/secrets/reveal", asked)
     assert accepted(answer) == {"name": "result.api-token", "value": f"{SECRET}-returned"}
+    del asked["kind"]
+    answer = await api.post(f"instances/{instance}/secrets/reveal", asked)
+    assert accepted(answer)["value"] == f"{SECRET}-returned", "without a kind, it is where the name is"
+    wrong = refused(await api.post(f"instances/{instance}/secrets/reveal", asked | {"kind": "outputs"}), 400)
+    assert "parameters" in wrong
+    assert "returnValues" in wrong
     asked = {"name": "configuration.credential", "reason": "The provider asks."}
     assert accepted(await api.post(f"services/{service}/secrets/reveal", asked))["value"] == SECRET
     entry = (await entries(api, "reveal_service_secret"))[0]

@@ -478,6 +478,50 @@ def _drift_report(connection: Connection, call: Call[Any], _: Mapping[str, Any])
     plans.show_drift(answer(connection, call), connection.output)
 
 
+def _provider_test(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show the test of a provider; exit with 1 unless jobs can read all."""
+    document = answer(connection, call)
+    if connection.output == "table" and document["paths"]:
+        show(document["paths"], connection.output, ("path", "result", "mayWrite", "message"))
+    if connection.output != "table":
+        show(document, connection.output)
+    if document["problem"]:
+        raise CommandFailed(printable(document["problem"]), ExitCode.FAILED)
+    unread = [each for each in document["paths"] if each["result"] not in ("readable", "allowed")]
+    if unread:
+        raise CommandFailed(f"A job can't read {len(unread)} of {len(document['paths'])} paths.", ExitCode.FAILED)
+
+
+def _provider_use(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    """Show who reads from a provider: in a table, a row for each read."""
+    document = answer(connection, call)
+    if connection.output != "table":
+        show(document, connection.output)
+        return
+    names = ("instance", "application", "environment")
+    show(
+        [{**each, **{name: each[name]["name"] for name in names}} for each in document["reads"]], "table", _READ_COLUMNS
+    )
+    for each in document["services"]:
+        click.echo(printable(f"The service {each['name']} refers to it."))
+    for each in document["openSessions"]:
+        of = f"job {each['job']}" if each["job"] else "a test"
+        click.echo(printable(f"A session of {of} couldn't be revoked: {each['message']}"))
+
+
+_READ_COLUMNS = (
+    "secret",
+    "instance",
+    "application",
+    "environment",
+    "component",
+    "step",
+    "isChanged",
+    "readAt",
+    "job",
+)
+
+
 def _create_rollout(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     _require_choice(call, "filters with --select", is_needed=False)
     show(answer(connection, call), connection.output)
@@ -1012,6 +1056,10 @@ EXTENSIONS: Mapping[str, Extension] = {
         )
     ),
     "replace_properties": Extension(note=_PROPERTIES),
+    "test_secret_provider": Extension(
+        _provider_test, note="It exits with 1 if the sign-in fails, or if a job can't read one of the paths."
+    ),
+    "read_secret_provider_use": Extension(_provider_use),
     "list_service_types": Extension(columns=("id", "name", "interfaces")),
 }
 # Verbs that combine several operations.

@@ -107,6 +107,7 @@ _EXAMPLES: Mapping[str, str] = {
     "run": "run shop-3 manage.scale quantity=4 --wait",
     "serve": "serve --host 127.0.0.1 --port 8080",
     "service create": "service create vault builtin:cobalt_secure_store",
+    "service test-provider": "service test-provider vault lab --paths secret/shop#password",
     "service reveal": "service reveal vault password --reason incident-42",
     "service run": "service run vault store.get-keys size=3",
     "service update": "service update vault --name secrets",

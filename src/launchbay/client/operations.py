@@ -1354,12 +1354,13 @@ class Operations:
         *,
         name: str,
         reason: str,
-        kind: types.SecretKind | None = None,
+        kind: Literal["parameters", "returnValues"] | None = None,
         if_match: str | None = None,
     ) -> Call[types.Revealed]:
         """Show a parameter or return value of an instance in clear, and log that. Permission: RevealSecrets.
 
         `reason`: Why you need the value. The audit log keeps it.
+        `kind`: `parameters` or `returnValues`. Default: where the name is, parameters first.
         """
 
     # Instances

@@ -763,10 +763,6 @@ class Revealed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     value: Any
 
 
-class SecretKind(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where a secret of an instance is."""
-
-
 class InstanceSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance in a list, with exactly the fields of the reference (§2), under their names. A list may have a
     hundred thousand, so a row becomes this and this becomes JSON, with nothing in between.

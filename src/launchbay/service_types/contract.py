@@ -449,4 +449,5 @@ def _take(values: dict[str, Any], problems: dict[str, list[str]], name: str, wan
         as_text = isinstance(value, str) and isinstance(wanted, ListType | MapType)
         values[name] = coerce_text(wanted, value) if as_text else coerce(wanted, value)
     except CoercionError as error:
-        problems[name] = [str(error)]
+        fix = " On the command line, write it as NAME:=JSON." if as_text else ""
+        problems[name] = [f"{error}{fix}"]

@@ -94,17 +94,33 @@ async def reveal_service_secret(ctx: Context, service_id: str, name: str, reason
     return value
 
 
-async def reveal_instance_secret(ctx: Context, instance_id: str, kind: SecretKind, name: str, reason: str) -> Any:
-    """Return a value of an instance in clear, and note it. Raises NotFound."""
+async def reveal_instance_secret(
+    ctx: Context, instance_id: str, kind: SecretKind | None, name: str, reason: str
+) -> Any:
+    """Return a value of an instance in clear, and note it.
+
+    Without a kind, it is where the name is. Raises NotFound, and BadRequest for a value that Launchbay doesn't have.
+    """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.REVEAL_SECRETS)
         reason = _checked(reason)
-        found = (await _values(work, record))[kind]
+        values = await _values(work, record)
+        if kind is None:
+            kind = next((each for each in SecretKind if name in values[each]), None)
+        if kind is None:
+            raise NotFound(f"The instance has no {name[:80]!r} in its parameters and return values.")
+        found = values[kind]
         if name not in found:
             raise NotFound(f"The instance has no {name[:80]!r} in its {kind.value}.")
+        value = _opened(found[name], TextSeal(ctx.app.secret_key, record.organization_id))
+        if value == found[name] and redaction.REDACTED in str(value):
+            raise BadRequest(
+                f"Launchbay doesn't have what is masked in {name[:80]!r}: `secrets` of a step read it from a provider.",
+                "Read it there.",
+            )
         after = {"kind": kind.value, "name": name, "reason": reason}
         await work.audit("reveal_instance_secret", record, after=after)
-    return _opened(found[name], TextSeal(ctx.app.secret_key, record.organization_id))
+    return value
 
 
 async def _values(work: Work, record: InstanceRecord) -> dict[SecretKind, dict[str, Any]]:

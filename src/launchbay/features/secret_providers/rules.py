@@ -94,7 +94,7 @@ def _chosen(reference: SecretReference, values: Mapping[str, Any], whole: str | 
 
 
 def unmasked(reference: SecretReference, value: Any) -> list[str]:
-    """Return references to what is too short to be masked, in a value or a map of them.
+    """Return references to what is too short to be masked in a value.
 
     It would be found in other words. Booleans aren't secrets by themselves.
     """

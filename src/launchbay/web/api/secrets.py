@@ -1,6 +1,6 @@
 """Secrets that people reveal, each with an entry in the audit log."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -32,7 +32,10 @@ class InstanceSecret(msgspec.Struct, kw_only=True):
 
     name: str
     reason: _Reason
-    kind: SecretKind = SecretKind.PARAMETERS
+    kind: Annotated[
+        Literal["parameters", "returnValues"] | None,
+        msgspec.Meta(description="`parameters` or `returnValues`. Default: where the name is, parameters first."),
+    ] = None
 
 
 class Revealed(msgspec.Struct, kw_only=True):
@@ -91,7 +94,8 @@ async def list_instance_secrets(request: Request[None, None]) -> SecretNames:
 async def reveal_instance_secret(request: Request[InstanceSecret, None]) -> Revealed:
     """Show a parameter or return value of an instance in clear, and log that."""
     body = request.body
-    value = await secrets.reveal_instance_secret(request.ctx, request.path["id"], body.kind, body.name, body.reason)
+    kind = None if body.kind is None else SecretKind(body.kind)
+    value = await secrets.reveal_instance_secret(request.ctx, request.path["id"], kind, body.name, body.reason)
     return Revealed(name=body.name, value=value)
 
 
