@@ -476,6 +476,34 @@ async def test_a_submodule_says_that_it_ends_with_the_instance_that_it_belongs_t
         assert (await lifetime(api, each))["coming"] == []
 
 
+async def test_a_submodule_says_that_it_ends_with_an_idle_parent(api: Api, visitor: httpx.AsyncClient) -> None:
+    database = await api.application(PLAIN)
+    inner = await api.application(PARENT % database)
+    outer = await api.application(PARENT % inner)
+    instance = await api.launch(outer, destroyInterval=-1)
+    await api.until(instance, "Running")
+    middle = (await api.document(instance))["components"][0]["instanceId"]
+    innermost = (await api.document(middle))["components"][0]["instanceId"]
+    accepted(await api.put(f"applications/{database}/lifetime", {"idleMs": 2 * HOUR_MS}))
+    assert (await lifetime(api, innermost))["idleEndsAt"] is None, "the rule of its own application doesn't count"
+    accepted(await api.put(f"applications/{outer}/lifetime", {"idleMs": 12 * HOUR_MS}))
+    at = (await lifetime(api, instance))["idleEndsAt"]
+    for each in (middle, innermost):
+        found = await lifetime(api, each)
+        assert (found["idleEndsAt"], [(event["kind"], event["at"]) for event in found["coming"]]) == (
+            at,
+            [("destroy", at)],
+        )
+        assert found["coming"][0]["text"] == (
+            "Launchbay destroys the instance that this one belongs to if nothing runs on that one until then, "
+            "and this one with it."
+        )
+        page = (await visitor.get(f"/console/instances/{each}")).text
+        assert "with its parent if nothing runs" in page
+    accepted(await api.put(f"applications/{outer}/lifetime", {}))
+    assert (await lifetime(api, innermost))["idleEndsAt"] is None
+
+
 async def scheduled(api: Api, instance: str, hours: int) -> str:
     """Schedule a destroy in so many hours and return its ID."""
     return str(accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": hours * HOUR_MS}))["id"])

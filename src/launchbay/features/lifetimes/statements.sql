@@ -108,11 +108,20 @@ SELECT instance_id FROM idle_ends WHERE due_at <= now() AND instance_id <> ALL (
 SELECT due_at FROM idle_ends WHERE instance_id = %(instance_id)s AND due_at <= now() FOR UPDATE SKIP LOCKED;
 
 -- name: get_idle_end
--- When an instance ends if nothing runs on it. No row: no rule, or it was launched a moment ago.
-SELECT greatest(idle_ends.since, CASE WHEN fleet.job_id IS DISTINCT FROM idle_ends.own_job_id THEN fleet.job_ended_at END)
-       + idle_ends.idle_ms * interval '1 millisecond'
-FROM idle_ends JOIN fleet ON fleet.organization_id = idle_ends.organization_id AND fleet.instance_id = idle_ends.instance_id
-WHERE idle_ends.instance_id = %(instance_id)s;
+-- When an instance ends if nothing runs on it; a submodule goes with the outermost instance. A moment after the launch, only the rules
+-- say it. No row, or null: there is no such end.
+SELECT coalesce(
+    greatest(idle_ends.since, CASE WHEN fleet.job_id IS DISTINCT FROM idle_ends.own_job_id THEN fleet.job_ended_at END)
+        + idle_ends.idle_ms * interval '1 millisecond',
+    instances.created_at + interval '1 millisecond'
+        * least((of_application.rules::json ->> 'idle_ms')::bigint, (of_environment.rules::json ->> 'idle_ms')::bigint)
+)
+FROM instances
+LEFT JOIN idle_ends ON idle_ends.instance_id = instances.id
+LEFT JOIN fleet ON fleet.organization_id = instances.organization_id AND fleet.instance_id = instances.id
+LEFT JOIN lifetime_rules AS of_application ON of_application.application_id = instances.application_id
+LEFT JOIN lifetime_rules AS of_environment ON of_environment.environment_id = instances.environment_id
+WHERE instances.id = launchbay_outermost(%(instance_id)s) AND instances.status <> 'Destroyed';
 
 -- name: extend_idle_end
 -- The end is `destroy_at` now.

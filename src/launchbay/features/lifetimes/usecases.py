@@ -155,6 +155,11 @@ def _coming(
             sentence = f"Launchbay notifies webhooks{mail} that it ends in {duration(ahead_s * 1000)}."
             coming.append(("warning", at, sentence))
     what = "Launchbay destroys the instance if nothing runs until then."
+    if ends.is_submodule:
+        what = (
+            "Launchbay destroys the instance that this one belongs to if nothing runs on that one until then, "
+            "and this one with it."
+        )
     if end == ends.first:
         what = "Launchbay destroys the instance that this one belongs to, and this one with it."
         what = what if ends.is_submodule else "Launchbay destroys the instance."
@@ -165,11 +170,14 @@ def _coming(
 
 
 async def _idle_end(work: Work, record: InstanceRecord, rules: LifetimeRules) -> datetime | None:
-    """Return when an instance ends if nothing runs on it."""
-    if rules.idle_ms is None or record.parent_id is not None or record.status is InstanceStatus.DESTROYED:
+    """Return when an instance ends if nothing runs on it.
+
+    A submodule goes with the outermost instance, whose application may have other rules.
+    """
+    is_submodule = record.parent_id is not None
+    if record.status is InstanceStatus.DESTROYED or (rules.idle_ms is None and not is_submodule):
         return None
-    found = await store.get_idle_end(work.connection, instance_id=record.id)
-    return found or record.created_at + timedelta(milliseconds=rules.idle_ms)
+    return await store.get_idle_end(work.connection, instance_id=record.id)
 
 
 async def extend(ctx: Context, instance_id: str, by_ms: int) -> tuple[datetime, str | None]:
