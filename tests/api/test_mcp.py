@@ -246,7 +246,7 @@ async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(
         [planned] = applied["instances"]
         assert (await agent.good("wait", job=planned["job"], seconds=20))["status"] == "Succeeded"
         shown = await agent.read(f"launchbay://change-sets/{change_set}")
-        assert shown["answers"] == [{"by": EMAIL, "approves": True, "comment": "Go ahead."}]
+        assert shown["answers"] == [{"by": EMAIL, "approves": True, "comment": "Go ahead.", "counts": True}]
     assert (await bay.api.document(instance))["status"] == "Destroyed"
 
 
@@ -678,6 +678,13 @@ async def test_tools_call_no_other_operations_than_those_that_they_name(
         "read_log": {"instance": name},
         "explain_instance": {"instance": name},
         "show_drift": {"instance": name},
+        "show_promotion": {"application": application},
+        "propose_promotion": {
+            "application": application,
+            "from_environment": environment,
+            "to_environment": environment,
+            "reason": "a test",
+        },
         "resume_job": {"job": job},
         "explain_permission": {"permission": "Read", "path": f"/applications/{application}"},
         "propose_change": {"act": "destroy", "instances": [name], "reason": "a test"},
@@ -734,6 +741,12 @@ def test_answers_of_any_shape_are_short() -> None:
         "at": 10**30,
         "none": [],
     }
+
+
+@pytest.mark.parametrize("name", ["from", "to", "parameters", "outputs", "returnValues"])
+def test_values_of_users_stay_as_they_are_in_answers(name: str) -> None:
+    finding = {name: {"expiresAt": 1_798_761_600_000, "tag": "", "nested": [{"seenAt": 0, "none": None}]}}
+    assert json.loads(rendered({"findings": [finding]})) == {"findings": [finding]}
 
 
 async def test_an_endless_answer_is_cut_off() -> None:

@@ -418,3 +418,8 @@ def test_tables_show_durations_causes_and_sentences_in_words(capsys: pytest.Capt
 def test_a_time_is_printed_as_one(capsys: pytest.CaptureFixture[str], name: str) -> None:
     show({name: 1_798_761_600_000}, "json")
     assert json.loads(capsys.readouterr().out) == {name: "2027-01-01T00:00:00.000Z"}
+
+
+def test_the_time_of_a_compared_state_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    show({"from": {"at": 1_798_761_600_000}, "to": {"at": None}}, "json")
+    assert json.loads(capsys.readouterr().out)["from"] == {"at": "2027-01-01T00:00:00.000Z"}

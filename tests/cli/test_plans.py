@@ -1,10 +1,11 @@
 """What the terminal shows of plans: each effect with its values, and what an approval must allow."""
 
+import json
 from typing import Any
 
 import pytest
 
-from launchbay.cli.plans import show_change_set
+from launchbay.cli.plans import show_change_set, show_drift
 from tests.support.shell import Shell
 
 LAUNCH = """
@@ -24,7 +25,7 @@ def plan(*effects: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def shown(capsys: pytest.CaptureFixture[str], *plans: dict[str, Any], **more: Any) -> tuple[str, str]:
     rows = [{"instanceName": f"shop-{place}", "effects": each} for place, each in enumerate(plans, 1)]
-    show_change_set({"id": "6a1f0c9d2b7e4a5083d6c1f2", "status": "Planned", "plan": rows, **more}, "table")
+    show_change_set({"id": "6a1f0c9d2b7e4a5083d6c1f2", "status": "Pending", "plan": rows, **more}, "table")
     found = capsys.readouterr()
     return found.out, found.err
 
@@ -63,6 +64,17 @@ def test_plans_that_are_not_there_say_why(capsys: pytest.CaptureFixture[str]) ->
     assert "shop-2: no plan: Step 'apply': tofu isn't installed." in out
     assert "shop-3: does nothing" in out
     assert err == ""
+
+
+def test_numbers_in_the_sides_of_a_finding_stay_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    side = {"expiresAt": 1_798_761_600_000}
+    show_drift(
+        {"checkedAt": 1_798_761_600_000, "findings": [{"lastSeen": 1_798_761_600_000, "from": side, "to": side}]},
+        "json",
+    )
+    time = "2027-01-01T00:00:00.000Z"
+    found = {"checkedAt": time, "findings": [{"lastSeen": time, "from": side, "to": side}]}
+    assert json.loads(capsys.readouterr().out) == found
 
 
 def test_a_plan_of_thousands_of_effects_is_cut(capsys: pytest.CaptureFixture[str]) -> None:

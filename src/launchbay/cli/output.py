@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from enum import IntEnum
 from typing import Any
@@ -96,6 +96,7 @@ _FREE = {  # what users name or write
     ),
     *("results", "returnValues", "userData", "value", "values"),
 }
+_SIDES = {"from", "to"}  # of a difference; those of a whole document are the states that it compares
 
 
 def with_local_times(text: str) -> str:
@@ -113,21 +114,24 @@ def are_times(name: str, value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(is_time(name, each) for each in value)
 
 
-def with_iso_times(value: Any) -> Any:
-    """Return a document with its times as ISO 8601, except in maps whose names users choose."""
+def with_iso_times(value: Any, free: Set[str] = _FREE) -> Any:
+    """Return a document with its times as ISO 8601.
+
+    The fields `free` are maps whose names users choose: they stay as they are.
+    """
     if isinstance(value, list):
-        return [with_iso_times(each) for each in value]
+        return [with_iso_times(each, free) for each in value]
     if not isinstance(value, dict):
         return value
-    return {name: _with_iso_times(name, each) for name, each in value.items()}
+    return {name: _with_iso_times(name, each, free) for name, each in value.items()}
 
 
-def _with_iso_times(name: str, value: Any) -> Any:
+def _with_iso_times(name: str, value: Any, free: Set[str]) -> Any:
     if is_time(name, value):
         return iso_time_ms(from_ms(value))
     if are_times(name, value):
         return [iso_time_ms(from_ms(each)) for each in value]
-    return value if name in _FREE else with_iso_times(value)
+    return value if name in free else with_iso_times(value, _FREE | _SIDES)
 
 
 def shown_status(status: str, error: str | None, *, skipped: bool = False, ignored: bool = False) -> str:

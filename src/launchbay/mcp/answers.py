@@ -17,6 +17,7 @@ _SHORTENED = "Parts are left out ('…'). Ask for one object, or for fewer."
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+_OF_USERS = {"from", "to", "outputs", "parameters", "returnValues"}  # maps whose names and values are those of users
 _TIMES = re.compile(r"(?:At|_at|Seen|since|until)\Z")
 
 
@@ -34,7 +35,7 @@ def visible(text: str) -> str:
 def rendered(value: Any) -> str:
     """Return a value as JSON of at most `ANSWER_CHARS` characters.
 
-    Most empty fields are left out.
+    Most empty fields are left out. What is empty in a map of users stays.
     """
     text = ""
     for items, chars, piece_chars in _SIZES:
@@ -58,7 +59,7 @@ class _Short:
         self._left = 2 * ANSWER_CHARS  # then the answer doesn't fit in any case, and the rest isn't looked at
         self.has_cut = False
 
-    def value(self, value: Any, depth: int) -> Any:
+    def value(self, value: Any, depth: int, *, is_free: bool = False) -> Any:
         if isinstance(value, msgspec.Struct):
             value = msgspec.to_builtins(value)
         self._left -= min(len(value), self._chars) + 4 if isinstance(value, str) else 4
@@ -69,26 +70,30 @@ class _Short:
         if depth > _KEPT_DEPTH or self._left < 0:
             self.has_cut = True
             return "…"
-        return self._fields(value, depth) if isinstance(value, Mapping) else self._list(value, depth)
+        if isinstance(value, Mapping):
+            return self._fields(value, depth, is_free=is_free)
+        return self._list(value, depth, is_free=is_free)
 
-    def _list(self, value: Sequence[Any], depth: int) -> list[Any]:
-        shown = [self.value(each, depth + 1) for each in value[: self._items]]
+    def _list(self, value: Sequence[Any], depth: int, *, is_free: bool) -> list[Any]:
+        shown = [self.value(each, depth + 1, is_free=is_free) for each in value[: self._items]]
         if len(value) > self._items:
             self.has_cut = True
             shown.append(f"… {len(value) - self._items} more")
         return shown
 
-    def _fields(self, value: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    def _fields(self, value: Mapping[str, Any], depth: int, *, is_free: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, each in value.items():
-            if each is None or each in ("", {}) or (depth and each in ([], ())):
+            is_empty = each is None or each in ("", {}) or (depth and each in ([], ()))
+            if is_empty and not is_free:
                 continue
             if len(found) >= 4 * self._items:
                 self.has_cut = True
                 found["…"] = f"{len(value) - len(found)} more"
                 break
-            is_time = type(each) is int and _TIMES.search(name) is not None
-            found[visible(str(name)[:200])] = _time(each) if is_time else self.value(each, depth + 1)
+            is_time = not is_free and type(each) is int and _TIMES.search(name) is not None
+            shown = _time(each) if is_time else self.value(each, depth + 1, is_free=is_free or name in _OF_USERS)
+            found[visible(str(name)[:200])] = shown
         return found
 
     def _text(self, text: str, most: int) -> str:
