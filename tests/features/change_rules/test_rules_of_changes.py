@@ -432,6 +432,29 @@ async def test_a_dry_run_names_the_recent_changes_that_rules_would_have_refused(
     assert accepted(await api.put(f"{owner}/change-rules", {"rules": text}))["recent"] == recent
 
 
+async def test_each_change_of_an_applied_change_set_counts_as_a_recent_one(api: Api) -> None:
+    environment, application, instance = await held(api)
+    other = await api.launch(application, environmentId=environment)
+    await api.settled(other)
+    for act in ({"act": "version", "version": 2, "parameters": {"size": 2}}, {"act": "destroy"}):
+        body = {**act, "ids": [instance, other], "comment": "", "onFailure": "keep"}
+        made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+        accepted(await api.post(f"change-sets/{made['id']}/apply"))
+        for each in (instance, other):
+            await api.settled(each)
+    text = rule("$.kind == 'destroy'", name="ends") + rule("$.kind == 'reconfigure'", name="changes")
+    text += rule("$.kind != 'edit'", "require: { changeSet: true }\n  because: Propose it.", "all")
+    body = {"rules": text, "dryRun": True}
+    recent = accepted(await api.put(f"environments/{environment}/change-rules", body))["recent"]
+    at = {f"/applications/{application}/instances/{each}" for each in (instance, other)}
+    assert recent["changes"] == 6
+    assert {(each["operation"], each["object"]) for each in recent["refused"]} == {
+        *(("launch_application", each) for each in at),
+        *(("reconfigure_instance", each) for each in at),
+        *(("run_workflow", f"{each}/workflows/destroy") for each in at),
+    }
+
+
 async def test_recent_changes_are_for_those_who_may_view_the_audit_log(api: Api) -> None:
     environment, _, _ = await held(api)
     writer = await api.member("EditRules: [/*]", "Read: [/*]")

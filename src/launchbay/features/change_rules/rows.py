@@ -76,7 +76,7 @@ class FactsRow(NamedTuple):
 class RecentRow(NamedTuple):
     """An entry of the audit log about a change, and where that happened.
 
-    The places are None if they aren't known. `after` is JSON.
+    The places are None if they aren't known. `after` is JSON. With a change set, it is one of the changes of that.
     """
 
     at: datetime
@@ -91,6 +91,7 @@ class RecentRow(NamedTuple):
     application_id: str | None
     environment_id: str | None
     instance_id: str | None
+    change_set_id: str | None
 
 
 list_current = _sql.rows("list_current", CurrentRow)

@@ -78,20 +78,28 @@ WHERE organizations.id = %(organization_id)s;
 
 -- name: list_recent
 -- The newest changes that rules govern of an organization, of one of its applications or of one of its environments. An instance that is
--- gone has no environment anymore, unless its launch says it.
+-- gone has no environment anymore, unless its launch or change set says it. A change set has one entry when it is applied, and a row here
+-- for each of its instances.
 WITH newest AS (
     SELECT id, at, actor_id, actor_email, method, token_id, token_name, operation, object, object_id, after FROM audit_entries
-    WHERE organization_id = %(organization_id)s AND operation = ANY (%(operations)s::text[])
+    WHERE organization_id = %(organization_id)s AND (operation = ANY (%(operations)s::text[]) OR operation = 'apply_change_set')
     ORDER BY id DESC LIMIT %(looked_at)s
 ), placed AS (
-    SELECT newest.*, instances.id AS instance_id,
+    SELECT newest.id, at, actor_id, actor_email, method, token_id, token_name, operation, object, after, instances.id AS instance_id,
            coalesce(instances.application_id, CASE WHEN starts_with(object, '/applications/') THEN split_part(object, '/', 3) END)
                AS application_id,
            coalesce(instances.environment_id, CASE WHEN starts_with(object, '/environments/') THEN split_part(object, '/', 3) END,
-                    substring(after FROM '"environmentId":"([0-9a-f]{24})"')) AS environment_id
+                    substring(after FROM '"environmentId":"([0-9a-f]{24})"')) AS environment_id, NULL AS change_set_id
     FROM newest LEFT JOIN instances ON instances.id = newest.object_id AND instances.organization_id = %(organization_id)s
+    WHERE operation <> 'apply_change_set'
+    UNION ALL
+    SELECT id, at, actor_id, actor_email, method, token_id, token_name, applied.operation, applied.object, applied.after,
+           applied.instance_id, applied.application_id, applied.environment_id, object_id
+    FROM newest CROSS JOIN LATERAL launchbay_applied_changes(object_id, %(organization_id)s) AS applied
+    WHERE newest.operation = 'apply_change_set'
 )
-SELECT at, actor_id, actor_email, method, token_id, token_name, operation, object, after, application_id, environment_id, instance_id
+SELECT at, actor_id, actor_email, method, token_id, token_name, operation, object, after, application_id, environment_id, instance_id,
+       change_set_id
 FROM placed
 WHERE (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
   AND (%(environment_id)s::text IS NULL OR environment_id = %(environment_id)s)

@@ -559,7 +559,8 @@ async def check_recent(ctx: Context, kind: Owner, owner_id: str, text: str) -> R
         for row in rows:
             change = _recent_change(organization_id, row)
             facts = await facts_of(work.connection, change)
-            found = await answered([Scope(kind, owner.id, 0, rules)], facts, has_change_set=False)
+            has_set = change.change_set is not None
+            found = await answered([Scope(kind, owner.id, 0, rules)], facts, has_change_set=has_set)
             if isinstance(found, Refusal):
                 refused.append(
                     RefusedChange(row.at, row.actor_email, row.operation, row.object, found.outcome, found.sentence)
@@ -605,6 +606,7 @@ def _recent_change(organization_id: str, row: store.RecentRow) -> Change:
         environment_id=row.environment_id,
         instance_id=row.instance_id,
         proposed=proposed,
+        change_set=row.change_set_id,
         at=row.at,
     )
 
