@@ -66,9 +66,52 @@ async def test_it_waits_while_the_environment_is_frozen(api: Api) -> None:
     await found.order({"automatic": True})
     await found.release()
     await said(found, "Incident 13.")
-    accepted(await api.delete(frozen))
+    accepted(await api.delete(frozen))  # it wakes what waits
+    await arrived(found, 1)
+    assert (await found.board())[1]["message"] is None
+
+
+async def test_a_refusal_without_an_end_is_tried_again_within_a_minute(api: Api) -> None:
+    found = await way(api)
+    accepted(await api.put(f"environments/{found.environments[1]}/freeze", {"reason": "Holidays."}))
+    await found.order({"automatic": True})
+    await found.release()
+    await said(found, "Holidays.")
+    async with api.database.transaction() as connection:
+        cursor = await connection.execute(
+            "SELECT looks_at < now() + interval '61 s' FROM promotion_attempts WHERE application_id = %s",
+            (found.application,),
+        )
+        assert await cursor.fetchone() == (True,)
+
+
+async def test_a_message_is_of_its_version(api: Api) -> None:
+    found = await way(api)
+    await found.order({"soak": 3_600_000})
+    await found.release()
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO promotion_attempts (application_id, environment_id, organization_id, message, version) "
+            "VALUES (%s, %s, %s, 'Old news.', %s)",
+            (found.application, found.environments[1], api.organization, NEW),
+        )
+    assert (await found.board())[1]["message"] == "Old news."
+    await found.release(NEW + 1)
+    assert (await found.board())[1]["message"] is None
+
+
+async def test_what_somebody_promoted_by_hand_is_applied_when_its_gates_open(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "soak": 3_600_000})
+    await found.release()
+    made = accepted(await found.propose())["changeSet"]
+    assert made["status"] == "Ready"
+    await found.soaked()
     await at_once(found)
     await arrived(found, 1)
+    assert (await api.document(found.instances[1]))["version"] == NEW
+    ended = accepted(await api.get(f"change-sets/{made['id']}"))
+    assert ended["status"] in {"Applying", "Succeeded"}
 
 
 async def setter(api: Api) -> Caller:
@@ -121,3 +164,6 @@ async def test_a_rule_about_who_acts_later_holds_for_it(api: Api) -> None:
     await said(found, "Not while we move.")
     direct = await api.put(f"instances/{found.instances[1]}/configuration", {"manifestVersion": NEW})
     refused(direct, 403)
+    accepted(await api.put(f"environments/{found.environments[1]}/change-rules", {"rules": ""}))
+    await at_once(found)
+    await arrived(found, 1)

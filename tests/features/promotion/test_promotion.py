@@ -297,3 +297,18 @@ async def test_a_freeze_is_a_gate_of_the_board(api: Api) -> None:
     (gate,) = [each for each in second["gates"] if each["kind"] == "rules"]
     assert (gate["open"], second["open"]) == (False, False)
     assert "Incident 12." in gate["sentence"]
+
+
+async def test_a_newer_version_ends_the_change_set_of_an_older_one(api: Api) -> None:
+    found = await way(api)
+    await found.order({"soak": 3_600_000})
+    await found.release()
+    older = accepted(await found.propose())["changeSet"]
+    await found.release(NEW + 1)
+    accepted(await found.propose(dryRun=True))
+    assert accepted(await api.get(f"change-sets/{older['id']}"))["status"] == "Ready"
+    newer = accepted(await found.propose())["changeSet"]
+    ended = accepted(await api.get(f"change-sets/{older['id']}"))
+    assert ended["status"] == "Expired"
+    assert f"Superseded by the promotion of version {NEW + 1}." in ended["comment"]
+    assert newer["status"] == "Ready"

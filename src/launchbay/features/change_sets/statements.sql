@@ -165,10 +165,14 @@ UPDATE change_sets SET status = 'Succeeded', applied_by = %(user_id)s, applied_a
 WHERE id = %(change_set_id)s;
 
 -- name: supersede
--- Ends what nobody has applied of a source in Git, since there is a newer commit.
+-- Ends what nobody has applied, since something newer takes its place.
 UPDATE change_sets SET expires_at = now(), comment = comment || %(note)s
-WHERE git_source_id = %(source_id)s AND organization_id = %(organization_id)s AND status IN ('Pending', 'Ready') AND expires_at > now()
+WHERE id = ANY (%(ids)s::text[]) AND organization_id = %(organization_id)s AND status IN ('Pending', 'Ready') AND expires_at > now()
 RETURNING id;
+
+-- name: list_of_source
+SELECT id FROM change_sets
+WHERE git_source_id = %(source_id)s AND organization_id = %(organization_id)s AND status IN ('Pending', 'Ready') AND expires_at > now();
 
 -- name: list_usual_durations
 -- The median time of each workflow in the newest launches, reconfigurations and destructions of an application.

@@ -942,17 +942,24 @@ def _require_read(work: Work, found: ChangeSet, plan: DirectoryPlan) -> None:
 
 async def supersede_change_sets(work: Work, organization_id: str, commit: GitCommit) -> None:
     """End what nobody has applied of older commits of a source in Git."""
-    ended = await store.supersede(
-        work.connection,
-        organization_id=organization_id,
-        source_id=commit.source_id,
-        note=f"\nSuperseded by the commit {commit.id}.",
-    )
-    for change_set_id in ended:
+    older = await store.list_of_source(work.connection, organization_id=organization_id, source_id=commit.source_id)
+    await end_superseded(work, organization_id, older, f"the commit {commit.id}", {"commit": commit.id})
+
+
+async def end_superseded(
+    work: Work, organization_id: str, ids: Sequence[str], newer: str, after: Mapping[str, Any]
+) -> None:
+    """End change sets that nobody has applied.
+
+    Something `newer` takes their place.
+    """
+    for change_set_id in await store.supersede(
+        work.connection, organization_id=organization_id, ids=list(ids), note=f"\nSuperseded by {newer}."
+    ):
         await work.audit(
             "supersede_change_set",
             organization_id,
-            after={"status": "Expired", "commit": commit.id},
+            after={"status": "Expired", **after},
             at=_at(organization_id, change_set_id),
         )
         await store.post(work.connection, change_set_id=change_set_id)

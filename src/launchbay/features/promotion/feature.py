@@ -5,6 +5,7 @@ from launchbay.features.directories.organization import StoredOrders
 from launchbay.features.promotion import api, pages, rows
 from launchbay.features.promotion.later import PromotionWork
 from launchbay.features.promotion.usecases import read_own_order, refuse_unready, replace_order
+from launchbay.usecases.later import PutOff
 
 FEATURE = Feature(
     name="promotion",
@@ -13,5 +14,5 @@ FEATURE = Feature(
     traces=rows.traces,
     later=(PromotionWork,),
     change_rules=(refuse_unready,),
-    offers=(StoredOrders(read_own_order, replace_order),),
+    offers=(PutOff(rows.wake), StoredOrders(read_own_order, replace_order)),
 )

@@ -1,8 +1,9 @@
 """Promotions that an order makes by itself when its gates are open.
 
 They are made and applied as who set the order, so they need that person's rights, and rules are asked as of anything
-that acts later. Who loses the rights stops them, until somebody saves the order again. A version that failed, or that
-somebody rejected, isn't tried again.
+that acts later. Who loses the rights stops them, until somebody saves the order again. All other refusals are tried
+again at least once a minute, since a freeze or rule may go before its time, and another version may come. A version
+that failed, or that somebody rejected, isn't tried again.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ from launchbay.usecases.on_behalf import PASSING, actor_of
 log = structlog.get_logger(__name__)
 _ROUND = 50
 _PAUSE_S = 5.0
-_REFUSED_PAUSE_S = 60.0
+_LONGEST_PAUSE_S = 60.0
 _MESSAGE_CHARS = 500
 _ON_FAILURE: FailurePolicy = "keep"
 
@@ -108,10 +109,12 @@ class PromotionWork(LaterWork[Place, Move]):
         known = await store.get_newest(connection, **place, version=version)
         if known is not None and known.status not in {"Ready", "Pending", "Applying"}:
             ended = f"The change set of version {version} is {known.status}. Promote it by hand, or fix it first."
-            await self._wait(connection, row, ended, pause_s=_REFUSED_PAUSE_S)
+            await self._wait(connection, row, ended, pause_s=_LONGEST_PAUSE_S, version=version)
             return False
-        if known is not None and (known.status != "Ready" or not known.is_automatic):
-            await self._wait(connection, row, f"The change set of version {version} is {known.status}.")
+        if known is not None and known.status != "Ready":
+            remedy = " Somebody has to approve it." if known.status == "Pending" else ""
+            said = f"The change set of version {version} is {known.status}.{remedy}"
+            await self._wait(connection, row, said, version=version)
             return False
         return await self._unless_closed(connection, row, around, Move(version, known and known.change_set_id))
 
@@ -120,7 +123,7 @@ class PromotionWork(LaterWork[Place, Move]):
         if found := closed(gates):
             at, message = opens_at(gates), " ".join(each.sentence for each in found)
             pause_s = _PAUSE_S if at is None else max(_PAUSE_S, (at - row.now).total_seconds())
-            await self._wait(connection, row, message, pause_s=pause_s)
+            await self._wait(connection, row, message, pause_s=pause_s, version=move.version)
             return False
         return move
 
@@ -153,24 +156,31 @@ class PromotionWork(LaterWork[Place, Move]):
     async def put_off(self, connection: Connection, row: Place, item: Move, refusal: LaunchbayError) -> None:
         """Wait for what passes. Who may not promote anymore stops it."""
         is_stopped = isinstance(refusal, NotAllowed | NotAuthenticated) and not isinstance(refusal, Refused)
-        pause_s = _REFUSED_PAUSE_S
+        pause_s = _LONGEST_PAUSE_S
         if refusal.code in {*PASSING, GATE}:
             pause_s = pause_of(refusal, row.now, _PAUSE_S)
         message = str(refusal)
         if is_stopped:
             message = f"Automatic promotion has stopped: {message} It continues once somebody saves the order again."
             log.warning("promotion.stopped", application=row.attempt.application_id, reason=str(refusal))
-        await self._wait(connection, row, message, pause_s=pause_s, is_stopped=is_stopped)
+        await self._wait(connection, row, message, pause_s=pause_s, version=item.version, is_stopped=is_stopped)
 
     @staticmethod
     async def _wait(
-        connection: Connection, row: Place, message: str | None, *, pause_s: float = _PAUSE_S, is_stopped: bool = False
+        connection: Connection,
+        row: Place,
+        message: str | None,
+        *,
+        pause_s: float = _PAUSE_S,
+        version: int | None = None,
+        is_stopped: bool = False,
     ) -> None:
         await store.note_attempt(
             connection,
             application_id=row.attempt.application_id,
             environment_id=row.attempt.environment_id,
             message=None if message is None else message[:_MESSAGE_CHARS],
-            looks_at=row.now + timedelta(seconds=pause_s),
+            version=version,
+            looks_at=row.now + timedelta(seconds=min(pause_s, _LONGEST_PAUSE_S)),
             is_stopped=is_stopped,
         )

@@ -87,8 +87,19 @@ INSERT INTO promotions (change_set_id, organization_id, application_id, environm
 VALUES (%(change_set_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(version)s, %(is_automatic)s);
 
 -- name: get_message
--- Why automatic promotion to an environment waits or has stopped.
-SELECT message FROM promotion_attempts WHERE application_id = %(application_id)s AND environment_id = %(environment_id)s;
+-- Why automatic promotion of a version to an environment waits, or why it has stopped.
+SELECT message FROM promotion_attempts
+WHERE application_id = %(application_id)s AND environment_id = %(environment_id)s AND (version = %(version)s OR is_stopped);
+
+-- name: wake
+-- A freeze has ended or changed: what was put off is due.
+UPDATE promotion_attempts SET looks_at = now() WHERE organization_id = %(organization_id)s AND looks_at > now();
+
+-- name: list_older
+-- Change sets that promote older versions to an environment, and that nobody has applied.
+SELECT change_set_id FROM promotions JOIN change_sets ON change_sets.id = promotions.change_set_id
+WHERE promotions.application_id = %(application_id)s AND promotions.environment_id = %(environment_id)s
+  AND promotions.version < %(version)s AND change_sets.status IN ('Pending', 'Ready') AND change_sets.expires_at > now();
 
 -- name: list_due
 -- Environments to which an order promotes by itself, where the one before has another version; application and environment as one text.
@@ -126,7 +137,7 @@ WHERE application_id = %(application_id)s AND environment_id = %(environment_id)
 FOR UPDATE SKIP LOCKED;
 
 -- name: note_attempt
-UPDATE promotion_attempts SET message = %(message)s, looks_at = %(looks_at)s, is_stopped = %(is_stopped)s
+UPDATE promotion_attempts SET message = %(message)s, version = %(version)s, looks_at = %(looks_at)s, is_stopped = %(is_stopped)s
 WHERE application_id = %(application_id)s AND environment_id = %(environment_id)s;
 
 -- name: count_in_promotion_attempts

@@ -21,6 +21,7 @@ from launchbay.features.change_sets.usecases import (
     ChangeSetRequest,
     ChangeSetView,
     create_change_set,
+    end_superseded,
     read_change_set,
 )
 from launchbay.features.generations.usecases import FailurePolicy
@@ -363,7 +364,7 @@ async def _column(
     if former is not None and not is_hidden:
         place = {"application_id": application.id, "environment_id": stage.environment_id}
         promotion = await store.get_newest(work.connection, **place, version=candidate)
-        message = await store.get_message(work.connection, **place)
+        message = await store.get_message(work.connection, **place, version=candidate)
     if candidate is not None and former is not None:
         gates = _gates(stage, former, names, candidate, placed, now)
         gates += _approval_gate(stage, promotion)
@@ -527,6 +528,9 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
     if known is not None and known.status in OPEN:
         with ctx.app.database.joined(work.connection):
             return Promotion(await read_change_set(ctx, known.change_set_id), version, is_new=False)
+    older = await store.list_older(work.connection, **place, version=version)
+    newer = f"the promotion of version {version}"
+    await end_superseded(work, application.organization_id, older, newer, {"version": version})
     comment = request.comment or f"Promote version {version} of {application.name} to {target.name}."
     wanted = ChangeSetRequest(
         act=ChangeAct(act="version", version=version, parameters=dict(request.parameters)),
