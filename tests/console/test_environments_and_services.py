@@ -128,6 +128,8 @@ async def test_a_secret_that_was_typed_never_comes_back_with_a_page(api: Api, vi
     answer = (await shown(visitor, services, **typed)).answer.text
     assert "typed-quay-4413" not in answer
     assert 'value="no URL"' in answer
+    for method in ("jwt", "approle", "kubernetes"):
+        assert f'<option value="{method}">' in answer
     assert answer.count("Type it again: a page never shows a secret.") == 1
     body = {"name": fresh_name("Vault"), "typeId": "builtin:cobalt_secure_store", "parameters": {}}
     vault = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]

@@ -67,8 +67,8 @@ async def list_all(
     users, offered = ask(services.count_users(ctx, organization_id)), ask(_offered(request, organization_id))
     host_keys, asked = ask(_host_keys(request, organization_id)), ask(services.list_services(ctx, organization_id))
     types = await services.list_service_types(ctx, organization_id)
+    readers = ask(count_readers(ctx, organization_id))
     rows = await asked
-    readers = await count_readers(ctx, organization_id)
     chosen = next((kind for kind in types if kind.id == type_id), None)
     if fields is None:
         fields = _fields({} if chosen is None else chosen.parameters)
@@ -79,7 +79,7 @@ async def list_all(
         problem=problem,
         rows=rows,
         changed=request.ask(list_last_changes(request.ctx, organization_id, [row.id for row in rows])),
-        users={**await users, **readers},
+        users={**await users, **await readers},
         offered=await offered,
         host_keys=await host_keys,
         types=types,
@@ -173,7 +173,7 @@ async def show(
     catalog = ask(services.read_catalog(ctx, view.record.id))
     is_provider = isinstance(kind, SecretProvider)
     use = await read_use(ctx, view.record.id) if is_provider else None
-    readers = await count_readers(ctx, organization_id) if is_provider else {}
+    readers = ask(count_readers(ctx, organization_id)) if is_provider else None
     applications = await list_applications(ctx, organization_id) if is_provider else []
     log: list[AuditRow] = []
     people: Mapping[str, str] = {}
@@ -189,7 +189,7 @@ async def show(
         problem=problem,
         view=view,
         seen=request.seen(f"/{view.record.id}", _stored(view, {} if kind is None else kind.parameters)),
-        users={**await users, **readers}.get(view.record.id, 0),
+        users={**await users, **({} if readers is None else await readers)}.get(view.record.id, 0),
         offered=(await offered).get(view.record.id, []),
         resources=await resources,
         waiting=await waiting,
@@ -329,6 +329,9 @@ def _fields(
                 declared=parameter.type,
                 required=parameter.required and not (isinstance(parameter, ServiceParameter) and parameter.unless),
                 description=parameter.description,
+                suggestions={each: each for each in parameter.choices}
+                if isinstance(parameter, ServiceParameter)
+                else {},
                 value=field_text(value) if is_shown else "",
                 given=(value,) if is_shown else (),
                 is_kept=is_kept,

@@ -52,6 +52,8 @@ class ServiceParameter:
     A URL that `takes_tokens` gets those of jobs in the environments that offer the service. So these must be editable,
     too, for who changes it.
 
+    The console suggests the `choices` of a text.
+
     `texts` are the fields of an object, at any depth, whose numbers are the texts that their author wrote.
     """
 
@@ -63,6 +65,7 @@ class ServiceParameter:
     texts: frozenset[str] = frozenset()
     unless: str = ""
     goes_to: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

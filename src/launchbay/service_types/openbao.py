@@ -85,7 +85,9 @@ class OpenBao(PassiveServiceType):
             STRING, "The URL, such as https://vault.example.org:8200.", required=True, takes_tokens=True
         ),
         _METHOD: ServiceParameter(
-            STRING, "jwt, with the identity of the job, approle, or kubernetes, with that of the server. Default: jwt."
+            STRING,
+            "jwt, with the identity of the job, approle, or kubernetes, with that of the server. Default: jwt.",
+            choices=tuple(_NEEDED),
         ),
         _ROLE: ServiceParameter(STRING, "The role for jwt or kubernetes."),
         _AUDIENCE: ServiceParameter(STRING, "The audience for jwt, one of the environment's. Default: vault."),
