@@ -463,7 +463,13 @@ SCIM_PEOPLE = 20_000
 SCIM_GROUPS = 1_000
 SCIM_PAGE = 200  # resources
 SCIM_FILTER_CHARS = 1_000  # of a filter, and of a value that filters compare
+SCIM_FILTER_TERMS = 20  # of a filter or a path, and its depth
+SCIM_OPERATIONS = 100  # of a patch
+SCIM_PATCH_TERMS = 200  # of all paths in a patch
+SCIM_PATCH_KEYS = 500  # of all objects in a patch, without the members of groups
+SCIM_EMAILS = 20  # of one person
 SCIM_DOCUMENT_BYTES = 16 * KIB  # of one person
+SCIM_BODY_BYTES = 256 * KIB  # of a request that isn't about a group
 SCIM_REFUSALS = 10  # that are shown
 SCIM_REFUSAL_CHARS = 300
 

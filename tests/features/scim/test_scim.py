@@ -506,3 +506,138 @@ async def test_every_error_has_the_form_of_scim(provider: Provider) -> None:
     ):
         refused(answer, status, scim_type)
     assert done(await provider.send("GET", path)) == made  # nothing was half done
+
+
+# Bounds
+
+
+async def test_a_patch_is_bounded_before_it_is_applied(provider: Provider) -> None:
+    made = await provider.user()
+    path = f"/Users/{made['id']}"
+    rename = {"op": "add", "path": "displayName", "value": "X"}
+    refused(await provider.patch(path, *[rename] * 101), 400, "tooMany")
+    keys = {f'emails[type eq "t{n}"].value': "a@example.org" for n in range(101)}
+    refused(await provider.patch(path, {"op": "add", "value": keys}), 400, "tooMany")
+    refused(await provider.patch(path, {"op": "add", "value": {f"a{n}": 1 for n in range(501)}}), 400, "tooMany")
+    filtered = {"op": "add", "path": "emails[" + " and ".join(["value pr"] * 20) + "].value", "value": "b@example.org"}
+    refused(await provider.patch(path, *[filtered] * 11), 400, "tooMany")
+    for text in ("a" * 1001, " and ".join(['value eq "a"'] * 22), "(" * 22 + 'value eq "a"' + ")" * 22):
+        detail = refused(
+            await provider.patch(path, {"op": "add", "path": f"emails[{text}].value", "value": "b@example.org"}),
+            400,
+            "invalidPath",
+        )
+        assert "at most" in detail
+    assert done(await provider.send("GET", path)) == made
+    done(await provider.patch(path, *[rename] * 100))
+
+
+async def test_a_user_has_twenty_addresses_however_they_come(provider: Provider) -> None:
+    email = fresh_email()
+    emails = [{"value": email, "primary": True}, *({"value": f"{n}@example.org"} for n in range(20))]
+    body = {"schemas": [USER], "userName": email, "emails": emails}
+    assert "at most 20" in refused(await provider.send("POST", "/Users", body), 400, "invalidValue")
+    made = await provider.user(email, emails=emails[:20])
+    path = f"/Users/{made['id']}"
+    refused(await provider.send("PUT", path, body), 400, "invalidValue")
+    one = {"op": "add", "path": 'emails[type eq "other"].value', "value": "one@example.org"}
+    refused(await provider.patch(path, one), 400, "invalidValue")
+    assert len(done(await provider.send("GET", path))["emails"]) == 20
+
+
+async def test_filters_are_bounded_in_searches_too(provider: Provider) -> None:
+    search = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:SearchRequest"]}
+    for text in ('userName eq "' + "a" * 1000 + '"', " and ".join(['userName eq "a"'] * 22)):
+        refused(await provider.send("POST", "/Users/.search", {**search, "filter": text}), 400, "invalidFilter")
+        refused(await provider.send("GET", f"/Users?filter={text}"), 400, "invalidFilter")
+    many = {**search, "attributes": ["userName"] * 500}
+    refused(await provider.send("POST", "/Users/.search", many), 400, "invalidValue")
+    for start in (2**31 + 1, 2**64, 10**30):
+        detail = refused(await provider.send("GET", f"/Users?startIndex={start}"), 400, "invalidValue")
+        assert "startIndex" in detail
+    refused(await provider.send("POST", "/Users/.search", {**search, "startIndex": 2**40}), 400, "invalidValue")
+
+
+# Texts
+
+
+@pytest.mark.parametrize("text", [r"a\u0000b", r"\ud800", r"\udc00x"])
+async def test_what_cannot_be_stored_is_refused_in_filters_and_paths(provider: Provider, text: str) -> None:
+    made = await provider.user()
+    path = f"/Users/{made['id']}"
+    emails = {"op": "replace", "path": f'emails[display eq "{text}"].value', "value": "z@example.org"}
+    refused(await provider.patch(path, emails), 400, "invalidPath")
+    key = {"op": "replace", "value": {emails["path"]: "z@example.org"}}
+    refused(await provider.patch(path, key), 400, "invalidPath")
+    refused(await provider.send("GET", f'/Users?filter=displayName eq "{text}"'), 400, "invalidFilter")
+    search = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:SearchRequest"], "filter": f'id eq "{text}"'}
+    refused(await provider.send("POST", "/Users/.search", search), 400, "invalidFilter")
+    group = await provider.group()
+    remove = {"op": "remove", "path": f'members[value eq "{text}"]'}
+    refused(await provider.patch(f"/Groups/{group['id']}", remove), 400, "invalidPath")
+    assert done(await provider.send("GET", path)) == made
+    done(await provider.send("GET", '/Users?filter=displayName eq "nobody"'))
+
+
+async def test_a_refused_value_is_named_in_one_sentence(provider: Provider) -> None:
+    made = await provider.user()
+    path = f"/Users/{made['id']}"
+    for answer, name in (
+        (await provider.patch(path, {"op": "replace", "path": "active", "value": "perhaps"}), "active"),
+        (await provider.patch(path, {"op": "replace", "path": "name", "value": {"givenName": [1]}}), "givenName"),
+        (await provider.patch(path, {"op": "replace", "path": "displayName", "value": {"a": 1}}), "displayName"),
+        (await provider.patch(path, {"op": "add", "path": "emails", "value": [{"value": 5}]}), "value"),
+        (await provider.send("POST", "/Users", {"schemas": [USER], "userName": ["a"], "emails": []}), "userName"),
+        (await provider.send("GET", "/Users?startIndex=first"), "startIndex"),
+    ):
+        detail = refused(answer, 400, "invalidValue")
+        assert name.lower() in detail.lower(), detail
+        assert "\n" not in detail
+        assert "validation error" not in detail
+        assert "pydantic" not in detail, detail
+
+
+async def test_paths_to_nothing_are_refused_and_those_that_are_not_kept_ignored(provider: Provider) -> None:
+    made = await provider.user()
+    path = f"/Users/{made['id']}"
+    core = USER + ":"
+    for unknown in ("nothing", "name.nothing", 'emails[type eq "work"].nothing', core + "nothing"):
+        detail = refused(await provider.patch(path, {"op": "add", "path": unknown, "value": "x"}), 400, "invalidPath")
+        assert unknown in detail or unknown.removeprefix(core) in detail
+    enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:department"
+    for ignored in (enterprise, "title", 'addresses[type eq "work"].locality', core + "title"):
+        changed = done(await provider.patch(path, {"op": "Add", "path": ignored, "value": "x"}))
+        assert changed["userName"] == made["userName"]
+    group = await provider.group()
+    refused(
+        await provider.patch(f"/Groups/{group['id']}", {"op": "add", "path": "nothing", "value": "x"}),
+        400,
+        "invalidPath",
+    )
+
+
+async def test_members_change_in_the_order_of_the_operations(provider: Provider) -> None:
+    one, two, three = [(await provider.user())["id"] for _ in range(3)]
+    group = await provider.group("", one)
+    path = f"/Groups/{group['id']}"
+    changed = done(
+        await provider.patch(
+            path,
+            {"op": "Add", "value": {"members": [{"value": two}], "externalId": "e"}},
+            {"op": "remove", "path": f'members[value eq "{one}" or value eq "{two}"]'},
+            {"op": "add", "path": GROUP + ":members", "value": {"value": three, "$ref": "x"}},
+            {"op": "remove", "path": "members", "value": []},
+            {"op": "add", "path": "members", "value": [{"VALUE": one.upper()}]},
+        )
+    )
+    assert [each["value"] for each in changed["members"]] == sorted([one, three])
+    assert changed["externalId"] == "e"
+    for operation in (
+        {"op": "add", "path": "members"},
+        {"op": "add", "path": "members", "value": ["x"]},
+        {"op": "add", "path": "members", "value": [{"display": "x"}]},
+    ):
+        refused(await provider.patch(path, operation), 400, "invalidValue")
+    assert done(await provider.send("GET", path)) == changed
+    emptied = done(await provider.patch(path, {"op": "replace", "path": "members", "value": []}))
+    assert "members" not in emptied

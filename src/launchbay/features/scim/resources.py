@@ -3,8 +3,11 @@
 Where providers leave the standard, they are understood as they mean it: see docs/howto/scim.md.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+import asyncio
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import pydantic
@@ -42,19 +45,31 @@ from scim2_models.annotations import CaseExact
 from scim2_models.messages.error import Error
 from scim2_models.path import CompareOperator, Comparison, LogicalExpr, LogicalOperator
 
+from launchbay.concurrency import computed
 from launchbay.errors import BadRequest, LaunchbayError, MalformedBody, NotFound, PreconditionFailed
 from launchbay.features.scim import usecases as scim
 from launchbay.features.scim.door import MEDIA_TYPE, ScimRefused, detail_of, status_and_type
 from launchbay.features.scim.usecases import FoundGroup, FoundPerson, GroupFilter, PeopleFilter, Person
-from launchbay.limits import NAME_CHARS, QUERY_FIELDS, SCIM_FILTER_CHARS, SCIM_PAGE
+from launchbay.limits import (
+    KIB,
+    NAME_CHARS,
+    QUERY_FIELDS,
+    SCIM_BODY_BYTES,
+    SCIM_EMAILS,
+    SCIM_FILTER_CHARS,
+    SCIM_FILTER_TERMS,
+    SCIM_OPERATIONS,
+    SCIM_PAGE,
+    SCIM_PATCH_KEYS,
+    SCIM_PATCH_TERMS,
+    SCIM_PEOPLE,
+)
 from launchbay.model.email_address import canonical_email
 from launchbay.urlencoded import decode_fields
 from launchbay.web.conditions import matches, tag_of
 from launchbay.web.json_reader import read_json
 from launchbay.web.problems import MethodNotAllowed
 from launchbay.web.wire import WireCall, WireReply
-
-R = TypeVar("R", bound="Resource[Any]")
 
 
 class Email(ComplexAttribute):
@@ -143,7 +158,26 @@ _LISTS = frozenset({"ServiceProviderConfig", "ResourceTypes", "Schemas"})
 _SEARCH: Any = SearchRequest
 _LIST: Any = ListResponse
 _PATCH: Any = PatchOp
+_PATCH_SCHEMA = str(PatchOp.__schema__)
 _NOT_IMPLEMENTED = ("Me", "Bulk", ".search")
+_MOST_SKIPPED = 2**31
+_RESOURCE_BYTES = 1_000  # about what a resource or a member is to render
+# Attributes of users in RFC 7643 that Launchbay doesn't keep: providers send them, and nothing comes of it.
+_IGNORED = frozenset(
+    {
+        *("nickname", "profileurl", "title", "usertype", "preferredlanguage", "locale", "timezone", "password"),
+        *("phonenumbers", "ims", "photos", "addresses", "entitlements", "roles", "x509certificates"),
+    }
+)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_TERM = re.compile(r"\b(?:and|or|not)\b|[(\[]", re.IGNORECASE)
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_MEMBERS = re.compile(
+    r"(?:urn:ietf:params:scim:schemas:core:2\.0:group:)?members(?:\[(.*)\])?", re.IGNORECASE | re.DOTALL
+)
+_MEMBER = re.compile(r'\s*value\s+eq\s+("[^"\\]*")\s*', re.IGNORECASE)
+_UNDERSCORE = re.compile("_([a-z])")
+_OR = re.compile(r"\s+or\s+", re.IGNORECASE)
 
 
 async def answer(call: WireCall) -> WireReply:
@@ -182,7 +216,15 @@ def _refused(error: Exception) -> Exception:
 
 
 def _sentence(text: str) -> str:
-    return f"{text.rstrip('.')}."
+    """Return one sentence of what the package says.
+
+    That may be the lines of an error of `pydantic`.
+    """
+    lines = text.splitlines()
+    if len(lines) > 2 and "validation error" in lines[0]:
+        expected = lines[2].strip().partition(" [type=")[0]
+        text = f"{_UNDERSCORE.sub(lambda found: found[1].upper(), lines[1].strip())}: {expected}"
+    return f"{' '.join(text.split()).rstrip('.')}."
 
 
 async def _route(call: WireCall) -> WireReply:
@@ -202,8 +244,7 @@ async def _route(call: WireCall) -> WireReply:
         return await (_create(call, found) if call.method == "POST" else _list(call, found, _query(call, found)))
     if rest == ".search":
         _require_method(call, "POST")
-        searched = _SEARCH[found.model].model_validate(_body(call), scim_ctx=Context.SEARCH_REQUEST)
-        return await _list(call, found, searched)
+        return await _list(call, found, _searched(found, _small_body(call)))
     return await _one(call, found, rest)
 
 
@@ -214,7 +255,8 @@ async def _one(call: WireCall, kind: "_Kind", resource_id: str) -> WireReply:
         await kind.delete(call, resource_id)
         return WireReply(204, b"", ())
     act = {"PUT": kind.replace, "PATCH": kind.patch}.get(call.method, kind.read)
-    return _resource(call, _query(call, kind), await act(call, resource_id))
+    shown = _query(call, kind)
+    return await _resource(call, kind, shown, await act(call, resource_id))
 
 
 def _unknown_path() -> NotFound:
@@ -239,17 +281,61 @@ def _body(call: WireCall) -> dict[str, Any]:
     return value
 
 
+def _small_body(call: WireCall) -> dict[str, Any]:
+    """Return a body that isn't about a group. Raises as `_body`."""
+    if len(call.body) > SCIM_BODY_BYTES:
+        raise ScimRefused(413, None, f"This request has at most {SCIM_BODY_BYTES // KIB} KiB.")
+    return _body(call)
+
+
+def _check_text(text: str, scim_type: str) -> None:
+    """Check a filter or a path before it is parsed. Raises ScimRefused.
+
+    Its quoted values are JSON strings, so they must be texts that may be stored, as in bodies.
+    """
+    if len(text) > SCIM_FILTER_CHARS:
+        raise ScimRefused(400, scim_type, f"A filter or path has at most {SCIM_FILTER_CHARS} characters.")
+    if _count_terms(text) > SCIM_FILTER_TERMS:
+        raise ScimRefused(400, scim_type, f"A filter or path has at most {SCIM_FILTER_TERMS} terms and parentheses.")
+    for quoted in _QUOTED.findall(text):
+        try:
+            value = json.loads(quoted, strict=False)
+        except ValueError:
+            continue  # the parser says what is wrong
+        if _NO_TEXT.search(value):
+            raise ScimRefused(400, scim_type, f"{quoted[:80]} has a NUL character or half of a surrogate pair.")
+    if _NO_TEXT.search(text):
+        raise ScimRefused(400, scim_type, "A filter or path can't have a NUL character or half of a surrogate pair.")
+
+
+def _count_terms(text: str) -> int:
+    return len(_TERM.findall(_QUOTED.sub("", text)))
+
+
 def _query(call: WireCall, kind: "_Kind") -> Any:
     """Return filter, page and attributes that the query asks for. Raises BadRequest."""
     try:
         fields = decode_fields(call.query.encode("latin-1"), QUERY_FIELDS)
     except ValueError as error:
         raise BadRequest("Invalid query string.", str(error)) from None
-    if len(fields.get("filter", [""])[0]) > SCIM_FILTER_CHARS:
-        raise ScimRefused(400, "invalidFilter", f"A filter has at most {SCIM_FILTER_CHARS} characters.")
     known = {"filter", "startIndex", "count", "attributes", "excludedAttributes"}
     asked = {name: texts[0] for name, texts in fields.items() if name in known}
-    return _SEARCH[kind.model].model_validate(asked, scim_ctx=Context.SEARCH_REQUEST)
+    return _searched(kind, asked)
+
+
+def _searched(kind: "_Kind", asked: dict[str, Any]) -> Any:
+    """Return what a request asks for.
+
+    Its filter and paths are checked before. Raises ScimRefused.
+    """
+    for name, value in asked.items():
+        texts = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
+        if name.lower() != "schemas":
+            _check_text(",".join(texts), "invalidFilter" if name.lower() == "filter" else "invalidValue")
+    search = _SEARCH[kind.model].model_validate(asked, scim_ctx=Context.SEARCH_REQUEST)
+    if max(abs(search.start_index or 0), abs(search.count or 0)) > _MOST_SKIPPED:
+        raise ScimRefused(400, "invalidValue", f"startIndex and count are at most {_MOST_SKIPPED}.")
+    return search
 
 
 def _conditions(search: Any, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -279,17 +365,18 @@ def _attribute(term: Any) -> str:
 def _value(column: str, value: Any) -> Any:
     if column == "is_active":
         return value is True or str(value).lower() == "true"
-    text = str(value)
-    if "\0" in text:
-        raise ScimRefused(400, "invalidFilter", "A value can't contain a NUL character.")
-    return text
+    return str(value)
 
 
 class _Kind(NamedTuple):
-    """What Users and Groups differ in. Each returns resources."""
+    """What Users and Groups differ in.
+
+    Each returns what was found; `resource` makes resources of that.
+    """
 
     model: Any
-    find: Callable[[WireCall, Any, int, int], Any]
+    resource: Callable[[WireCall, Any], Resource[Any]]
+    find: Callable[[Any, Any, int, int], Any]
     read: Callable[[WireCall, str], Any]
     create: Callable[[WireCall], Any]
     replace: Callable[[WireCall, str], Any]
@@ -300,64 +387,96 @@ class _Kind(NamedTuple):
 async def _list(call: WireCall, kind: _Kind, search: Any) -> WireReply:
     start = max(1, search.start_index or 1)
     count = min(SCIM_PAGE, SCIM_PAGE if search.count is None else max(0, search.count))
-    skipped = min(start - 1, 2**31)
-    total, found = await kind.find(call, search, skipped, count)
-    listed = _LIST[kind.model](total_results=total, start_index=start, items_per_page=len(found), resources=found)
-    shown = listed.model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE, response_parameters=_shown(search))
-    shown.setdefault("Resources", [])
-    return _json(200, shown)
+    total, found = await kind.find(call, search, start - 1, count)
+
+    def render() -> bytes:
+        resources = [kind.resource(call, each) for each in found]
+        listed = _LIST[kind.model](
+            total_results=total, start_index=start, items_per_page=len(resources), resources=resources
+        )
+        shown = listed.model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE, response_parameters=_shown(search))
+        shown.setdefault("Resources", [])
+        return msgspec.json.encode(shown)
+
+    return _json(200, await computed(sum(map(_size, found)), render))
 
 
 async def _create(call: WireCall, kind: _Kind) -> WireReply:
     shown = _query(call, kind)
     made = await kind.create(call)
-    location = ("Location", made.meta.location)
-    return _resource(call, shown, made, status=201, context=Context.RESOURCE_CREATION_RESPONSE, headers=(location,))
+    context = Context.RESOURCE_CREATION_RESPONSE
+    location = ("Location", _location(call, kind.model.__name__, made))
+    return await _resource(call, kind, shown, made, status=201, context=context, headers=(location,))
 
 
-def _resource(
+async def _resource(
     call: WireCall,
+    kind: _Kind,
     search: Any,
-    found: Resource[Any],
+    found: FoundPerson | FoundGroup,
     *,
     status: int = 200,
     context: Context = Context.RESOURCE_QUERY_RESPONSE,
     headers: tuple[tuple[str, str], ...] = (),
 ) -> WireReply:
-    assert found.meta is not None
-    tag = str(found.meta.version)
+    tag = _version(found)
     known = call.headers.get("if-none-match")
     if call.method == "GET" and known is not None and matches(known, tag.removeprefix("W/"), weak=True):
         return WireReply(304, b"", (("ETag", tag),))
-    shown = found.model_dump(scim_ctx=context, response_parameters=_shown(search))
-    return _json(status, shown, (("ETag", tag), *headers))
+
+    def render() -> bytes:
+        shown = kind.resource(call, found).model_dump(scim_ctx=context, response_parameters=_shown(search))
+        return msgspec.json.encode(shown)
+
+    return _json(status, await computed(_size(found), render), (("ETag", tag), *headers))
+
+
+def _parts(found: FoundPerson | FoundGroup) -> Sequence[tuple[str, ...]]:
+    """Return the groups of a person, or the members of a group."""
+    return found.groups if isinstance(found, FoundPerson) else found.members
+
+
+def _size(found: FoundPerson | FoundGroup) -> int:
+    """Return about how many bytes a resource is."""
+    return _RESOURCE_BYTES * (1 + len(_parts(found)))
 
 
 def _shown(search: Any) -> Any:
     return search if search.attributes or search.excluded_attributes else None
 
 
-def _json(status: int, value: Any, headers: tuple[tuple[str, str], ...] = ()) -> WireReply:
-    return WireReply(status, msgspec.json.encode(value), (("Content-Type", MEDIA_TYPE), *headers))
+def _json(status: int, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> WireReply:
+    return WireReply(status, body, (("Content-Type", MEDIA_TYPE), *headers))
 
 
-def _check(call: WireCall, found: Resource[Any]) -> None:
+def _check(call: WireCall, found: FoundPerson | FoundGroup) -> None:
     """Raise PreconditionFailed if the request is about another state of the resource."""
-    assert found.meta is not None
-    wanted, tag = call.headers.get("if-match"), str(found.meta.version)
+    wanted = call.headers.get("if-match")
+    if wanted is None:
+        return
+    tag = _version(found)
     # The standard compares weak tags here (RFC 7644 §3.14).
-    if wanted is not None and not matches(wanted, tag.removeprefix("W/"), weak=True):
+    if not matches(wanted, tag.removeprefix("W/"), weak=True):
         raise PreconditionFailed("The resource has changed since you read it.", "Read it again.", tag=tag)
 
 
-def _meta(call: WireCall, kind: str, found: Resource[Any], row: Any) -> None:
-    found.meta = Meta(
+def _version(found: FoundPerson | FoundGroup) -> str:
+    state = (found.row._replace(total=1), _parts(found))
+    return "W/" + tag_of(msgspec.json.encode(state))
+
+
+def _location(call: WireCall, kind: str, found: FoundPerson | FoundGroup) -> str:
+    return f"{call.address}/{kind}s/{found.id}"
+
+
+def _meta(call: WireCall, kind: str, found: FoundPerson | FoundGroup) -> Meta:
+    return Meta(
         resource_type=kind,
-        created=row.created_at,
-        last_modified=row.changed_at,
-        location=f"{call.address}/{kind}s/{row.id}",
+        created=found.row.created_at,
+        last_modified=found.row.changed_at,
+        location=_location(call, kind, found),
+        version=_version(found),
     )
-    found.meta.version = "W/" + tag_of(msgspec.json.encode(found.model_dump()))
 
 
 def _user(call: WireCall, found: FoundPerson) -> User:
@@ -372,13 +491,14 @@ def _user(call: WireCall, found: FoundPerson) -> User:
             GroupOfUser(value=each.group_id, ref=Reference(f"{call.address}/Groups/{each.group_id}"), display=each.name)
             for each in found.groups
         ]
-    _meta(call, "User", user, row)
+    user.meta = _meta(call, "User", found)
     return user
 
 
 def _person(user: User) -> Person:
     """Return what a provider says of a person. Raises BadRequest without an address."""
     user_name = (user.user_name or "").strip()
+    _check_emails(user.emails)
     kept = user.model_dump(include={"name", "display_name", "emails"})
     kept.pop("schemas", None)
     names = (user.display_name, user.name.formatted if user.name else None, _full_name(user.name), user_name)
@@ -414,110 +534,216 @@ def _address(user: User) -> str:
     return str(chosen[0].value) if chosen else user.user_name or ""
 
 
-def _read_body(call: WireCall, context: Context, before: FoundPerson | None = None) -> User:
-    """Return the user in a body, with what it may leave out.
+def _check_emails(emails: Any) -> None:
+    if isinstance(emails, list) and len(emails) > SCIM_EMAILS:
+        raise ScimRefused(400, "invalidValue", f"emails: a user has at most {SCIM_EMAILS}.")
 
-    That is whether they are active, and an address that is the name too.
+
+def _read_person(call: WireCall, context: Context) -> tuple[Person, bool]:
+    """Return the person in a body, and whether it has `active`.
+
+    It may leave out that, and an address that is the name too.
     """
-    body = _body(call)
+    body = _small_body(call)
     names = {name.lower(): name for name in body}
     user_name = body.get(names.get("username", ""))
-    if body.get(names.get("active", "")) is None:
-        body[names.get("active", "active")] = before is None or before.row.is_active
-    if not body.get(names.get("emails", "")) and isinstance(user_name, str) and "@" in user_name:
+    says_active = body.get(names.get("active", "")) is not None
+    if not says_active:
+        body[names.get("active", "active")] = True
+    emails = body.get(names.get("emails", ""))
+    _check_emails(emails)
+    if not emails and isinstance(user_name, str) and "@" in user_name:
         body[names.get("emails", "emails")] = [{"value": user_name.strip(), "type": "work", "primary": True}]
-    return User.model_validate(body, scim_ctx=context)
+    return _person(User.model_validate(body, scim_ctx=context)), says_active
 
 
-def _operations(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a patch in which no key of a value has a filter.
+def _operations(body: dict[str, Any]) -> list[Any]:
+    """Return the operations of a patch. Raises ScimRefused.
 
-    Entra sends `emails[type eq "work"].value` as a key. The package takes it as a path alone.
+    No key of a value has a filter: Entra sends `emails[type eq "work"].value` as a key. The package takes it as a path
+    alone.
     """
-    name = next((each for each in body if each.lower() == "operations"), "Operations")
-    operations = body.get(name)
+    operations = next((value for name, value in body.items() if name.lower() == "operations"), None)
     if not isinstance(operations, list):
-        return body
+        raise ScimRefused(400, "invalidValue", "Operations: a patch has a list of operations.")
     spread: list[Any] = []
-    for operation in operations:
-        value = operation.get("value") if isinstance(operation, dict) and not operation.get("path") else None
+    for each in operations:
+        if not isinstance(each, dict):
+            raise ScimRefused(400, "invalidValue", "Operations: each operation is an object with op, path and value.")
+        operation = {name.lower(): value for name, value in each.items()}
+        value = None if operation.get("path") else operation.get("value")
         if not isinstance(value, dict):
             spread.append(operation)
             continue
-        plain = {key: each for key, each in value.items() if "[" not in key}
+        own = {key: text for key, text in value.items() if "[" in key or _MEMBERS.fullmatch(key)}
+        plain = {key: text for key, text in value.items() if key not in own}
         if plain or not value:
             spread.append({**operation, "value": plain})
-        spread += [{**operation, "path": key, "value": each} for key, each in value.items() if "[" in key]
-    return {**body, name: spread}
+        spread += [{**operation, "path": key, "value": text} for key, text in own.items()]
+    if max(len(operations), len(spread)) > SCIM_OPERATIONS:
+        raise ScimRefused(400, "tooMany", f"Operations: a patch has at most {SCIM_OPERATIONS}; send several.")
+    for operation in spread:
+        if isinstance(operation.get("path"), str):
+            _check_text(operation["path"], "invalidPath")
+    return spread
 
 
-def _patched(call: WireCall, model: type[R], resource: R) -> R:
-    patch: Any = _PATCH[model].model_validate(_operations(_body(call)), scim_ctx=Context.RESOURCE_PATCH_REQUEST)
-    patch.patch(resource)
-    return resource
+def _patches(model: type[Resource[Any]], operations: list[Any]) -> list[Any]:
+    """Return patches of one operation each. Raises ScimRefused, and what the package raises."""
+    if _count_keys(operations) > SCIM_PATCH_KEYS:
+        raise ScimRefused(400, "tooMany", f"Operations: all values have at most {SCIM_PATCH_KEYS} attributes.")
+    if sum(_count_terms(str(each.get("path") or "")) for each in operations) > SCIM_PATCH_TERMS:
+        raise ScimRefused(400, "tooMany", f"Operations: all paths have at most {SCIM_PATCH_TERMS} terms.")
+    body = {"schemas": [_PATCH_SCHEMA], "Operations": operations}
+    patch: Any = _PATCH[model].model_validate(body, scim_ctx=Context.RESOURCE_PATCH_REQUEST)
+    for operation in patch.operations:
+        _check_known(model, operation.path)
+    return [_PATCH[model].model_construct(operations=[each]) for each in patch.operations]
 
 
-async def _find_users(call: WireCall, search: Any, skipped: int, count: int) -> tuple[int, list[User]]:
+def _count_keys(value: Any) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(map(_count_keys, value.values()))
+    return sum(map(_count_keys, value)) if isinstance(value, list) else 0
+
+
+def _check_known(model: type[Resource[Any]], path: Any) -> None:
+    """Refuse a path to nothing.
+
+    Those of extensions, and of attributes that aren't kept, are ignored.
+    """
+    if not path or path.model is not None or path.resolve() is not None:
+        return
+    schema, text = str(model.__schema__).lower() + ":", str(path).lower()
+    text = text.removeprefix(schema)
+    is_extension = text.startswith("urn:")
+    if not is_extension and not (model is User and re.split(r"[.\[]", text, maxsplit=1)[0] in _IGNORED):
+        raise ScimRefused(400, "invalidPath", f"path: {model.__name__} has no attribute {str(path)[:80]!r}.")
+
+
+async def _find_users(call: WireCall, search: Any, skipped: int, count: int) -> tuple[int, list[FoundPerson]]:
     wanted = PeopleFilter(**_conditions(search, _USER_FILTERS))
-    total, found = await scim.find_people(call.ctx, wanted, skipped=skipped, count=count)
-    return total, [_user(call, each) for each in found]
+    return await scim.find_people(call.ctx, wanted, skipped=skipped, count=count)
 
 
-async def _read_user(call: WireCall, user_id: str) -> User:
-    return _user(call, await scim.read_person(call.ctx, user_id))
+async def _read_user(call: WireCall, user_id: str) -> FoundPerson:
+    return await scim.read_person(call.ctx, user_id)
 
 
-async def _create_user(call: WireCall) -> User:
-    user = _read_body(call, Context.RESOURCE_CREATION_REQUEST)
-    return _user(call, await scim.create_person(call.ctx, _person(user)))
+async def _create_user(call: WireCall) -> FoundPerson:
+    context = Context.RESOURCE_CREATION_REQUEST
+    person, _ = await asyncio.to_thread(_read_person, call, context)
+    return await scim.create_person(call.ctx, person)
 
 
-async def _replace_user(call: WireCall, user_id: str) -> User:
+async def _replace_user(call: WireCall, user_id: str) -> FoundPerson:
+    context = Context.RESOURCE_REPLACEMENT_REQUEST
+    person, says_active = await asyncio.to_thread(_read_person, call, context)
+
     def change(found: FoundPerson) -> Person:
-        _check(call, _user(call, found))
-        return _person(_read_body(call, Context.RESOURCE_REPLACEMENT_REQUEST, found))
+        _check(call, found)
+        return person if says_active else person._replace(is_active=found.row.is_active)
 
-    return _user(call, await scim.change_person(call.ctx, user_id, change))
+    return await scim.change_person(call.ctx, user_id, change)
 
 
-async def _patch_user(call: WireCall, user_id: str) -> User:
+async def _patch_user(call: WireCall, user_id: str) -> FoundPerson:
+    patches = await asyncio.to_thread(lambda: _patches(User, _operations(_small_body(call))))
+
     def change(found: FoundPerson) -> Person:
+        _check(call, found)
         user = _user(call, found)
-        _check(call, user)
-        return _person(_patched(call, User, user))
+        for patch in patches:
+            patch.patch(user)
+            _check_emails(user.emails)  # after each one: they take longer with more
+        return _person(user)
 
-    return _user(call, await scim.change_person(call.ctx, user_id, change))
+    return await scim.change_person(call.ctx, user_id, change)
 
 
 async def _delete_user(call: WireCall, user_id: str) -> None:
-    await scim.delete_person(call.ctx, user_id, lambda found: _check(call, _user(call, found)))
+    await scim.delete_person(call.ctx, user_id, lambda found: _check(call, found))
 
 
 def _group(call: WireCall, found: FoundGroup) -> Group:
     """Return a group as the provider sees it."""
-    row = found.row
-    group = Group(id=found.id, external_id=row.external_id, display_name=row.name)
+    group = Group(id=found.id, external_id=found.row.external_id, display_name=found.row.name)
     if found.members:
         group.members = [
             Member(value=each.id, ref=Reference(f"{call.address}/Users/{each.id}")) for each in found.members
         ]
-    _meta(call, "Group", group, row)
+    group.meta = _meta(call, "Group", found)
     return group
 
 
-def _wanted_group(group: Group) -> scim.Group:
+def _wanted_group(group: Group, members: Iterable[str]) -> scim.Group:
     external_id = group.external_id or None
     if external_id is not None and len(external_id) > SCIM_FILTER_CHARS:
         raise BadRequest(f"externalId has at most {SCIM_FILTER_CHARS} characters.", code="InvalidName")
-    members = frozenset((each.value or "").lower() for each in group.members or ())
-    return scim.Group(group.display_name or "", external_id, members)
+    return scim.Group(group.display_name or "", external_id, frozenset(members))
 
 
-async def _find_groups(call: WireCall, search: Any, skipped: int, count: int) -> tuple[int, list[Group]]:
+def _member_ids(value: Any) -> frozenset[str]:
+    """Return the IDs of members in a body. Raises ScimRefused."""
+    entries = value if isinstance(value, list) else [] if value is None else [value]
+    if len(entries) > SCIM_PEOPLE:
+        raise ScimRefused(400, "tooMany", f"members: a group has at most {SCIM_PEOPLE}.")
+    found = set()
+    for entry in entries:
+        keys = {name.lower(): each for name, each in entry.items()} if isinstance(entry, dict) else {}
+        if not isinstance(keys.get("value"), str):
+            raise ScimRefused(400, "invalidValue", "members: each one is an object whose value is the ID of a user.")
+        found.add(keys["value"].lower())
+    return frozenset(found)
+
+
+class _MemberChange(NamedTuple):
+    """What an operation does to members; without IDs, to all."""
+
+    op: str
+    ids: frozenset[str] | None
+
+
+def _member_change(operation: Any) -> _MemberChange | None:
+    """Return what an operation does to members, else None. Raises ScimRefused.
+
+    The package would copy a large group for each operation.
+    """
+    op, path, value = (operation.get(name) for name in ("op", "path", "value"))
+    found = _MEMBERS.fullmatch(path.strip()) if isinstance(path, str) else None
+    op = op.lower() if isinstance(op, str) else None
+    if op not in {"add", "remove", "replace"} or found is None:
+        if isinstance(path, str) and _MEMBERS.match(path.strip()):
+            raise ScimRefused(400, "invalidPath", "path: add, remove or replace members, which have a value alone.")
+        return None
+    if found[1] is not None:
+        terms = [_MEMBER.fullmatch(each) for each in _OR.split(found[1])]
+        if op != "remove" or value is not None:
+            raise ScimRefused(400, "invalidPath", "path: a filter of members removes them. Add them as a value.")
+        ids = [json.loads(term[1]).lower() for term in terms if term]
+        if len(ids) != len(terms):
+            raise ScimRefused(400, "invalidFilter", 'path: name members as value eq "ID", joined by or.')
+        return _MemberChange(op, frozenset(ids))
+    if value is None and op == "add":
+        raise ScimRefused(400, "invalidValue", "value: add needs the members.")
+    return _MemberChange(op, None if value is None else _member_ids(value))
+
+
+def _changed_members(members: set[str], changes: Iterable[_MemberChange]) -> set[str]:
+    for each in changes:
+        if each.op != "add" and (each.ids is None or each.op == "replace"):
+            members.clear()
+        if each.op == "remove":
+            members -= each.ids or set()
+        else:
+            members |= each.ids or set()
+    return members
+
+
+async def _find_groups(call: WireCall, search: Any, skipped: int, count: int) -> tuple[int, list[FoundGroup]]:
     wanted = GroupFilter(**_conditions(search, _GROUP_FILTERS))
     with_members = _wants_members(search)
-    total, found = await scim.find_groups(call.ctx, wanted, skipped=skipped, count=count, with_members=with_members)
-    return total, [_group(call, each) for each in found]
+    return await scim.find_groups(call.ctx, wanted, skipped=skipped, count=count, with_members=with_members)
 
 
 def _wants_members(search: Any) -> bool:
@@ -530,42 +756,62 @@ def _wants_members(search: Any) -> bool:
     return all(str(each).lower().rpartition(":")[2] != "members" for each in search.excluded_attributes or ())
 
 
-async def _read_group(call: WireCall, group_id: str) -> Group:
-    return _group(call, await scim.read_group(call.ctx, group_id))
+async def _read_group(call: WireCall, group_id: str) -> FoundGroup:
+    return await scim.read_group(call.ctx, group_id)
 
 
-async def _create_group(call: WireCall) -> Group:
-    group = Group.model_validate(_body(call), scim_ctx=Context.RESOURCE_CREATION_REQUEST)
-    return _group(call, await scim.create_group(call.ctx, _wanted_group(group)))
+def _group_in_body(call: WireCall, context: Context) -> scim.Group:
+    body = _body(call)
+    names = {name.lower(): name for name in body}
+    members = _member_ids(body.pop(names.get("members", ""), None))
+    return _wanted_group(Group.model_validate(body, scim_ctx=context), members)
 
 
-async def _replace_group(call: WireCall, group_id: str) -> Group:
-    group = Group.model_validate(_body(call), scim_ctx=Context.RESOURCE_REPLACEMENT_REQUEST)
+async def _create_group(call: WireCall) -> FoundGroup:
+    context = Context.RESOURCE_CREATION_REQUEST
+    return await scim.create_group(call.ctx, await asyncio.to_thread(_group_in_body, call, context))
+
+
+async def _replace_group(call: WireCall, group_id: str) -> FoundGroup:
+    group = await asyncio.to_thread(_group_in_body, call, Context.RESOURCE_REPLACEMENT_REQUEST)
 
     def change(found: FoundGroup) -> scim.Group:
-        _check(call, _group(call, found))
-        return _wanted_group(group)
+        _check(call, found)
+        return group
 
-    return _group(call, await scim.change_group(call.ctx, group_id, change))
+    return await scim.change_group(call.ctx, group_id, change)
 
 
-async def _patch_group(call: WireCall, group_id: str) -> Group:
+async def _patch_group(call: WireCall, group_id: str) -> FoundGroup:
+    def read() -> tuple[list[_MemberChange], list[Any]]:
+        changes, others = [], []
+        operations = _operations(_body(call))
+        for operation in operations:
+            change = _member_change(operation)
+            if change is None:
+                others.append(operation)
+            else:
+                changes.append(change)
+        return changes, _patches(Group, others) if others or not operations else []
+
+    changes, patches = await asyncio.to_thread(read)
+
     def change(found: FoundGroup) -> scim.Group:
-        group = _group(call, found)
-        _check(call, group)
-        if group.members:  # providers name members by their ID alone
-            group.members = [Member(value=each.value, ref=None) for each in group.members]
-        return _wanted_group(_patched(call, Group, group))
+        _check(call, found)
+        group = Group(id=found.id, external_id=found.row.external_id, display_name=found.row.name)
+        for patch in patches:
+            patch.patch(group)
+        return _wanted_group(group, _changed_members({each.id for each in found.members}, changes))
 
-    return _group(call, await scim.change_group(call.ctx, group_id, change))
+    return await scim.change_group(call.ctx, group_id, change)
 
 
 async def _delete_group(call: WireCall, group_id: str) -> None:
-    await scim.delete_group(call.ctx, group_id, lambda found: _check(call, _group(call, found)))
+    await scim.delete_group(call.ctx, group_id, lambda found: _check(call, found))
 
 
-_USERS = _Kind(User, _find_users, _read_user, _create_user, _replace_user, _patch_user, _delete_user)
-_GROUPS = _Kind(Group, _find_groups, _read_group, _create_group, _replace_group, _patch_group, _delete_group)
+_USERS = _Kind(User, _user, _find_users, _read_user, _create_user, _replace_user, _patch_user, _delete_user)
+_GROUPS = _Kind(Group, _group, _find_groups, _read_group, _create_group, _replace_group, _patch_group, _delete_group)
 
 
 def _description(call: WireCall, name: str, rest: str) -> WireReply:
@@ -576,20 +822,20 @@ def _description(call: WireCall, name: str, rest: str) -> WireReply:
     if name == "ServiceProviderConfig":
         if rest:
             raise _unknown_path()
-        return _json(200, _config(call).model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE))
+        return _json(200, msgspec.json.encode(_config(call).model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE)))
     if "filter=" in call.query:
         raise ScimRefused(403, None, f"/{name} can't be filtered (RFC 7644 §4).")
     described: Sequence[Resource[Any]] = _resource_types(call) if name == "ResourceTypes" else _schemas(call)
     if rest:
         for each in described:
             if rest == each.id:
-                return _json(200, each.model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE))
+                return _json(200, msgspec.json.encode(each.model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE)))
         raise NotFound(f"/{name} has no {rest[:80]!r}.")
     model: Any = ResourceType if name == "ResourceTypes" else Schema
     listed = _LIST[model](
         total_results=len(described), start_index=1, items_per_page=len(described), resources=described
     )
-    return _json(200, listed.model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE))
+    return _json(200, msgspec.json.encode(listed.model_dump(scim_ctx=Context.RESOURCE_QUERY_RESPONSE)))
 
 
 def _config(call: WireCall) -> ServiceProviderConfig:

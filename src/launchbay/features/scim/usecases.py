@@ -4,6 +4,8 @@ A provider decides about memberships of one organization alone. An account belon
 organizations: its address, name, password and state stay as they are.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -178,7 +180,7 @@ async def create_person(ctx: Context, person: Person) -> FoundPerson:
 async def change_person(ctx: Context, person_id: str, change: Callable[[FoundPerson], Person]) -> FoundPerson:
     """Replace what a provider says of a person.
 
-    `change` gets what is known under the lock.
+    `change` gets what is known under the lock, in a thread.
 
     Who isn't active anymore leaves the organization, at once: roles, sessions there, tokens and schedules end with the
     membership. Raises NotFound, Conflict, BadRequest for the last administrator, and what `change` raises.
@@ -186,7 +188,7 @@ async def change_person(ctx: Context, person_id: str, change: Callable[[FoundPer
     async with ctx.begin() as work:
         organization_id = await _locked(work)
         found = await _person(work.connection, organization_id, person_id)
-        person = change(found)
+        person = await asyncio.to_thread(change, found)  # a patch takes a while
         _, user_id, ended = await _set_active(work, organization_id, found, person)
         await _put(work, organization_id, found, found.id, user_id, person)
         await _apply_groups(work, organization_id)
@@ -252,12 +254,13 @@ async def create_group(ctx: Context, group: Group) -> FoundGroup:
 async def change_group(ctx: Context, group_id: str, change: Callable[[FoundGroup], Group]) -> FoundGroup:
     """Replace name and members of a group, from what is known under the lock.
 
-    Members get and lose the roles that are mapped to it. Raises NotFound, Conflict, BadRequest, what `change` raises.
+    `change` runs in a thread. Members get and lose the roles that are mapped to it. Raises NotFound, Conflict,
+    BadRequest, what `change` raises.
     """
     async with ctx.begin() as work:
         organization_id = await _locked(work)
         found = await _group(work.connection, organization_id, group_id)
-        group = change(found)
+        group = await asyncio.to_thread(change, found)
         name = validate_name(group.name, "displayName")
         if name != found.row.name:
             await _require_free(work, organization_id, name)
@@ -366,10 +369,10 @@ async def _people(
     )
     ids = [row.id for row in rows if row.id is not None]
     groups = await store.list_groups_of_people(connection, organization_id=organization_id, ids=ids) if ids else []
-    people = [
-        FoundPerson(row, tuple(each for each in groups if each.id == row.id)) for row in rows if row.id is not None
-    ]
-    return rows[0].total, people
+    by_person: defaultdict[str, list[store.GroupOfPerson]] = defaultdict(list)
+    for group in groups:
+        by_person[group.id].append(group)
+    return rows[0].total, [FoundPerson(row, tuple(by_person[row.id])) for row in rows if row.id is not None]
 
 
 async def _person(connection: Connection, organization_id: str, person_id: str) -> FoundPerson:
