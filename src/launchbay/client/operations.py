@@ -709,7 +709,7 @@ class Operations:
         self, application_id: str, *, stages: Sequence[types.StageBody] | None = None, if_match: str | None = None
     ) -> Call[None]:
         """Set the order in which versions of an application pass environments. Permission: EditApplication;
-        EditEnvironment for each environment that it names or named.
+        EditEnvironment for each environment that it, or the order in force, names.
 
         `stages`: All of them. Empty: no order. Without it: an application has the order of its organization again.
         """

@@ -344,7 +344,7 @@ def _json(data: bytes, body: JsonBody, *, field_errors: bool) -> ReadBody:
         value = _kept(value, body.keeps_texts)
     if not isinstance(value, dict) or not (isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)):
         return ReadBody(_typed(value, wanted, field_errors=field_errors))
-    value = {name: _with_canonical_ids(name, each) for name, each in value.items()}
+    value = _with_canonical_ids(value, [_type_info(wanted)])
     typed = _typed(value, wanted, field_errors=field_errors)
     return ReadBody(typed, ignored_fields(_unknown_fields(value, [_type_info(wanted)])))
 
@@ -377,10 +377,28 @@ def _unknown_fields(value: Any, types: Iterable[msgspec.inspect.Type], path: str
 _type_info = lru_cache(msgspec.inspect.type_info)
 
 
-def _with_canonical_ids(name: str, value: Any) -> Any:
-    """Return the value of a field, with IDs in lower case."""
-    if name not in _ID_LISTS and name != "id" and not name.endswith(("Id", "Ids")):
+def _with_canonical_ids(value: Any, types: Iterable[msgspec.inspect.Type]) -> Any:
+    """Return a value of one of the types, with the IDs in fields of structs in lower case."""
+    kinds = list(alternatives(types))
+    if isinstance(value, list):
+        inside = [found for each in kinds for found in types_inside(each, None, "0")]
+        return [_with_canonical_ids(each, inside) for each in value] if inside else value
+    if not isinstance(value, dict):
         return value
+    of_struct = any(isinstance(each, msgspec.inspect.StructType) for each in kinds)
+    return {
+        name: _canonical(each)
+        if of_struct and _is_of_ids(name)
+        else _with_canonical_ids(each, [found for kind in kinds for found in types_inside(kind, name, "")])
+        for name, each in value.items()
+    }
+
+
+def _is_of_ids(name: str) -> bool:
+    return name in _ID_LISTS or name == "id" or name.endswith(("Id", "Ids"))
+
+
+def _canonical(value: Any) -> Any:
     if isinstance(value, str):
         return canonical_id(value)
     if isinstance(value, list):

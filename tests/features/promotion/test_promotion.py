@@ -312,3 +312,35 @@ async def test_a_newer_version_ends_the_change_set_of_an_older_one(api: Api) -> 
     assert ended["status"] == "Expired"
     assert f"Superseded by the promotion of version {NEW + 1}." in ended["comment"]
     assert newer["status"] == "Ready"
+
+
+async def test_who_may_not_edit_environments_keeps_the_order_of_the_organization_in_force(api: Api) -> None:
+    found = await way(api)
+    path = f"organizations/{api.organization}/promotion-order"
+    stages = [{"environmentId": found.environments[0]}, {"environmentId": found.environments[1], "soak": 3_600_000}]
+    accepted(await api.put(path, {"stages": stages}))
+    await found.release()
+    mine = await api.offer()
+    rights = ("Read: [/*]", "EditApplication: [/*]", "EditInstance: [/*]", f"EditEnvironment: [/environments/{mine}]")
+    someone = await api.member(*rights)
+    own = f"applications/{found.application}/promotion-order"
+    for given in ([], [{"environmentId": mine}]):
+        refused(await someone.put(own, {"stages": given}), 403)
+    body = {"manifestVersion": NEW}
+    refused(await someone.put(f"instances/{found.instances[1]}/configuration", body), 403, "PromotionGate")
+    accepted(await api.put(path, {"stages": []}))
+
+
+async def test_an_environment_id_in_capitals_is_the_same_environment(api: Api) -> None:
+    found = await way(api)
+    own = f"applications/{found.application}/promotion-order"
+    first, second = found.environments
+    stages = [{"environmentId": first.upper()}, {"environmentId": second.upper(), "soak": 3_600_000}]
+    accepted(await api.put(own, {"stages": stages}))
+    listed = accepted(await api.get(own))["stages"]
+    assert [each["environmentId"] for each in listed] == [first, second]
+    await found.release()
+    body = {"manifestVersion": NEW}
+    refused(await api.put(f"instances/{found.instances[1]}/configuration", body), 403, "PromotionGate")
+    twice = [{"environmentId": first}, {"environmentId": first.upper()}]
+    assert "in the order already" in refused(await api.put(own, {"stages": twice}), 400, "InvalidPromotion")

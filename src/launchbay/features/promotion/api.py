@@ -201,7 +201,7 @@ async def read_application_promotion_order(request: Request[None, None]) -> Orde
     "/applications/{appId}/promotion-order",
     command="application set-promotion-order",
     tags=("Applications",),
-    permission="EditApplication; EditEnvironment for each environment that it names or named",
+    permission="EditApplication; EditEnvironment for each environment that it, or the order in force, names",
     body=JsonBody(example=_STAGES),
 )
 async def replace_application_promotion_order(request: Request[OrderBody, None]) -> None:

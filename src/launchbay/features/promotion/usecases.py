@@ -36,6 +36,7 @@ from launchbay.features.promotion.rules import (
     stage_before,
     version_in,
 )
+from launchbay.ids import canonical_id
 from launchbay.model.changes import Proposal, Refusal
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
@@ -101,10 +102,12 @@ async def replace_order(ctx: Context, kind: OrderOwner, owner_id: str, stages: S
     """Set an order, or with None that of the organization again.
 
     One without stages means no order. It guards its environments, so who sets it needs EditEnvironment for all that it
-    names, or named before; for an application also EditApplication (decision 0218).
+    names, and all of the order in force before; for an application also EditApplication (decision 0218).
 
     Raises BadRequest for an order that can't be.
     """
+    if stages is not None:
+        stages = [msgspec.structs.replace(each, environment_id=canonical_id(each.environment_id)) for each in stages]
     check_stages(stages or ())
     async with ctx.begin() as work:
         application: Application | None = None
@@ -118,6 +121,9 @@ async def replace_order(ctx: Context, kind: OrderOwner, owner_id: str, stages: S
         await store.lock_orders(work.connection, organization_id=organization_id)
         row = await store.get_own_order(work.connection, owner_id=owner_id, organization_id=organization_id)
         before = () if row is None else read_stages(row.stages)
+        guarding = row
+        if row is None and application is not None:  # its own order would take the place of the organization's
+            guarding = await order_in_force(work.connection, organization_id, owner_id)
         for index, each in enumerate(stages or ()):
             with as_invalid_id(f"stages[{index}].environmentId"):
                 environment = await work.lookup.environment(each.environment_id, Permission.EDIT_ENVIRONMENT)
@@ -125,7 +131,7 @@ async def replace_order(ctx: Context, kind: OrderOwner, owner_id: str, stages: S
                 raise BadRequest(
                     f"stages[{index}].environmentId: it belongs to another organization.", code="UnknownId"
                 )
-        kept = [each.environment_id for each in before]
+        kept = [] if guarding is None else [each.environment_id for each in read_stages(guarding.stages)]
         for found in await store.list_environments(work.connection, organization_id=organization_id, ids=kept):
             work.lookup.require(organization_id, Permission.EDIT_ENVIRONMENT, permissions.environment(found.id))
         if stages is None or (application is None and not stages):
