@@ -1,6 +1,6 @@
 """Changes that rules govern, and what a rule says to one (decision 0200)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -119,6 +119,14 @@ class Allowed(NamedTuple):
     warnings: tuple[str, ...]
 
 
+class ProposedSubmodule(NamedTuple):
+    """A submodule that a change launches, or to which it brings another version."""
+
+    path: str
+    application_id: str
+    version: int
+
+
 class Proposal(NamedTuple):
     """What a change would make, as far as the operation says it.
 
@@ -133,6 +141,7 @@ class Proposal(NamedTuple):
     version: int | None = None
     revision_id: str | None = None
     lifetime_ms: int | None = None
+    submodules: Sequence[ProposedSubmodule] = ()
 
 
 NOTHING_PROPOSED = Proposal()

@@ -52,7 +52,7 @@ from launchbay.usecases.launch_request import (
     read_submodules,
     with_revision,
 )
-from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, write_launch
+from launchbay.usecases.launch_tree import LaunchNode, TreePlanner, new_in_submodules, write_launch
 
 _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root → sentences
@@ -159,6 +159,7 @@ def proposal_of(planned: PlannedLaunch) -> Proposal:
         version=planned.root.version,
         revision_id=planned.request.revision_id,
         lifetime_ms=NEVER if planned.destroy_after_ms is None else planned.destroy_after_ms,
+        submodules=new_in_submodules(planned.root),
     )
 
 
@@ -272,7 +273,7 @@ async def plan_launch_tree(
         root,
         view,
         settings.may_be_limited,
-        may_be_ruled,
+        may_be_ruled or bool(root.children),  # the settings don't know the applications of submodules
         rules.at_launch(interval_ms),
         if_exists or rules.if_exists or "allow",
     )

@@ -20,6 +20,7 @@ from launchbay.manifest.configuration import Configured, configure, typed_parame
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component
 from launchbay.manifest.scaling import scaled, template_path
 from launchbay.manifest.v1 import inner_name
+from launchbay.model.changes import ProposedSubmodule
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link, LinkKind, Scale, effective_scale, read_link, scales_in
 from launchbay.model.scalars import decode_json
@@ -88,6 +89,15 @@ class LaunchNode:
         yield self
         for child in self.children.values():
             yield from child.walk()
+
+
+def new_in_submodules(root: LaunchNode) -> tuple[ProposedSubmodule, ...]:
+    """Return the submodules below a node that are new, or get another version."""
+    return tuple(
+        ProposedSubmodule("/".join(node.path), node.application_id, node.version)
+        for node in root.walk()
+        if node is not root and (node.former is None or node.former.version != node.version)
+    )
 
 
 class TreePlanner:

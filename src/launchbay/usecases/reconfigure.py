@@ -49,6 +49,7 @@ from launchbay.usecases.launch_tree import (
     components_text,
     configured_as,
     former_of,
+    new_in_submodules,
     write_children,
     write_links,
 )
@@ -218,7 +219,13 @@ def proposal_of(planned: PlannedConfiguration) -> Proposal:
     """Return what rules know of a new configuration."""
     root = planned.root
     parameters = effective_parameters(root.manifest, root.parameters)
-    return Proposal(name=root.name, parameters=parameters, version=root.version, revision_id=root.revision_id)
+    return Proposal(
+        name=root.name,
+        parameters=parameters,
+        version=root.version,
+        revision_id=root.revision_id,
+        submodules=new_in_submodules(root),
+    )
 
 
 def _refuse_submodule(record: InstanceRecord) -> None:

@@ -378,7 +378,10 @@ _type_info = lru_cache(msgspec.inspect.type_info)
 
 
 def _with_canonical_ids(value: Any, types: Iterable[msgspec.inspect.Type]) -> Any:
-    """Return a value of one of the types, with the IDs in fields of structs in lower case."""
+    """Return a value with the IDs in lower case.
+
+    They are in fields of structs. The value has one of the types.
+    """
     kinds = list(alternatives(types))
     if isinstance(value, list):
         inside = [found for each in kinds for found in types_inside(each, None, "0")]

@@ -344,3 +344,58 @@ async def test_an_environment_id_in_capitals_is_the_same_environment(api: Api) -
     refused(await api.put(f"instances/{found.instances[1]}/configuration", body), 403, "PromotionGate")
     twice = [{"environmentId": first}, {"environmentId": first.upper()}]
     assert "in the order already" in refused(await api.put(own, {"stages": twice}), 400, "InvalidPromotion")
+
+
+async def around(api: Api, application: str) -> str:
+    """Make an application that has this one as a submodule."""
+    return await api.application(
+        f"""
+application:
+  components:
+    shop:
+      type: reference.Submodule
+      configuration: {{__locator.application-id: {application}}}
+      interfaces: {{}}
+"""
+    )
+
+
+async def test_a_manifest_around_an_application_leads_around_no_gate(api: Api) -> None:
+    found = await way(api)
+    await found.order({"soak": 3_600_000, "approvals": 1})
+    outer = await around(api, found.application)
+    first, second = found.environments
+    before = await api.launch(outer, environmentId=second)  # with the version that is there already
+    await api.settled(before)
+    await found.release()
+    answer = await api.post(f"applications/{outer}/launch", {"environmentId": second})
+    assert "Its submodule 'shop' has version 3. A gate" in refused(answer, 403, "PromotionGate")
+    accepted(await api.put(f"instances/{before}/configuration", {}))  # the submodule keeps its version
+    await api.settled(before)
+    await found.soaked()
+    answer = await api.post(f"applications/{outer}/launch", {"environmentId": second})
+    assert "a change set with 1 approval" in refused(answer, 403, "PromotionGate")
+
+
+async def test_a_submodule_passes_where_the_environment_before_has_it_as_a_submodule(api: Api) -> None:
+    first, second = await api.offer(), await api.offer()
+    inner = await api.application("launch: {steps: []}\ndestroy: {steps: []}")
+    stages = [{"environmentId": first}, {"environmentId": second, "soak": 3_600_000}]
+    accepted(await api.put(f"applications/{inner}/promotion-order", {"stages": stages}))
+    outermost = await around(api, await around(api, inner))
+    launch = {"environmentId": second}
+    answer = await api.post(f"applications/{outermost}/launch", launch)
+    assert "Its submodule 'shop/shop' has version 2." in refused(answer, 403, "PromotionGate")
+    there = await api.launch(outermost, environmentId=first)
+    await api.settled(there)
+    answer = await api.post(f"applications/{outermost}/launch", launch)
+    assert "must run in" in refused(answer, 403, "PromotionGate")
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE generations SET created_at = created_at - interval '1 day' WHERE instance_id = %s", (there,)
+        )
+    await api.settled(await api.launch(outermost, **launch))
+    accepted(
+        await api.put(f"applications/{inner}/promotion-order", {"stages": [stages[0], {**stages[1], "soak": 10**9}]})
+    )
+    await api.settled(await api.launch(outermost, **launch))  # the environment has had it

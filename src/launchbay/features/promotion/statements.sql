@@ -33,7 +33,8 @@ WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NUL
 SELECT id, name FROM environments WHERE organization_id = %(organization_id)s AND id = ANY (%(ids)s::text[]);
 
 -- name: list_placed
--- Instances of an application in environments, without those of submodules: what brought their version, and since when it is there.
+-- Instances of an application in environments: what brought their version, and since when it is there. Those of submodules are among
+-- them only for what is inside another instance; the generations of the outermost one know their version.
 SELECT instances.id, instances.name, instances.environment_id, instances.status, instances.version, revisions.name AS revision,
        arrived.created_at AS since, arrived.owner_id AS by_id, users.email AS by_email,
        CASE WHEN arrived.cause_kind = 'change-set' THEN arrived.cause_id END AS change_set_id,
@@ -46,22 +47,39 @@ SELECT instances.id, instances.name, instances.environment_id, instances.status,
 FROM instances
 LEFT JOIN revisions ON revisions.id = instances.revision_id
 LEFT JOIN LATERAL (
+    WITH RECURSIVE around AS (
+        SELECT parent.id, parent.parent_id FROM instances AS parent WHERE parent.id = instances.parent_id
+        UNION
+        SELECT parent.id, parent.parent_id FROM instances AS parent JOIN around ON parent.id = around.parent_id
+    )
+    SELECT id, jsonb_build_array(jsonb_build_object('target', instances.id, 'version', instances.version)) AS has
+    FROM around WHERE parent_id IS NULL
+) AS outermost ON true
+LEFT JOIN LATERAL (
     SELECT generations.created_at, generations.owner_id, generations.cause_kind, generations.cause_id FROM generations
     WHERE generations.instance_id = instances.id AND generations.version = instances.version AND generations.number > coalesce((
         SELECT max(number) FROM generations AS other WHERE other.instance_id = instances.id AND other.version <> instances.version), 0)
+      AND instances.parent_id IS NULL
+       OR generations.instance_id = outermost.id AND generations.submodules::jsonb @> outermost.has AND generations.number > coalesce((
+        SELECT max(number) FROM generations AS other
+        WHERE other.instance_id = outermost.id AND NOT other.submodules::jsonb @> outermost.has), 0)
     ORDER BY generations.number LIMIT 1
 ) AS arrived ON true
 LEFT JOIN users ON users.id = arrived.owner_id
 WHERE instances.application_id = %(application_id)s AND instances.environment_id = ANY (%(environment_ids)s::text[])
-  AND instances.parent_id IS NULL AND instances.status <> 'Destroyed'
+  AND (%(is_inside)s OR instances.parent_id IS NULL) AND instances.status <> 'Destroyed'
 ORDER BY instances.id;
 
 -- name: had_version
--- Whether an environment has had a version of an application: to go back is no promotion.
+-- Whether an environment has had a version of an application, or for what is inside also as a submodule: to go back is no promotion.
 SELECT EXISTS (
     SELECT FROM instances JOIN generations ON generations.instance_id = instances.id
     WHERE instances.application_id = %(application_id)s AND instances.environment_id = %(environment_id)s
       AND generations.version = %(version)s
+) OR %(is_inside)s AND EXISTS (
+    SELECT FROM instances JOIN generations ON generations.instance_id = instances.id
+    WHERE instances.environment_id = %(environment_id)s AND instances.parent_id IS NULL
+      AND generations.submodules::jsonb @> jsonb_build_array(jsonb_build_object('application', %(application_id)s::text, 'version', %(version)s::integer))
 );
 
 -- name: get_approvals

@@ -167,33 +167,48 @@ async def refuse_unready(connection: Connection, change: Change) -> Refusal | No
         return None
     if change.application_id is None or change.environment_id is None:
         return None
-    row = await order_in_force(connection, change.organization_id, change.application_id)
-    stage, former = (None, None) if row is None else stage_before(read_stages(row.stages), change.environment_id)
+    found = [await _refusal(connection, change, change.application_id, change.proposed.version)]
+    brought: dict[tuple[str, int], str] = {}
+    for path, application_id, version in change.proposed.submodules:
+        brought.setdefault((application_id, version), path)
+    for (application_id, version), path in brought.items():
+        found.append(await _refusal(connection, change, application_id, version, inside=path))
+    refusals = [each for each in found if each is not None]
+    # What approvals can't open comes first, and then what needs the most of them.
+    return max(refusals, key=lambda each: (each.outcome == "deny", each.approvals or 0), default=None)
+
+
+async def _refusal(
+    connection: Connection, change: Change, application_id: str, version: int, *, inside: str | None = None
+) -> Refusal | None:
+    """Return what keeps a version out.
+
+    `inside` is the path of a submodule that has it.
+    """
+    environment_id = change.environment_id or ""
+    row = await order_in_force(connection, change.organization_id, application_id)
+    stage, former = (None, None) if row is None else stage_before(read_stages(row.stages), environment_id)
     if stage is None or former is None or not stage.has_gates:
         return None
-    had = await store.had_version(
-        connection,
-        application_id=change.application_id,
-        environment_id=change.environment_id,
-        version=change.proposed.version,
+    place = {"application_id": application_id, "environment_id": environment_id, "version": version}
+    if await store.had_version(connection, **place, is_inside=inside is not None):
+        return None
+    around = await neighbours(
+        connection, change.organization_id, application_id, stage, former, is_inside=inside is not None
     )
-    return None if had else await _refusal(connection, change, change.proposed.version, stage, former)
-
-
-async def _refusal(connection: Connection, change: Change, version: int, stage: Stage, former: Stage) -> Refusal | None:
-    around = await neighbours(connection, change.organization_id, change.application_id or "", stage, former)
     here = repr(around.names.get(stage.environment_id, stage.environment_id))
+    whose = "" if inside is None else f"Its submodule {inside!r} has version {version}. "
     gates = around.gates(version, change.clock.now())
     if found := closed(gates):
         until = opens_at(gates)
         when, remedy = "", "See what is missing: launchbay promotion show."
         if until is not None:
             when, remedy = " It opens by itself.", "Wait until then."
-        sentence = f"A gate in front of {here} is closed. {' '.join(each.sentence for each in found)}{when}"
+        sentence = f"{whose}A gate in front of {here} is closed. {' '.join(each.sentence for each in found)}{when}"
         return Refusal("deny", "PromotionGate", sentence, remedy, until, approvals=stage.approvals)
     if stage.approvals and await _approvals(connection, change) < stage.approvals:
         wanted = "1 approval" if stage.approvals == 1 else f"{stage.approvals} approvals"
-        sentence = f"A version comes to {here} by a change set with {wanted}."
+        sentence = f"{whose}A version comes to {here} by a change set with {wanted}."
         remedy = "Promote it: launchbay promote. A change set that was made before has to be made again."
         return Refusal("needs", "PromotionGate", sentence, remedy, approvals=stage.approvals)
     return None
@@ -215,13 +230,19 @@ async def _names(connection: Connection, organization_id: str, stages: Iterable[
 
 
 async def _placed(
-    connection: Connection, application_id: str, stages: Iterable[Stage], workflows: Iterable[str]
+    connection: Connection,
+    application_id: str,
+    stages: Iterable[Stage],
+    workflows: Iterable[str],
+    *,
+    is_inside: bool = False,
 ) -> list[PlacedRow]:
     return await store.list_placed(
         connection,
         application_id=application_id,
         environment_ids=[each.environment_id for each in stages],
         workflows=sorted(set(workflows)),
+        is_inside=is_inside,
     )
 
 
@@ -301,11 +322,20 @@ class Neighbours(NamedTuple):
 
 
 async def neighbours(
-    connection: Connection, organization_id: str, application_id: str, stage: Stage, former: Stage
+    connection: Connection,
+    organization_id: str,
+    application_id: str,
+    stage: Stage,
+    former: Stage,
+    *,
+    is_inside: bool = False,
 ) -> Neighbours:
-    """Return what is on both sides of a gate."""
+    """Return what is on both sides of a gate.
+
+    Instances of submodules are among it only for what `is_inside` another instance.
+    """
     names = await _names(connection, organization_id, (stage, former))
-    placed = await _placed(connection, application_id, (former, stage), stage.workflows)
+    placed = await _placed(connection, application_id, (former, stage), stage.workflows, is_inside=is_inside)
     before = [row for row in placed if row.environment_id == former.environment_id]
     return Neighbours(stage, former, names, before, [row for row in placed if row not in before])
 
