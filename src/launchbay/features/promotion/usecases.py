@@ -428,7 +428,7 @@ def _approval_gate(stage: Stage, promotion: PromotionRow | None) -> list[Gate]:
 
 
 async def _with_rules(ctx: Context, column: BoardColumn) -> BoardColumn:
-    """Return a column with what freezes, policies and other rules would say now, with the present parameters."""
+    """Return a column with what other rules would say now, with the present parameters."""
     if column.candidate is None or not column.instances:
         return column
     async with ctx.begin() as work:  # a rule looks at locks, which nothing that reads a page has
