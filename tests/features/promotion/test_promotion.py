@@ -380,8 +380,12 @@ async def test_a_manifest_around_an_application_leads_around_no_gate(api: Api) -
 async def test_a_submodule_passes_where_the_environment_before_has_it_as_a_submodule(api: Api) -> None:
     first, second = await api.offer(), await api.offer()
     inner = await api.application("launch: {steps: []}\ndestroy: {steps: []}")
-    stages = [{"environmentId": first}, {"environmentId": second, "soak": 3_600_000}]
-    accepted(await api.put(f"applications/{inner}/promotion-order", {"stages": stages}))
+
+    async def order(soak: int) -> None:
+        stages = [{"environmentId": first}, {"environmentId": second, "soak": soak}]
+        accepted(await api.put(f"applications/{inner}/promotion-order", {"stages": stages}))
+
+    await order(3_600_000)
     outermost = await around(api, await around(api, inner))
     launch = {"environmentId": second}
     answer = await api.post(f"applications/{outermost}/launch", launch)
@@ -395,7 +399,5 @@ async def test_a_submodule_passes_where_the_environment_before_has_it_as_a_submo
             "UPDATE generations SET created_at = created_at - interval '1 day' WHERE instance_id = %s", (there,)
         )
     await api.settled(await api.launch(outermost, **launch))
-    accepted(
-        await api.put(f"applications/{inner}/promotion-order", {"stages": [stages[0], {**stages[1], "soak": 10**9}]})
-    )
+    await order(10**9)
     await api.settled(await api.launch(outermost, **launch))  # the environment has had it
