@@ -1,8 +1,9 @@
 """What of a running system an instance can adopt, and whether it fits. Pure."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +14,8 @@ from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 OPENTOFU = "opentofu"
 _STATE_VERSION = 4  # of Terraform since 0.12, and of OpenTofu
 _SHOWN = 200  # addresses that are kept of one state
+_ECHOED = 80  # characters of what the request gave
+_ADDRESS = 1_000  # characters that are kept of one address
 
 
 class StatePlace(NamedTuple):
@@ -48,6 +51,11 @@ class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
     resources: list[str]
 
 
+# Attributes may hold what a body of JSON may not, such as any number, so the reader of bodies isn't the one of states.
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Lineage = Annotated[str, msgspec.Meta(max_length=255)]
+
+
 class _Instance(msgspec.Struct, frozen=True):
     index_key: int | str | None = None
 
@@ -63,13 +71,13 @@ class _Resource(msgspec.Struct, frozen=True):
         prefix = "" if self.module is None else f"{self.module}."
         for each in self.instances:
             key = "" if each.index_key is None else f"[{msgspec.json.encode(each.index_key).decode()}]"
-            yield f"{prefix}{self.type}.{self.name}{key}"
+            yield f"{prefix}{self.type}.{self.name}{key}"[:_ADDRESS].replace("\0", "\ufffd")
 
 
 class _State(msgspec.Struct, frozen=True):
     version: int
-    lineage: str = ""
-    serial: int = 0
+    lineage: _Lineage = ""
+    serial: _Whole = 0
     terraform_version: str = ""
     resources: list[_Resource] = []
 
@@ -132,7 +140,7 @@ def _placed(manifest: CompiledManifest, given: GivenState) -> AdoptedState:
     if not places:
         others = _names(state_places(manifest))
         raise BadRequest(
-            f"states: no step of {given.component[:80]!r} keeps a state.",
+            f"states: no step of {given.component[:_ECHOED]!r} keeps a state.",
             f"Give it for one of: {others}." if others else "No component of this version has a step opentofu.",
             code="InvalidState",
         )
@@ -141,7 +149,7 @@ def _placed(manifest: CompiledManifest, given: GivenState) -> AdoptedState:
     if name is None or (name not in names and None not in names):
         known = ", ".join(str(each) for each in names if each is not None)
         raise BadRequest(
-            f"states: {given.component!r} has {'several states' if given.name is None else f'no state {name!r}'}.",
+            f"states: {given.component!r} has {'several states' if name is None else f'no state {name[:_ECHOED]!r}'}.",
             f"Give its name{f', such as {known}' if known else ': the parameter name of its step opentofu'}.",
             code="InvalidState",
         )
@@ -153,29 +161,30 @@ def _read(given: GivenState, name: str) -> AdoptedState:
     size = len(given.state.encode())
     if size > limits.ADOPTED_STATE_BYTES:
         raise BadRequest(f"{where} has {size} bytes. Limit: {limits.ADOPTED_STATE_BYTES} bytes.", code="InvalidState")
-    try:
-        raw: Any = msgspec.json.decode(given.state)
-    except msgspec.DecodeError as error:
-        raise BadRequest(
-            f"{where} isn't JSON: {error}.",
-            "Give the file terraform.tfstate, or what `tofu state pull` prints.",
-            code="InvalidState",
-        ) from None
+    raw = _decoded(given.state, where)
     version = raw.get("version") if isinstance(raw, dict) else None
+    if version is not None and type(version) is not int:
+        raise BadRequest(
+            f"{where} has the version {_shown(version)}, which isn't a whole number.",
+            "A state has the number 4 there.",
+            code="InvalidState",
+        )
     if version != _STATE_VERSION:
-        shown = "no version, so it isn't a state" if version is None else f"the version {str(version)[:20]}"
+        shown = "no version, so it isn't a state" if version is None else f"the version {_shown(version)}"
         remedy = "Refresh an older one with Terraform 0.12 or newer: terraform refresh."
         raise BadRequest(f"{where} has {shown}. Launchbay reads version 4.", remedy, code="InvalidState")
     try:
         state = msgspec.convert(raw, _State)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"{where} can't be read: {error}.", code="InvalidState") from None
+        raise BadRequest(f"{where} can't be read: {str(error)[:300]}.", code="InvalidState") from None
     if not state.lineage:
         raise BadRequest(
             f"{where} has no lineage, so nothing names it.",
             "Save it once with the program: `tofu apply -refresh-only`.",
             code="InvalidState",
         )
+    if not state.lineage.isprintable():
+        raise BadRequest(f"{where} has control characters in its lineage.", code="InvalidState")
     managed = [each for each in state.resources if each.mode == "managed"]
     return AdoptedState(
         component=given.component,
@@ -186,6 +195,34 @@ def _read(given: GivenState, name: str) -> AdoptedState:
         text=given.state,
         resources=sorted(address for each in managed for address in each.addresses()),
     )
+
+
+def _decoded(text: str, where: str) -> Any:
+    try:
+        msgspec.json.decode(text)  # it says best what isn't JSON
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise BadRequest(f"{where} is nested too deep to be a state.", code="InvalidState") from None
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise BadRequest(
+            f"{where} isn't JSON: {error}.",
+            "Give the file terraform.tfstate, or what `tofu state pull` prints.",
+            code="InvalidState",
+        ) from None
+    except ValueError as error:
+        raise BadRequest(f"{where} isn't a state: {error}.", code="InvalidState") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"an object has the key {_shown(twice)} twice")
+    return found
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True)[:_ECHOED]
 
 
 def shown_resources(resources: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ An adopted instance is observed: it has the parameters and the state of what is 
 until somebody takes it over with a change set.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ async def adopt(
             planned = await _plan(work, application_id, body)
             root, environment = planned.root, planned.environment
             check_manifest(root.manifest)
-            states = placed(root.manifest, given)
+            states = await asyncio.to_thread(placed, root.manifest, given)  # megabytes of JSON
             adopted = {each.component for each in states}
             left_out = [path for path in root.manifest.order if path not in adopted]
             await organizations.lock(work.connection, organization_id=environment.organization_id)

@@ -34,6 +34,7 @@ from launchbay.model.schedule import (
     zoned_due_times,
 )
 from launchbay.model.waits import never_message
+from launchbay.planning.acceptance import OBSERVED, TAKE_OVER
 from launchbay.planning.arguments import ignored_parameters
 from launchbay.planning.names import DESTROY
 from launchbay.planning.plans import plan_run
@@ -317,6 +318,8 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
     workflow = doing.workflow or ""
     record = await for_running(work, request.instance_id or "", workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
     _must_belong(record.organization_id, organization_id)
+    if record.is_observed and workflow != DESTROY:
+        raise NotAllowed(OBSERVED, TAKE_OVER, code="InstanceObserved")
     manifest = await work.manifest(record.application_id, record.version)
     plan_run(manifest, workflow, doing.parameters, InstanceStatus.RUNNING)
     work.warn(ignored_parameters(manifest, workflow, doing.parameters))
