@@ -19,7 +19,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.clock import iso_time
-from launchbay.errors import BadRequest, NotAllowed
+from launchbay.errors import BadRequest, Conflict, NotAllowed
 from launchbay.features.bulk.usecases import Act
 from launchbay.features.recurring import rows as store
 from launchbay.features.recurring.rows import DueRow, RecurringSchedule, recurring_purpose
@@ -319,7 +319,7 @@ async def _check_doing(work: Work, organization_id: str, request: RecurringReque
     record = await for_running(work, request.instance_id or "", workflow, Permission.SCHEDULE_INSTANCE_WORKFLOW)
     _must_belong(record.organization_id, organization_id)
     if record.is_observed and workflow != DESTROY:
-        raise NotAllowed(OBSERVED, TAKE_OVER, code="InstanceObserved")
+        raise Conflict(OBSERVED, TAKE_OVER, code="InstanceObserved")
     manifest = await work.manifest(record.application_id, record.version)
     plan_run(manifest, workflow, doing.parameters, InstanceStatus.RUNNING)
     work.warn(ignored_parameters(manifest, workflow, doing.parameters))
