@@ -30,6 +30,7 @@ from launchbay.actions.opentofu_plan import (
     read_saved_plan,
     read_shown_plan,
     state_head,
+    world_differences,
 )
 from launchbay.actions.output import LiveLog, ProgressReporter, parse_event, parse_json_output
 from launchbay.actions.parameters import (
@@ -152,7 +153,7 @@ def _place(diagnostic: Mapping[str, Any]) -> str:
 
 
 STATE = "terraform.tfstate"
-_PLAN, _LOCK = "launchbay.plan", ".terraform.lock.hcl"
+_PLAN, _LOOK, _LOCK = "launchbay.plan", "launchbay.look", ".terraform.lock.hcl"
 _MAIN = "main.tf"
 _VARIABLES = "launchbay.auto.tfvars.json"
 _BACKEND = "launchbay_override.tf.json"
@@ -396,8 +397,6 @@ class OpenTofu(ActionDefaults):
                 return {"outputs": {}, "secrets": {}, "changes": {}}
             operation, module, saver, work = prepared
             plan = None if call.approved is None else _as_approved(call.approved, operation, module)
-            if plan is not None:
-                await begin_once(call)
             return await work.run(operation, module, saver, plan)
 
     async def plan(self, call: ActionCall) -> ActionPlan:
@@ -436,15 +435,35 @@ class OpenTofu(ActionDefaults):
             yield operation, module, saver, _Work(call, binary, directory, timeout_s)
 
     async def teardown(self, call: ActionCall, name: str) -> None:
+        async with self._stored(call, name) as stored:
+            if stored is not None:
+                module, saver, work = stored
+                plan = None if call.approved is None else _as_approved(call.approved, "destroy", module)
+                await work.run("destroy", module, saver, plan)
+
+    async def plan_teardown(self, call: ActionCall, name: str) -> ActionPlan:
+        """Return what the program plans to destroy."""
+        async with self._stored(call, name) as stored:
+            if stored is None:
+                return ActionPlan(artifact=_saved("destroy", None).encoded())
+            module, _, work = stored
+            return await work.plan("destroy", module)
+
+    @asynccontextmanager
+    async def _stored(
+        self, call: ActionCall, name: str
+    ) -> "AsyncIterator[tuple[StoredModule, StateSaver, _Work] | None]":
+        """Lend a module as it was stored; None if it is gone."""
         stored = await call.context.documents.read(name)
         if stored is None:
+            yield None
             return
         binary = call.context.programs.require("opentofu", *_BINARIES, remedy=_REMEDY)
         module = read_module(stored.data)
         _register_secrets(call, module)
         async with private_directory() as directory:
             saver = StateSaver(call.context.documents, name, module, stored.version)
-            await _Work(call, binary, directory, limits.TEARDOWN_S).run("destroy", module, saver)
+            yield module, saver, _Work(call, binary, directory, limits.TEARDOWN_S)
 
 
 def _register_secrets(call: ActionCall, module: StoredModule) -> None:
@@ -475,6 +494,10 @@ class _Work:
                     options = ("-input=false", "-json", "-lock=false", "-detailed-exitcode")
                     code = await self._command(events, environment, "plan", *options)
                     return {"outputs": {}, "secrets": {}, "changes": events.changes, "hasChanges": code == _HAS_CHANGES}
+                if approved is not None:
+                    if not self._call.was_interrupted:  # after a crash, what differs may be its own doing
+                        await self._look(environment, module, approved)
+                    await begin_once(self._call)
                 # A saved plan knows itself whether it destroys.
                 command = (operation,) if approved is None else ("apply",)
                 file = () if approved is None else (f"../{_PLAN}",)
@@ -488,29 +511,43 @@ class _Work:
     async def plan(self, operation: Operation, module: StoredModule) -> ActionPlan:
         """Return the effects of an operation, with the plan file as their artifact."""
         environment = await self._written(module, None)
-        destroys = ("-destroy",) if operation == "destroy" else ()
         with LiveLog(self._call.context.log, self._call.context.clock) as live:
             events = TofuEvents(live.write, lambda _: None, self._call.context.redact)
             await self._command(events, environment, "init", *_INIT)
-            # Its own messages could show a sensitive value before it is known as one.
-            events = TofuEvents(lambda _: None, lambda _: None, self._call.context.redact)
-            await self._command(
-                events, environment, "plan", "-input=false", "-json", "-lock=false", f"-out=../{_PLAN}", *destroys
-            )
-        shown = await self._shown(environment)
-        self._call.context.register_secret(shown.secrets())
+        shown = await self._planned(environment, operation, _PLAN)
         plan = await asyncio.to_thread((self._directory / _PLAN).read_bytes)
         lock = self._directory / "module" / _LOCK
         chosen = await asyncio.to_thread(lock.read_bytes) if lock.exists() else b""
         saved = _saved(operation, module, plan, chosen)
         return ActionPlan(effects=shown.effects(), artifact=saved.encoded(), warnings=shown.warnings())
 
-    async def _shown(self, environment: Mapping[str, str]) -> ShownPlan:
+    async def _look(self, environment: Mapping[str, str], module: StoredModule, approved: SavedPlan) -> None:
+        """Raise NotApproved if a new plan finds another world.
+
+        To apply a plan file doesn't look at it.
+        """
+        then = await self._shown(environment, _PLAN)
+        now = await self._planned(environment, approved.operation, _LOOK)
+        refuse_difference(world_differences(then, now, module.state, self._call.context.redact))
+
+    async def _planned(self, environment: Mapping[str, str], operation: Operation, file: str) -> ShownPlan:
+        """Make a plan file, and return what it says."""
+        destroys = ("-destroy",) if operation == "destroy" else ()
+        # Its own messages could show a sensitive value before it is known as one.
+        events = TofuEvents(lambda _: None, lambda _: None, self._call.context.redact)
+        await self._command(
+            events, environment, "plan", "-input=false", "-json", "-lock=false", f"-out=../{file}", *destroys
+        )
+        return await self._shown(environment, file)
+
+    async def _shown(self, environment: Mapping[str, str], file: str) -> ShownPlan:
         # Nothing is logged, because the plan has sensitive values.
-        result = await self._start(environment, lambda _stream, _line: None, "show", "-json", f"../{_PLAN}")
+        result = await self._start(environment, lambda _stream, _line: None, "show", "-json", f"../{file}")
         try:
             if result.exit_code == 0:
-                return read_shown_plan(result.stdout.encode())
+                shown = read_shown_plan(result.stdout.encode())
+                self._call.context.register_secret(shown.secrets())
+                return shown
         except (ValueError, msgspec.ValidationError):
             pass
         raise ActionFailed(

@@ -1,15 +1,17 @@
 """What OpenTofu's `show -json` of a saved plan says, as effects. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from launchbay.actions.plan import mask
 from launchbay.model.effect import AFTER_APPLY, Certainty, Effect, EffectKind
 from launchbay.model.redaction import REDACTED
 
 _DELETE_FIRST, _CREATE_FIRST = ("delete", "create"), ("create", "delete")
 _WARNINGS_EACH = 3  # of one check
+_TEXT_CHARS = 100  # of a value in a refusal
 _REASONS: Mapping[str, str] = {
     "replace_because_cannot_update": "it can't be changed in place",
     "replace_because_tainted": "its creation had failed",
@@ -226,6 +228,84 @@ def _marked(value: Any, marks: Any) -> list[Any]:
     return []
 
 
+def world_differences(approved: ShownPlan, now: ShownPlan, state: str, redact: Callable[[str], str]) -> list[str]:
+    """Return how a new plan finds another world than the approved one.
+
+    Module, `state` and versions are the same. So what differs was changed outside: what happens to an address, or a
+    value that it has before. Values after it aren't compared: the approved plan has them, and times always differ.
+    """
+    old, new = _by_address(approved.resource_changes), _by_address(now.resource_changes)
+    stored = _stored_attributes(state)
+    found: list[str] = []
+    for address in dict.fromkeys((*old, *new)):
+        verbs = [_verb(plan.get(address)) for plan in (old, new)]
+        if verbs[0] != verbs[1]:
+            found.append(f"{redact(address)}: {verbs[1]} instead of {verbs[0]}")
+        elif verbs[0] != _NOTHING:
+            attributes = stored.get(old[address].previous_address or address, {})
+            found += _other_values(old[address], new[address], attributes, redact)
+    return found
+
+
+def _by_address(changes: Sequence[ResourceChange]) -> dict[str, ResourceChange]:
+    return {
+        each.address if each.deposed is None else f"{each.address} (deposed {each.deposed})": each
+        for each in changes
+        if each.mode == "managed"
+    }
+
+
+_NOTHING = "nothing happens"
+_VERBS: Mapping[tuple[str, ...], str] = {
+    ("create",): "it is created",
+    ("update",): "it is changed",
+    ("delete",): "it is deleted",
+    _DELETE_FIRST: "it is replaced",
+    _CREATE_FIRST: "it is replaced",
+    ("no-op",): _NOTHING,
+    (): _NOTHING,
+}
+
+
+def _verb(found: ResourceChange | None) -> str:
+    """Return what happens to a resource."""
+    if found is None:
+        return _NOTHING
+    actions = tuple(found.change.actions)
+    return _VERBS.get(actions, f"OpenTofu plans {', '.join(actions)}")
+
+
+def _other_values(
+    old: ResourceChange, new: ResourceChange, stored: Mapping[str, Any], redact: Callable[[str], str]
+) -> Iterator[str]:
+    """Yield what a resource has now instead of then, without noise.
+
+    Noise are attributes that the provider sets later, and those that already differed from the `stored` ones then,
+    unless the plan changes them.
+    """
+    sides = [each.change.before if isinstance(each.change.before, Mapping) else {} for each in (old, new)]
+    unknown = old.change.after_unknown if isinstance(old.change.after_unknown, Mapping) else {}
+    changed = set() if old.change.after is None else set(_changed_names(old.change))
+    for name in dict.fromkeys((*sides[0], *sides[1])):
+        if sides[0].get(name) == sides[1].get(name) or _is_marked(unknown.get(name)):
+            continue
+        if name in changed or stored.get(name) == sides[0].get(name):
+            was, found = (_text(each.change, name, redact) for each in (old, new))
+            yield f"{redact(old.address)}: {name} is {found} instead of {was}"
+
+
+def _changed_names(change: Change) -> Iterator[str]:
+    sides = [side if isinstance(side, Mapping) else {} for side in (change.before, change.after)]
+    return (name for name in dict.fromkeys((*sides[0], *sides[1])) if sides[0].get(name) != sides[1].get(name))
+
+
+def _text(change: Change, name: str, redact: Callable[[str], str]) -> str:
+    """Return the value before, without secrets, as a short text."""
+    value = masked(change.before, change.before_sensitive, None)
+    text = msgspec.json.encode(mask({name: value.get(name)}, redact)[redact(name)]).decode()
+    return text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
+
+
 Operation = Literal["apply", "destroy", "plan"]
 
 
@@ -251,6 +331,42 @@ class SavedPlan(msgspec.Struct, frozen=True):
 
 read_saved_plan = msgspec.msgpack.Decoder(SavedPlan).decode
 read_shown_plan = msgspec.json.Decoder(ShownPlan).decode
+
+
+class _StateInstance(msgspec.Struct, frozen=True):
+    attributes: dict[str, Any] = {}
+    index_key: int | str | None = None
+    deposed: str | None = None
+
+
+class _StateResource(msgspec.Struct, frozen=True):
+    type: str
+    name: str
+    module: str | None = None
+    instances: list[_StateInstance] = []
+
+
+class _StateResources(msgspec.Struct, frozen=True):
+    resources: list[_StateResource] = []
+
+
+def _stored_attributes(state: str) -> dict[str, Mapping[str, Any]]:
+    """Return the attributes in a state by address.
+
+    A value of any type has its type next to it there.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+    for each in msgspec.json.decode(state, type=_StateResources).resources if state else ():
+        for one in each.instances:
+            index = "" if one.index_key is None else f"[{msgspec.json.encode(one.index_key).decode()}]"
+            deposed = f" (deposed {one.deposed})" if one.deposed else ""
+            address = f"{each.module + '.' if each.module else ''}{each.type}.{each.name}{index}{deposed}"
+            found[address] = {name: _untyped(value) for name, value in one.attributes.items()}
+    return found
+
+
+def _untyped(value: Any) -> Any:
+    return value["value"] if isinstance(value, Mapping) and value.keys() == {"value", "type"} else value
 
 
 class _StateHead(msgspec.Struct, frozen=True):

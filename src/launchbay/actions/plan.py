@@ -46,6 +46,17 @@ class SupportsPlan(Protocol):
         """
 
 
+@runtime_checkable
+class PlansTeardown(Protocol):
+    """An action that says what the teardown of a document would destroy (`SupportsTeardown`)."""
+
+    async def plan_teardown(self, call: ActionCall, name: str) -> ActionPlan:
+        """Return what `teardown` would do.
+
+        That gets the artifact as `ActionCall.approved`. Raises `ActionFailed`.
+        """
+
+
 def unknown(address: str, note: str = CANNOT_PLAN) -> ActionPlan:
     """Return the plan of a step that may do anything."""
     return ActionPlan(effects=(Effect(kind="unknown", address=address, certainty="unknown", note=note),))

@@ -432,24 +432,38 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
     approved = await job.deps.approved_plans.artifact(job, path) if job.plan.held else None
-    if approved is not None:
+    if approved is not None and len(approved) == _DIGEST_BYTES:
         stored = await job.deps.documents.read(job, key)
         if stored is not None and teardown_artifact(stored) != approved:
             raise NotApproved("The stored document has changed since the plan was approved. Nothing was done.")
-    component = job.manifest.components.get(key.component) or _former(key.component)
-    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, TEARDOWN), depth=0)
-    step = StepRun(workflow, path, key.action, job.deps.clock.now())
+        approved = None
     try:
         async with asyncio.timeout(limits.TEARDOWN_S):
-            await action.teardown(ActionCall({}, step), key.name)
+            await action.teardown(teardown_call(job, key, path, approved), key.name)
     except TimeoutError:
         raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
     return {}
 
 
+def teardown_call(job: JobRun, key: DocumentKey, path: str, approved: bytes | None = None) -> ActionCall:
+    """Return the call that destroys what a document describes, or plans that.
+
+    `path` is its place in the job.
+    """
+    component = job.manifest.components.get(key.component) or _former(key.component)
+    workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, TEARDOWN), depth=0)
+    return ActionCall({}, StepRun(workflow, path, key.action, job.deps.clock.now()), approved=approved)
+
+
 def teardown_artifact(document: Document) -> bytes:
-    """Return the digest of a document, to which an approved teardown is held."""
+    """Return the digest of a document.
+
+    An approved teardown is held to it if its action has no artifact of its own, which is longer.
+    """
     return hashlib.sha256(document.data).digest()
+
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def _former(path: str) -> Component:

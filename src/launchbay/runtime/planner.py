@@ -15,8 +15,8 @@ from launchbay.actions.builtin import CommandCall, GetInstanceContext
 from launchbay.actions.contract import Action, ChangesRoles, Document
 from launchbay.actions.own_plan import PLAN
 from launchbay.actions.parameters import given_parameters
-from launchbay.actions.plan import ActionPlan, SupportsPlan, unknown
-from launchbay.errors import ActionFailed, ExpressionError, NotThereYet, WorkflowFailed
+from launchbay.actions.plan import ActionPlan, PlansTeardown, SupportsPlan, bounded, unknown
+from launchbay.errors import ActionFailed, ExpressionError, NotThereYet, WorkflowFailed, describe
 from launchbay.manifest.expressions import Template
 from launchbay.manifest.graph import COMPUTE, Component, Step, Workflow
 from launchbay.model.effect import Effect, EffectKind
@@ -27,7 +27,7 @@ from launchbay.model.values import CoercionError, coerce
 from launchbay.planning.names import DESTROY, LAUNCH
 from launchbay.runtime.context import StepRun, split_command
 from launchbay.runtime.contract import DocumentKey, JobRun, StepDocuments
-from launchbay.runtime.lifecycle import TEARDOWN, teardown_artifact
+from launchbay.runtime.lifecycle import TEARDOWN, teardown_artifact, teardown_call
 from launchbay.runtime.machines import PROVISION, RELEASE, is_dry_run
 from launchbay.runtime.signals import coerce_all
 from launchbay.runtime.state import WorkflowScope
@@ -127,20 +127,14 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
         stored = await documents.read(job, key)
         if stored is None or component not in {None, key.component}:
             continue
-        effect = Effect(
-            kind="delete",
-            address=f"{key.component}: {key.action} {key.name!r}",
-            certainty="estimated",
-            note="all that is left of it goes with the component",
-        )
         path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
-        plan = ActionPlan(effects=(effect,), artifact=teardown_artifact(stored))
         if key in documents.destroyed:
             plan = ActionPlan(artifact=teardown_artifact(stored))
         elif (earlier := documents.left_by(key)) is not None:
-            plan = ActionPlan(
-                effects=(effect, *unknown(path, f"Unknown: it depends on what {earlier!r} leaves.").effects)
-            )
+            left = unknown(path, f"Unknown: it depends on what {earlier!r} leaves.").effects
+            plan = ActionPlan(effects=(_all_of(key), *left))
+        else:
+            plan = await _plan_document(job, key, path, stored)
         found.append(StepPlan(path, key.component, key.action, plan))
     machines = [(path, each) for path, each in job.state.machines() if component in {None, path} and not each.adopted]
     for path, machine in machines:
@@ -151,6 +145,32 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
         step = step_path(workflow_path(path, RELEASE), f"{machine.role} {machine.number}")
         found.append(_estimate("delete", step, path, RELEASE, address, job.secrets.redact(note)))
     return found
+
+
+async def _plan_document(job: JobRun, key: DocumentKey, path: str, stored: Document) -> ActionPlan:
+    """Return what the teardown of a document destroys.
+
+    It is all of it as one effect if its action can't say more.
+    """
+    problem, action = "", job.deps.actions.find(key.action)
+    if isinstance(action, PlansTeardown):
+        call = teardown_call(job, key, path)
+        try:
+            return bounded(await action.plan_teardown(call, key.name), call.context.redact)
+        except ActionFailed as error:
+            problem = f"; what that is can't be planned: {error}"
+        except Exception as error:  # noqa: BLE001 - an action is foreign code
+            problem = f"; what that is can't be planned: the action crashed: {describe(error)}"
+    return ActionPlan(effects=(_all_of(key, job.secrets.redact(problem)),), artifact=teardown_artifact(stored))
+
+
+def _all_of(key: DocumentKey, problem: str = "") -> Effect:
+    return Effect(
+        kind="delete",
+        address=f"{key.component}: {key.action} {key.name!r}",
+        certainty="estimated",
+        note=f"all that is left of it goes with the component{problem}",
+    )
 
 
 def plan_machines(job: JobRun, started: Iterable[str]) -> list[StepPlan]:

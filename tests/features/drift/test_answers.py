@@ -61,7 +61,8 @@ async def test_what_differs_is_put_back_by_a_change_set_with_its_plan(api: Api) 
     ]
     assert (effect["kind"], effect["before"]["input"], effect["after"]["input"]) == ("change", 5, 1)
     assert open_findings(await drift_of(api, instance))[BOX]["changeSetId"] == change_set
-    assert (await applied(api, change_set))["status"] == "Succeeded"
+    done = await applied(api, change_set)
+    assert (done["status"], done["plan"][0]["differences"]) == ("Succeeded", [])
     after = await drift_of(api, instance)
     assert [(each["address"], each["state"]) for each in after["findings"]] == [(BOX, "put back")]
     assert open_findings(await checked(api, instance)) == {}
@@ -127,7 +128,11 @@ async def test_two_values_are_taken_over_by_one_check_also_where_noise_is(api: A
     left = open_findings(await drift_of(api, instance))
     assert [each["remedy"] for each in left.values()] == ["", ""]
     made = [await planned(api, left[address]["changeSetId"]) for address in (BOX, LID)]
-    assert [each["comment"] for each in made] == [f"Take over: {BOX}", f"Take over: {LID}"]
+    also = "Its steps also put back what else differs in the component"
+    assert [each["comment"] for each in made] == [
+        f"Take over: {BOX}. {also}: {LID}",
+        f"Take over: {LID}. {also}: {BOX}",
+    ]
 
 
 async def test_a_value_that_no_parameter_decides_says_where_it_is(api: Api) -> None:

@@ -18,6 +18,7 @@ from launchbay.manifest.configuration import Change
 from launchbay.manifest.graph import CompiledManifest
 from launchbay.manifest.scaling import component_at
 from launchbay.model.job import JobStatus, is_cancellation, unescaped
+from launchbay.runtime.lifecycle import TEARDOWN
 from launchbay.store.database import Connection
 from launchbay.usecases.later import LaterWork
 
@@ -65,15 +66,18 @@ class ChangeSetWork(LaterWork[str, Never]):
             ended = "The job was cancelled." if is_cancellation(row.error_message) else "The job failed."
             found.append(ended if row.job_status else "The job is gone.")
         promised = {each.name for each in promise.workflows}
-        found += [f"The workflow {name} ran, which wasn't shown." for name in sorted(set(row.ran) - promised)]
+        # What goes with a component isn't a workflow of the manifest.
+        unseen = [each for each in sorted(set(row.ran) - promised) if not each.endswith(f"#{TEARDOWN}")]
+        found += [f"The workflow {name} ran, which wasn't shown." for name in unseen]
         if promise.version is None or row.version is None or row.parameters is None or row.state is None:
             return found
         if row.version != promise.version:
             found.append(f"The version is {row.version} instead of {promise.version}.")
         facts = {
-            name.removeprefix("new parameter "): value
+            name.partition("parameter ")[2]: value
             for name, value in read_facts(row.facts).items()
-            if name.startswith("new parameter ") and " of the submodule " not in name
+            # Another launch keeps the parameters, so their facts are about the only ones.
+            if name.startswith(("new parameter ", "parameter ")) and " of the submodule " not in name
         }
         now = {
             name: FINGERPRINT + self.app.audit.fingerprint(value)
