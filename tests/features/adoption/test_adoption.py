@@ -162,6 +162,7 @@ async def test_all_doors_refuse_to_change_what_is_observed(api: Api) -> None:
         await api.post(sets, {"act": "relaunch", "ids": [instance]}),
         await api.post(sets, {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {}}}),
         await api.put(f"instances/{instance}/environments", {"environments": [api.environment]}),
+        await api.post(f"instances/{instance}/drift/findings/{instance}/take-over"),
     ]
     for answer in refusals:
         assert answer.status_code in {400, 403, 409}, answer.text

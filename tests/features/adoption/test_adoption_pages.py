@@ -34,7 +34,13 @@ async def test_the_page_says_what_observed_means_and_offers_only_what_works(
         assert text in page.answer.text
     for text in ("Run workflow", "Change configuration", "Offer as a service"):
         assert text not in page.answer.text
-    assert "All that it describes stays" in (await visitor.get(f"{path}/end")).text
+    assert "Adopted <span" in page.answer.text
+    end = (await visitor.get(f"{path}/end")).text
+    assert "All that it describes stays" in end
+    assert "runs destroy" not in end
+    configuration = (await visitor.get(f"{path}/configuration")).text
+    assert "Take it over to change its configuration" in configuration
+    assert "Show difference" not in configuration
     assert "Put back" not in (await visitor.get(f"{path}/drift")).text
 
 

@@ -187,6 +187,8 @@ async def test_a_stale_change_set_names_what_has_changed_and_is_not_applied(
     await api.settled(instance)
     stale = await get(visitor, path)
     assert "The present parameter input.size is new." in stale.text
+    assert "Ready to apply" not in stale.text.partition("Life of the change set")[0]
+    assert "It is stale: save a new change set" in stale.answer.text
     refused = await sent(visitor, f"{path}/apply", page)
     assert refused.status_code == 409
     assert "The present parameter input.size is new." in Page(refused).text

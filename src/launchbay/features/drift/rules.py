@@ -307,6 +307,19 @@ def candidates(parameters: Mapping[str, Any], difference: Difference) -> list[Ca
     ]
 
 
+def put_back_with(taken: Finding, findings: Iterable[Finding]) -> list[Finding]:
+    """Return the other findings of the same component, also ignored ones.
+
+    The step that takes a value over does all that its module says, so it puts them back.
+    """
+    component = taken.difference.step.partition("#")[0]
+    return [
+        each
+        for each in findings
+        if each.is_open and each.id != taken.id and each.difference.step.partition("#")[0] == component
+    ]
+
+
 def is_decided(
     difference: Difference, before: Iterable[PlannedStep], after: Iterable[PlannedStep], known: Known
 ) -> bool:

@@ -49,6 +49,7 @@ from launchbay.features.drift.rules import (
     is_ignored_at,
     learned,
     merged,
+    put_back_with,
     read_checks,
     read_findings,
     read_known,
@@ -63,6 +64,7 @@ from launchbay.features.recurring.usecases import Timing
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.scalars import decode_json
+from launchbay.planning.acceptance import OBSERVED, TAKE_OVER
 from launchbay.planning.plans import step_at
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.store import instances, organizations
@@ -248,6 +250,8 @@ async def take_over_drift(ctx: Context, instance_id: str, finding_id: str) -> No
     async with ctx.begin() as work:
         await work.lookup.instance(instance_id, Permission.READ)  # or the caller couldn't see what it began
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
+        if record.is_observed:
+            raise BadRequest(OBSERVED, TAKE_OVER, code="InstanceObserved")
         findings = await _locked(work, record)
         found = _open_finding(findings, finding_id)
         wanted = TakeOver(
@@ -264,19 +268,32 @@ async def take_over_drift(ctx: Context, instance_id: str, finding_id: str) -> No
         await work.audit("take_over_drift", record, after={"address": found.difference.address})
 
 
-def _change_set(record: InstanceRecord, act: ChangeAct, verb: str, findings: Sequence[Finding]) -> ChangeSetRequest:
-    addresses = [each.difference.address for each in findings]
-    more = f" and {len(addresses) - _NAMED} more" if len(addresses) > _NAMED else ""
+def _change_set(
+    record: InstanceRecord, act: ChangeAct, verb: str, findings: Sequence[Finding], others: Sequence[Finding] = ()
+) -> ChangeSetRequest:
+    """Return the request that answers findings.
+
+    `others` are those that its steps put back too.
+    """
+    comment = f"{verb}: {_named([each.difference.address for each in findings])}"
+    if others:
+        texts = [f"{each.difference.address}{' (ignored)' if each.state == 'ignored' else ''}" for each in others]
+        comment += f". Its steps also put back what else differs in the component: {_named(texts)}"
     return ChangeSetRequest(
         act=act,
         ids=[record.id],
         wanted=None,
-        comment=f"{verb}: {', '.join(addresses[:_NAMED])}{more}"[: limits.CHANGE_SET_COMMENT_CHARS],
+        comment=comment[: limits.CHANGE_SET_COMMENT_CHARS],
         expires_in_ms=limits.CHANGE_SET_EXPIRY_MS,
         on_failure="keep",
         with_plans=True,
         needs_plans=False,
     )
+
+
+def _named(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return f"{', '.join(texts[:_NAMED])}{more}"
 
 
 Scope = Literal["application", "environment", "instance"]
@@ -557,7 +574,7 @@ class DriftRunner:
             await organizations.lock(work.connection, organization_id=row.organization_id)
             findings = read_findings((await self._held(work, row)).findings)
             found = _open_finding(findings, wanted.finding_id)
-            request = _change_set(record, act, "Take over", [found])
+            request = _change_set(record, act, "Take over", [found], put_back_with(found, findings))
             with self._app.database.joined(work.connection):
                 change_set_id = await create_change_set(ctx, row.organization_id, request)
             await self._end_take_over(work, row, findings, answered(found, "taken over", change_set_id), left)
