@@ -63,6 +63,8 @@ async def test_an_instance_is_listed_with_what_its_last_job_came_to(own: Api) ->
         "waitingDestroy": None,
         "isAsleep": False,
         "isDrifted": False,
+        "isObserved": False,
+        "secretsChanged": False,
         "isFrozen": False,
         "freeze": None,
         "lastJob": {

@@ -250,7 +250,7 @@ OTHER_FORMS = {
     "says which of two states it wants": r"/(enabled|pause|default)$",
     "is of the user alone": r"/(views|theme|password|newPassword|override-freeze)$",
     "compares by itself": r"/(configuration|manifest|source|restore|groupRoles|signInPolicy|policies|markers)$"
-    r"|/properties$|/(applications|environments)/\{id\}/(lifetime|concurrency|sleep|freeze-windows)$"
+    r"|/(properties|audiences)$|/promotion/order$|/(applications|environments)/\{id\}/(lifetime|concurrency|sleep|freeze-windows)$"
     r"|/generations/\{number\}$|/git-sources/\{source\}/settings$|^/console/(roles|revisions)/\{id\}$",
 }
 

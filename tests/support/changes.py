@@ -66,6 +66,7 @@ CHANGES_NOTHING = {
     "preview_revision_impact": "tells what would happen",
     "preview_environment_impact": "tells what would happen",
     "preview_service_impact": "tells what would happen",
+    "preview_directory": "tells what would happen",
     "check_role": "tells what would happen",
     "generate_token_with_second_factor": "it uses its code up whatever comes of it: a test of its own in test_audit.py",
     "end_provider_sessions": "it needs a token of a provider: tests of its own in test_openid_logout.py",

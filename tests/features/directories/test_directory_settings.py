@@ -20,6 +20,7 @@ RENAMED = {
     "expires_in_ms": "expires_in",
     "is_degraded": "degraded",
     "is_drifted": "drifted",
+    "is_observed": "observed",
     "has_changed_secrets": "secrets_changed",
 }
 
