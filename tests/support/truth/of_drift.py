@@ -186,7 +186,8 @@ def _one_finding(view: View, where: str, shown: Node, one: Json) -> None:
     view.has(where, shown.text, [seen, *filter(None, (one["note"], one["remedy"]))])
     cells = [[cell.text for cell in line.children if isinstance(cell, Node)] for line in shown.all("tr")[1:]]
     names = dict.fromkeys((*one["from"], *one["to"]))
-    so = [[name, *(str(side.get(name, "nothing")) for side in (one["from"], one["to"]))] for name in names]
+    sides = (one["from"], one["to"])
+    so = [[name, *(json.dumps(side[name]) if name in side else "nothing" for side in sides)] for name in names]
     view.same(f"{where}, values", cells, so)
     linked = [link.rpartition("/")[2] for link in shown.links if "/changes/" in link]
     view.same(f"{where}, change set", linked, [one["changeSetId"]] if one["changeSetId"] else [])
@@ -234,13 +235,20 @@ _TIMES = {"checkedAt", "baselineAt", "problemAt", "firstSeen", "lastSeen", "unti
 
 
 def _for_agents(value: Any, name: str = "") -> Any:
-    """Return a document without what is empty, and with times to the second."""
+    """Return a document without what is empty, and with times to the second. Values of users stay as they are."""
+    if name in {"from", "to"}:
+        return value
     if isinstance(value, dict):
         shown = {each: _for_agents(inside, each) for each, inside in value.items()}
         return {each: inside for each, inside in shown.items() if inside not in (None, "", {}, [])}
     if isinstance(value, list):
         return [_for_agents(each) for each in value]
     return value // 1000 * 1000 if name in _TIMES and value is not None else value
+
+
+def _sides(document: Json) -> list[tuple[Json, Json]]:
+    """Return both sides of each finding, in which no number is a time."""
+    return [(one["from"], one["to"]) for one in document.get("findings", ())]
 
 
 @comparison
@@ -258,8 +266,10 @@ async def drift_of_the_programs(view: View) -> None:
                 so = _document(oracle, each, row)
                 shown = await asyncio.to_thread(shell.document, "drift", "show", each)
                 view.same(f"drift show {each}", in_ms(shown), so)
+                view.same(f"drift show {each}, values", _sides(shown), _sides(so))
                 told = {name: so[name] for name in ("counts", "checkedAt", "problem", "findings", "unchecked")}
                 told["managed"] = "observe" if oracle.instances[each]["is_observed"] else "full"
                 told["findings"] = [one for one in so["findings"] if one["state"] in _OPEN]
                 answer = await ask("show_drift", instance=each)
                 view.same(f"show_drift {each}", _for_agents(in_ms(answer)), _for_agents(told))
+                view.same(f"show_drift {each}, values", _sides(answer), _sides(told))

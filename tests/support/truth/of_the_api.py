@@ -594,7 +594,15 @@ async def places_of_the_api(view: View) -> None:
 @comparison
 async def rules_of_the_api(view: View) -> None:
     oracle = view.oracle
-    chosen = [*oracle.asleep, *sorted(oracle.living)[:10]]
+    idle = [each for each in sorted(oracle.living) if oracle.idle_end(each) is not None]
+    scheduled = {
+        row["instance_id"]
+        for row in oracle.tables["schedules"]
+        if row["kind"] == "workflow" and row["workflow"] == "destroy"
+    }
+    chosen = dict.fromkeys(
+        [*oracle.asleep, *sorted(oracle.living)[:10], *idle, *sorted(scheduled & oracle.living.keys())]
+    )
     for each in chosen:
         sleep = accepted(await view.caller.get(f"instances/{each}/sleep"))
         view.same(f"instances/{each}/sleep", sleep["isAsleep"], each in oracle.asleep)
@@ -603,6 +611,12 @@ async def rules_of_the_api(view: View) -> None:
         )
         life = accepted(await view.caller.get(f"instances/{each}/lifetime"))
         view.same(f"instances/{each}/lifetime", life["destroyAt"], ms(oracle.instances[each]["destroy_at"]))
+        view.same(f"instances/{each}/lifetime, idle", life["idleEndsAt"], ms(oracle.idle_end(each)))
+        ends = [at for at in (oracle.end(each), oracle.idle_end(each)) if at is not None]
+        coming = [one["at"] for one in life["coming"] if one["kind"] == "destroy"]
+        view.same(f"instances/{each}/lifetime, end", coming, [ms(min(ends))] if ends else [])
+        if ends and oracle.instances[each]["parent_id"] is not None:
+            view.has(f"instances/{each}/lifetime, with what", life["coming"][-1]["text"], ["and this one with it."])
 
 
 @comparison

@@ -9,7 +9,7 @@ from collections import Counter
 
 from tests.support.service import accepted
 from tests.support.truth.comparisons import View, comparison
-from tests.support.truth.oracle import Row, ago
+from tests.support.truth.oracle import Row, ago, ms
 from tests.support.truth.surfaces import Node, table_of
 
 _HOUR_MS = 3_600_000
@@ -555,6 +555,8 @@ async def adoptions(view: View) -> None:
         shown = [(one["component"], one["name"], one["lineage"], one["resources"]) for one in found["states"]]
         so = (row["component"], row["name"], row["identity"], json.loads(row["resources"]))
         view.same(f"adoption of {each}, states", shown, [so])
+        when = (found["adoptedAt"], found["adoptedBy"])
+        view.same(f"adoption of {each}, when", when, (ms(row["adopted_at"]), row["adopted_by"]))
         page = await view.console.page(f"/console/instances/{each}")
         view.same(f"adoption of {each}, page", "Observed" in page.one("main").text, is_observed)
 

@@ -64,6 +64,7 @@ TABLES = {
     "refresh_tokens": "*",
     "access_tokens": "*",
     "lifetime_rules": "*",
+    "idle_ends": "*",
     "sleep_rules": "*",
     "concurrency_limits": "*",
     "identity_audiences": "environment_id, audiences::json AS audiences",
@@ -415,6 +416,19 @@ class Oracle:
             if one["instance_id"] == instance and one["kind"] == "workflow" and one["workflow"] == "destroy"
         ]
         return min((at for at in (row["destroy_at"], *due) if at is not None), default=None)
+
+    def idle_end(self, instance: str) -> datetime | None:
+        """Return when an instance ends if nothing runs on it: with the outermost one."""
+        row = self.instances[instance]
+        if row["parent_id"] is not None:
+            return self.idle_end(row["parent_id"])
+        found = next((one for one in self.tables["idle_ends"] if one["instance_id"] == instance), None)
+        if found is None or row["status"] == "Destroyed":
+            return None
+        last = self.last_job(instance)
+        ran = None if last is None or last["id"] == found["own_job_id"] else last["finished_at"]
+        since: datetime = max(at for at in (found["since"], ran) if at is not None)
+        return since + timedelta(milliseconds=found["idle_ms"])
 
     def error(self, instance: str) -> tuple[str, str] | None:
         """Return where and why the last run of an instance failed, without names, IDs and numbers."""

@@ -536,6 +536,11 @@ class _Maker:
         seen = {"first_seen": to_ms(self.clock.now()) - 50 * HOUR_MS, "last_seen": to_ms(self.clock.now()) - HOUR_MS}
         [change_set, *_] = accepted(await self.api.get(f"{self.root}/change-sets"))
         found = msgspec.structs.replace(FINDING, **seen, remedy="Change it in the code.")
+        named = {"expiresAt": LONG_AGO_MS, "owner": ""}
+        found = msgspec.structs.replace(
+            found,
+            difference=msgspec.structs.replace(found.difference, described={**found.difference.described, **named}),
+        )
         ignored = msgspec.structs.replace(
             _at("aws_instance.tower", found), state="ignored", reason="It grows.", by="ada@example.com", remedy=""
         )
@@ -624,6 +629,7 @@ class _Maker:
         """Launch ferries, whose hulls wait for a place."""
         for number in range(2):
             await self._launch("Ferry", f"ferry {number}")
+        await self._put(f"applications/{self.applications['Ferry']}/lifetime", {"idleMs": 400 * HOUR_MS})
         # One hauls, and the other one waits for its place. A rest is shown as a wait once its job is parked.
         resting = "SELECT count(*) FROM steps JOIN parked USING (job_id) WHERE steps.name = 'haul'"
         await self._until(f"{resting} AND steps.status = 'Executing'", [], 1)
