@@ -589,6 +589,7 @@ async def test_a_refused_value_is_named_in_one_sentence(provider: Provider) -> N
         (await provider.patch(path, {"op": "add", "path": "emails", "value": [{"value": 5}]}), "value"),
         (await provider.send("POST", "/Users", {"schemas": [USER], "userName": ["a"], "emails": []}), "userName"),
         (await provider.send("GET", "/Users?startIndex=first"), "startIndex"),
+        (await provider.patch(path, {"op": "replace", "path": "schemas", "value": [GROUP]}), "schemas"),
     ):
         detail = refused(answer, 400, "invalidValue")
         assert name.lower() in detail.lower(), detail

@@ -220,10 +220,12 @@ def _sentence(text: str) -> str:
 
     That may be the lines of an error of `pydantic`.
     """
-    lines = text.splitlines()
-    if len(lines) > 2 and "validation error" in lines[0]:
-        expected = lines[2].strip().partition(" [type=")[0]
-        text = f"{_UNDERSCORE.sub(lambda found: found[1].upper(), lines[1].strip())}: {expected}"
+    lines = [each.strip().partition(" [type=")[0] for each in text.splitlines()]
+    if len(lines) > 1 and "validation error" in lines[0]:
+        # The attribute and what is expected; about the whole resource without an attribute.
+        name = _UNDERSCORE.sub(lambda found: found[1].upper(), lines[1])
+        is_about_all = "[type=" in text.splitlines()[1]
+        text = lines[1] if is_about_all else f"{name}: {' '.join(lines[2:3])}"
     return f"{' '.join(text.split()).rstrip('.')}."
 
 
