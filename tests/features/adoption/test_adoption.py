@@ -261,3 +261,14 @@ async def test_a_policy_that_demands_change_sets_refuses_an_adoption_and_counts_
     assert "No change set can do this" in refused(refusal, 403, "ChangeSetRequired")
     change = {"act": "manage", "ids": [instance]}
     assert accepted(await api.post(f"organizations/{api.organization}/change-sets", change))["status"] == "Pending"
+
+
+async def test_a_server_of_an_earlier_version_finds_it_busy(api: Api) -> None:
+    instance = await observed(api)
+    async with api.database.transaction() as connection:
+        changed = await connection.execute(
+            "UPDATE instances SET job_id = %s WHERE id = %s AND job_id IS NULL",
+            ("5a" * 12, instance),
+        )
+        assert changed.rowcount == 0
+    assert await status(api, instance) == "Running"
