@@ -2,12 +2,12 @@
 
 from msgspec.structs import replace
 
+from launchbay.features.plans.look import job_id_of
 from launchbay.features.plans.rules import (
     PlannedStep,
     count_effects,
     deletions,
     digest_of,
-    job_id_of,
     leaves_open,
     not_allowed,
 )

@@ -11,7 +11,8 @@ from launchbay import limits
 from launchbay.auth.secret_key import TextSeal
 from launchbay.errors import BadRequest, WorkflowFailed
 from launchbay.features.plans.ahead import Ahead
-from launchbay.features.plans.rules import PlannedStep, job_id_of
+from launchbay.features.plans.rules import PlannedStep
+from launchbay.ids import id_of_turn, seconds_of
 from launchbay.manifest.configuration import Configured
 from launchbay.model.effect import Effect
 from launchbay.model.environment import EnvironmentView
@@ -170,3 +171,11 @@ def _of_submodule(effect: Effect, instance: str) -> Effect:
     if effect.certainty != "exact":
         return effect
     return msgspec.structs.replace(effect, certainty="estimated", note=f"{effect.note}; {_SUBMODULE}".lstrip("; "))
+
+
+def job_id_of(plan_id: str, instance: Sequence[str]) -> str:
+    """Return what stands for the job of an instance in a plan.
+
+    `instance` leads through the submodules. Their steps have the paths of others, and must not have their keys.
+    """
+    return id_of_turn(seconds_of(plan_id), plan_id, *instance) if instance else plan_id

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from launchbay.ids import id_of_turn, seconds_of
 from launchbay.model.effect import Effect
 from launchbay.model.job import outer_paths
 
@@ -68,14 +67,6 @@ def digest_of_shown(plans: Mapping[int, str]) -> str:
     `plans` are what is shown of each, by place.
     """
     return hashlib.sha256(msgspec.json.encode(sorted(plans.items()))).hexdigest()
-
-
-def job_id_of(plan_id: str, instance: Sequence[str]) -> str:
-    """Return what stands for the job of an instance in a plan.
-
-    `instance` leads through the submodules. Their steps have the paths of others, and must not have their keys.
-    """
-    return id_of_turn(seconds_of(plan_id), plan_id, *instance) if instance else plan_id
 
 
 def leaves_open(steps: Iterable[PlannedStep], path: str) -> bool:
