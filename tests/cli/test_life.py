@@ -278,6 +278,12 @@ def test_a_table_says_that_an_instance_sleeps_and_is_to_be_destroyed() -> None:
     assert status_words("Failed", None, is_asleep=True) == "Failed"
 
 
+def test_a_table_says_that_an_instance_is_observed_or_changed_outside() -> None:
+    marks = {"is_asleep": False, "is_observed": True, "is_drifted": True}
+    assert status_words("Running", None, **marks) == "Running, observed, changed outside"
+    assert status_words("Destroyed", None, **marks) == "Destroyed"
+
+
 def test_schedules_after_the_end_of_their_instance_say_so_in_lists(cli: Shell, tmp_path: Path) -> None:
     uploaded(cli, tmp_path, "ebb", "launch: {steps: []}\npump: {steps: []}\n")
     cli.good("launch", "ebb", "--name", "ebb-1", "--destroy-interval", "1h", "--wait")

@@ -90,6 +90,9 @@ def _show(document: Mapping[str, Any], *, is_dry_run: bool) -> None:
             click.echo(f"  {address}")
         if len(addresses) > _SHOWN:
             click.echo(f"  and {len(addresses) - _SHOWN} more")
+        if not addresses:
+            warning = f"Warning: the state for {state['component']} has no resources: taking over would create all."
+            click.echo(warning, err=True)
     if document["leftOut"]:
         click.echo(f"Nothing is adopted for {', '.join(document['leftOut'])}: taking over would launch that.")
     if is_dry_run:
@@ -124,7 +127,7 @@ adopt = RemoteCommand(
     short_help="Make an instance of what runs already.",
     help="Make an instance of what OpenTofu or Terraform has made already. It is only observed: checks show how it "
     "differs, and nothing changes it until a change set takes it over. Destroying it before forgets it, and leaves "
-    "what runs. Exit with 1 if the first plan fails.",
+    "what runs. Exit with 1 if the first plan fails. For example: launchbay adopt shop --state infra=terraform.tfstate",
     params=[
         click.Argument(["application"], metavar="APPLICATION", **completion_for("application")),
         click.Option(

@@ -64,7 +64,13 @@ def _list_all(
         {
             "id": each.id,
             "name": each.name,
-            "status": status_words(each.status, each.waiting_destroy, is_asleep=each.is_asleep)
+            "status": status_words(
+                each.status,
+                each.waiting_destroy,
+                is_asleep=each.is_asleep,
+                is_observed=each.is_observed,
+                is_drifted=each.is_drifted,
+            )
             if is_table
             else each.status,
             "health": each.health,
@@ -194,10 +200,18 @@ def _ps(
         show(found, connection.output)
 
 
-def status_words(status: str, waiting_destroy: Any, *, is_asleep: bool) -> str:
+def status_words(
+    status: str, waiting_destroy: Any, *, is_asleep: bool, is_observed: bool = False, is_drifted: bool = False
+) -> str:
     """Return the status of an instance for a table."""
-    sleeps = ["sleeping"] if is_asleep and status == InstanceStatus.RUNNING else []
-    return ", ".join([status, *sleeps, *([] if waiting_destroy is None else ["to be destroyed"])])
+    is_there = status != InstanceStatus.DESTROYED
+    marks = {
+        "sleeping": is_asleep and status == InstanceStatus.RUNNING,
+        "observed": is_observed and is_there,
+        "changed outside": is_drifted and is_there,
+        "to be destroyed": waiting_destroy is not None,
+    }
+    return ", ".join([status, *(words for words, holds in marks.items() if holds)])
 
 
 def _say_undo(are_submodules: Sequence[bool]) -> None:
@@ -217,7 +231,13 @@ def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": instance["id"],
         "name": instance["name"],
-        "status": status_words(instance["status"], instance["waitingDestroy"], is_asleep=instance["isAsleep"]),
+        "status": status_words(
+            instance["status"],
+            instance["waitingDestroy"],
+            is_asleep=instance["isAsleep"],
+            is_observed=instance["isObserved"],
+            is_drifted=instance["isDrifted"],
+        ),
         "health": instance["health"],
         "application": instance["applicationName"],
         "environment": instance["environmentName"],
