@@ -16,7 +16,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from launchbay.cli import plans
+from launchbay.cli import boards, plans
 from launchbay.cli.connection import OUTPUTS, Connection, connect, say_warning
 from launchbay.cli.following import leave_approvals, print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
@@ -476,6 +476,10 @@ def _plan(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -
 
 def _drift_report(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     plans.show_drift(answer(connection, call), connection.output)
+
+
+def _board(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
+    boards.show_board(answer(connection, call), connection.output)
 
 
 def _provider_test(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
@@ -994,6 +998,7 @@ EXTENSIONS: Mapping[str, Extension] = {
     "check_drift": Extension(_drift_report),
     "read_drift": Extension(_drift_report),
     "take_over_drift": Extension(_drift_report),
+    "read_promotion": Extension(_board),
     "launch_application": Extension(_launch, [_DRY_RUN, *waiting_options()]),
     "replace_manifest": Extension(_upload),
     "set_manifest_source": Extension(_upload),

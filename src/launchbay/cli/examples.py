@@ -14,6 +14,7 @@ _EXAMPLES: Mapping[str, str] = {
     "application rename": "application rename shop store",
     "application set-concurrency": "application set-concurrency shop '{\"limit\": 2}'",
     "application set-lifetime": "application set-lifetime shop --default-ms 2h --greatest-ms 7d",
+    "application set-promotion-order": "application set-promotion-order shop --stages @stages.json",
     "application set-rules": "application set-rules shop @rules.yml",
     "application set-sleep": 'application set-sleep shop --windows \'[{"sleepAt": "20:00", "wakeAt": "07:00", '
     '"zone": "Europe/Berlin"}]\'',
@@ -75,6 +76,7 @@ _EXAMPLES: Mapping[str, str] = {
     "launch": "launch shop --name shop-3 --environment lab -p input.size=3 --wait",
     "login": "login https://launchbay.example.org",
     "logs": "logs shop-3 --follow",
+    "organization set-promotion-order": "organization set-promotion-order --stages @stages.json",
     "organization create": "organization create Harbour",
     "organization export": "organization export archive.json",
     "organization put-object": "organization put-object vault --kind service --content @service.yml",

@@ -41,7 +41,7 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
     for name, plan in plans.items():
         _print(_plan_lines(name, plan))
     deletes = list(dict.fromkeys(address for plan in plans.values() for address in plan["deletes"]))
-    if deletes and found["status"] in {"Pending", "Ready"}:
+    if deletes and found.get("status") in {"Pending", "Ready"}:
         allowed = " ".join(f"--allow-deletes {shlex.quote(each)}" for each in deletes[:5])
         more = "" if len(deletes) <= 5 else f", and {len(deletes) - 5} more"
         click.echo(printable(f"To allow what is deleted, approve with {allowed}{more}"), err=True)

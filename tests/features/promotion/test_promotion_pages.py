@@ -29,6 +29,7 @@ async def test_the_board_says_what_is_where_and_promotes(api: Api, visitor: http
     assert made.status_code == 303, made.text
     assert "/changes/" in made.headers["location"]
     assert "Pending" in (await visitor.get(path)).text or "Ready" in (await visitor.get(path)).text
+    assert f"Promote version {NEW} to" not in words_of((await visitor.get(path)).text), "a change set brings it already"
     await found.soaked()
     assert f"Version {NEW} can come" in words_of((await visitor.get(path)).text)
     back = await visitor.post(path, data={**form, "to": found.environments[0]}, headers={"Origin": ORIGIN})

@@ -122,7 +122,7 @@ class BoardColumnDocument(msgspec.Struct, kw_only=True):
     name: Annotated[str | None, _about("Null: it was deleted, or you may not read it.")]
     version: Annotated[int | None, _about("The version of all instances. Null: there are several, or none.")]
     candidate: Annotated[int | None, _about("The version that comes next. Null: nothing is to be promoted.")]
-    open: Annotated[bool, _about("All gates of it but approvals are open.")]
+    open: Annotated[bool, _about("There is a candidate, and all its gates are open.")]
     gates: list[GateDocument]
     changeSetId: Annotated[str | None, _about("The newest change set that promotes the candidate.")]
     changeSetStatus: str | None
@@ -157,7 +157,7 @@ class PromotionDocument(msgspec.Struct, kw_only=True):
     """The change set of a promotion."""
 
     version: int
-    isNew: Annotated[bool, _about("False: somebody has promoted the version already.")]
+    isNew: Annotated[bool, _about("False: an open change set promotes the version already.")]
     changeSet: Annotated[ChangeSetDocument, _about("Of a dry run, it isn't kept.")]
 
 

@@ -18,6 +18,7 @@ from launchbay.errors import BadRequest
 from launchbay.features.directories.files import NamedRevision, file_name, read_directory
 
 _POLL_S = 1.0
+_OF_WHAT_IS_KEPT = {"id", "status", "createdAt", "expiresAt", "appliedBy", "appliedAt", "finishedAt"}
 _ENDED = {"Succeeded", "Failed", "Rejected", "Expired"}
 
 
@@ -53,25 +54,42 @@ def _promote(
         ),
     )
     change_set = made["changeSet"]
+    if is_dry_run and made["isNew"]:
+        click.echo(f"This would promote version {made['version']} by a change set. Nothing was made.", err=True)
+        kept = {name: value for name, value in change_set.items() if name not in _OF_WHAT_IS_KEPT}
+        show_change_set(with_names(connection, kept), connection.output)
+        return
+    said = "Promotes version" if made["isNew"] else "There is an open change set already for version"
+    click.echo(f"{said} {made['version']}: change set {change_set['id']}, {change_set['status']}.", err=True)
     if is_dry_run:
         show_change_set(with_names(connection, change_set), connection.output)
         return
-    said = f"Promotes version {made['version']}" if made["isNew"] else f"Version {made['version']} is promoted already"
-    click.echo(f"{said}: change set {change_set['id']}, {change_set['status']}.", err=True)
     if wait:
-        change_set = _applied(connection, change_set, timeout)
+        closed = _closed_gates(connection, names.application(application), names.environment(to))
+        change_set = _applied(connection, change_set, closed, timeout)
     elif change_set["status"] == "Ready":
         click.echo(f"Apply it: launchbay change-set apply {change_set['id']}", err=True)
     show_change_set(with_names(connection, change_set), connection.output)
 
 
-def _applied(connection: Connection, change_set: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
+def _closed_gates(connection: Connection, application_id: str, environment_id: str) -> list[str]:
+    """Return a sentence for each gate that is closed now, without approvals."""
+    board = answer(connection, Operations.read_promotion.call(application_id))
+    found = [each for each in board["environments"] if each["environmentId"] == environment_id]
+    gates = [gate for each in found for gate in each["gates"]]
+    return [gate["sentence"] for gate in gates if not gate["open"] and gate["kind"] != "approvals"]
+
+
+def _applied(
+    connection: Connection, change_set: dict[str, Any], closed: list[str], timeout_s: float | None
+) -> dict[str, Any]:
     """Apply a change set, and return it when its jobs have ended.
 
-    Raises CommandFailed unless they succeed.
+    Raises CommandFailed unless they succeed. What is `closed` besides approvals is said when it waits for those.
     """
     if change_set["status"] == "Pending":
-        raise CommandFailed(f"It isn't applied yet. {change_set['waitingFor']}", ExitCode.WAITS_FOR_PERSON)
+        missing = " ".join([change_set["waitingFor"], *closed])
+        raise CommandFailed(f"It isn't applied yet. {missing}", ExitCode.WAITS_FOR_PERSON)
     if change_set["status"] == "Ready":
         answer(connection, Operations.apply_change_set.call(change_set["id"]))
     until_s = None if timeout_s is None else time.monotonic() + timeout_s

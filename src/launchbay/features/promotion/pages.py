@@ -189,7 +189,8 @@ async def promote(request: PageRequest) -> Response:
         made = await promotion.promote(request.ctx, application.id, wanted)
     except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:
         return await show(request, error)
+    found = made.change_set.change_set
     return request.redirect(
-        f"{HOME}/organizations/{application.organization_id}/changes/{made.change_set.change_set.id}",
-        "Change set created." if made.is_new else "This version is promoted already.",
+        f"{HOME}/organizations/{application.organization_id}/changes/{found.id}",
+        "Change set created." if made.is_new else f"This version has a change set, which is {found.status}.",
     )

@@ -53,6 +53,7 @@ from launchbay.usecases.context import Context, Work, as_invalid_id
 from launchbay.usecases.manifest_differences import compare_versions
 
 GATE = "PromotionGate"
+_WHERE = "on the page Promotion of the application, or with launchbay"
 OPEN = frozenset({"Pending", "Ready", "Applying"})  # statuses of change sets that may still bring a version
 
 
@@ -201,7 +202,7 @@ async def _refusal(
     gates = around.gates(version, change.clock.now())
     if found := closed(gates):
         until = opens_at(gates)
-        when, remedy = "", "See what is missing: launchbay promotion show."
+        when, remedy = "", f"See what is missing {_WHERE} promotion show."
         if until is not None:
             when, remedy = " It opens by itself.", "Wait until then."
         sentence = f"{whose}A gate in front of {here} is closed. {' '.join(each.sentence for each in found)}{when}"
@@ -209,7 +210,7 @@ async def _refusal(
     if stage.approvals and await _approvals(connection, change) < stage.approvals:
         wanted = "1 approval" if stage.approvals == 1 else f"{stage.approvals} approvals"
         sentence = f"{whose}A version comes to {here} by a change set with {wanted}."
-        remedy = "Promote it: launchbay promote. A change set that was made before has to be made again."
+        remedy = f"Promote it {_WHERE} promote. A change set that was made before has to be made again."
         return Refusal("needs", "PromotionGate", sentence, remedy, approvals=stage.approvals)
     return None
 
@@ -294,8 +295,13 @@ class BoardColumn:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to promote here, and nothing but approvals in its way."""
-        return self.candidate is not None and not [g for g in closed(self.gates) if g.kind != "approvals"]
+        """Whether there is something to promote here, and nothing in its way."""
+        return self.candidate is not None and not closed(self.gates)
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether an open change set brings the candidate."""
+        return self.candidate is not None and self.promotion is not None and self.promotion.status in OPEN
 
 
 @dataclass(frozen=True, slots=True)
