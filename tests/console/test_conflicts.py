@@ -246,7 +246,7 @@ OTHER_FORMS = {
     r"|account/tokens)$",
     "begins, answers or ends something": r"/(end|sign-out-everywhere|signOut|signIn|setUp|secondFactor|accept|decline"
     r"|leave|start|awake|drift|run|resume|cancel|reschedule|answer|apply|sync|test|retry|command|secrets|undo-destroy|check|impact"
-    r"|refresh|take-over|freeze|lift-freeze|delete|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|drift|failures|rollouts|schedules)/\{\w+\}$",
+    r"|refresh|take-over|promotion|freeze|lift-freeze|delete|remove|revoke|reset|unblock|forget)$|/(approvals|bulk|drift|failures|rollouts|schedules)/\{\w+\}$",
     "says which of two states it wants": r"/(enabled|pause|default)$",
     "is of the user alone": r"/(views|theme|password|newPassword|override-freeze)$",
     "compares by itself": r"/(configuration|manifest|source|restore|groupRoles|signInPolicy|policies|markers)$"
