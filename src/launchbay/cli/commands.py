@@ -777,7 +777,7 @@ def _lines_of_check(connection: Connection, document: Mapping[str, Any]) -> Iter
     recent = document.get("recent")
     if recent and recent["missing"]:
         yield recent["missing"]
-    elif recent:
+    elif recent and recent["changes"]:
         yield f"It would have refused {len(recent['refused'])} of the last {recent['changes']} changes by its holders."
         yield from (
             f"  {each['by']}: {each['operation']} {each['object']} takes {each['permission']}"
