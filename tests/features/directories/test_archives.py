@@ -157,7 +157,10 @@ async def test_an_organization_comes_out_of_the_other_installation_as_it_went_in
         own = accepted(await there.get(f"applications/{outer}/promotion-order"))
         assert (own["stages"], own["own"]) == ([], True)
         assert not accepted(await there.get(f"applications/{inner}/promotion-order"))["own"]
-        await there.launch(outer)
+        # The order holds there, too: the version of the submodule has to be in the environment before.
+        refused = await there.post(f"applications/{outer}/launch", {})
+        assert (refused.status_code, refused.json()["code"]) == (403, "PromotionGate")
+        await there.launch(inner, environmentId=lab)
         [invited] = made["invitations"]
         assert invited["email"] == "ann@example.org"
         assert "/invitation/" in invited["invitation"]
