@@ -552,7 +552,7 @@ async def test_launches_and_saves_at_the_same_time_are_in_one_order(api: Api) ->
 async def test_a_save_under_a_condition_waits_for_changes_on_their_way_too(api: Api) -> None:
     owner = f"environments/{await api.offer()}"
     tag = (await api.get(f"{owner}/change-rules")).headers["etag"]
-    async with await psycopg.AsyncConnection.connect(api.database.url) as other:
+    async with await psycopg.AsyncConnection.connect(api.database.url, application_name="launchbay") as other:
         await other.execute("SELECT access_stamp FROM organizations WHERE id = %s", [api.organization])
         body = {"rules": rule("false")}
         saving = asyncio.create_task(api.client.put(f"{owner}/change-rules", json=body, headers={"If-Match": tag}))

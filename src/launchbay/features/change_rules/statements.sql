@@ -49,9 +49,9 @@ INSERT INTO change_rules (owner_id, organization_id, application_id, environment
 VALUES (%(owner_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(version)s, %(rules)s, true, %(author_id)s);
 
 -- name: list_under_way
--- Transactions of all sessions. One that begins later reads what was committed before. Backups change nothing and take long.
+-- Transactions of servers, which have this session's name: nobody else accepts changes. Later ones read what was committed before.
 SELECT pg_locks.virtualxid FROM pg_locks JOIN pg_stat_activity USING (pid)
-WHERE locktype = 'virtualxid' AND granted AND pid <> pg_backend_pid() AND datname = current_database() AND application_name <> 'pg_dump';
+WHERE locktype = 'virtualxid' AND granted AND pid <> pg_backend_pid() AND datname = current_database() AND application_name = current_setting('application_name');
 
 -- name: list_still_under_way
 SELECT virtualxid FROM pg_locks WHERE locktype = 'virtualxid' AND granted AND virtualxid = ANY (%(ids)s::text[]);

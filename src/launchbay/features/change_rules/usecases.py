@@ -6,6 +6,7 @@ its own lookup.
 """
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from launchbay.model.values import size_of
 from launchbay.planning.decisions import Change
 from launchbay.planning.names import DESTROY
 from launchbay.store.applications import Application
-from launchbay.store.database import Connection, after_commit
+from launchbay.store.database import IDLE_IN_TRANSACTION_S, Connection, after_commit
 from launchbay.store.environments import Environment
 from launchbay.store.organizations import Organization
 from launchbay.telemetry import metrics
@@ -494,11 +495,12 @@ async def replace_rules(ctx: Context, kind: Owner, owner_id: str, text: str) -> 
 
 
 async def _pass_changes(ctx: Context) -> None:
-    """Wait for changes that may have read the rules before."""
+    """Wait for changes that may have read the rules before, a minute at most: a slow reader must not hold up a save."""
     async with ctx.read() as work:
         under_way = await store.list_under_way(work.connection)
     delays_s = _LOOKS.delays()
-    while under_way:
+    last = time.monotonic() + IDLE_IN_TRANSACTION_S
+    while under_way and time.monotonic() < last:
         await asyncio.sleep(next(delays_s))
         async with ctx.read() as work:
             under_way = await store.list_still_under_way(work.connection, ids=under_way)
