@@ -106,12 +106,13 @@ def test_every_row_that_may_change_something_has_a_scenario_or_a_reason() -> Non
 
 
 # Every way to sign in leaves the entry of the session that it opens, an object of a directory that of its kind, and
-# the resumption of equal failures that of its bulk run.
+# the resumption of equal failures that of its bulk run. A promotion leaves that of its change set.
 RECORDED_AS = {
     "import_organization_lines": "import_organization",
     "sign_in_with_form": "open_session",
     "put_directory_object": "create_service_account",
     "resume_failures": "create_bulk",
+    "promote_version": "create_change_set",
 }
 
 

@@ -34,6 +34,7 @@ SHOWS_NO_CHANGE = {
     "write_sign_in_policy": "the scenario writes the policy that holds already",
     "lift_sign_in_block": "blocks have a list of their own",
     "launch_application": "an instance is no part of its application",
+    "adopt_instance": "an instance is no part of its application",
     "create_plan": "plans are no part of their organization",
     "clone_environment": "the copy is another object",
     "run_service_command": "the command of the scenario only reads",

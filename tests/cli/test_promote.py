@@ -79,5 +79,5 @@ def test_promote_ends_with_eleven_if_somebody_has_to_approve(
 ) -> None:
     command = ordered(cli, released, tmp_path, "  approvals: 1\n")
     assert "It isn't applied yet." in cli.bad(11, *command, "--wait")
-    assert "is promoted already" in cli.run(*command, "--wait").stderr
+    assert "There is an open change set already for version 3" in cli.run(*command, "--wait").stderr
     assert version_in(cli, released) == OLD

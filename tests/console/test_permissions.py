@@ -120,6 +120,8 @@ SENT: dict[str, dict[str, str]] = {
 _PERSONAL = re.compile(r"/console/(account|tokens|sessions|invitations|manifests|signOut|theme|signIn|newPassword)")
 # Forms that this world has no occasion for; were they shown, they would have to be accepted all the same.
 _NO_OCCASION = {
+    "/console/applications/{id}/promotion",
+    "/console/instances/{id}/take-over",  # only what is observed
     "/console/services/{id}/secrets",
     "/console/services/{id}/test",
     "/console/instances/{id}/secrets",

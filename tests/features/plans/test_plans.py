@@ -119,7 +119,7 @@ async def test_a_reconfiguration_shows_what_it_replaces_and_a_destruction_what_g
 
     end = await planned(api, act="destroy", instanceId=instance)
 
-    assert end["deletes"] == ["web: opentofu 'shop'"]
+    assert end["deletes"] == ["terraform_data.file"]
     assert file.read_text() == "1\n"
 
 

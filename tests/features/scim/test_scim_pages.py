@@ -24,12 +24,12 @@ async def test_the_page_of_users_says_how_to_set_it_up_and_what_was_refused(
     before = await get(visitor, page)
     assert "/scim/v2" in before.text
     assert "ProvisionUsers: [/*]" in before.text
-    assert "None yet" in before.text
+    assert "Not yet" in before.text
     provider = await provider_of(api)
     await provider.send("GET", "/Users")
     refused(await provider.send("GET", '/Users?filter=userName co "x"'), 400, "invalidFilter")
     after = await get(visitor, page)
-    assert "None yet" not in after.text
+    assert "Not yet" not in after.text
     assert "Filters compare with eq" in after.text
 
 
