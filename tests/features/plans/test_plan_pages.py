@@ -55,7 +55,7 @@ async def test_a_planned_destruction_is_shown_and_applied_once_its_deletions_are
             while "data-refresh" in (page := await get(visitor, path)).attributes:
                 await asyncio.sleep(0.2)
         text = " ".join(page.text.split())
-        for words in ("What its steps do", "deletes 1", "Deletes 1:", "opentofu 'shop'", "Allow 1 deletion"):
+        for words in ("What its steps do", "deletes 1", "Deletes 1:", "terraform_data.file", "Allow 1 deletion"):
             assert words in text
 
         refused = await sent(visitor, f"{path}/apply", page)

@@ -93,7 +93,7 @@ def _others(view: View, page: Node) -> None:
             row["Of"].id_after("environments") or row["Of"].id_after("applications") or "",
             (row["Of"].text, row["Version"].text, row["By"].text, row["Since"].text),
         )
-        for row in table_of(page, "Rules of applications and environments")
+        for row in table_of(page, "Where rules are")
     ]
     view.same_rows("rules of others", rows, so)
 
