@@ -175,7 +175,7 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _MEMBERS = re.compile(
     r"(?:urn:ietf:params:scim:schemas:core:2\.0:group:)?members(?:\[(.*)\])?", re.IGNORECASE | re.DOTALL
 )
-_MEMBER = re.compile(r'\s*value\s+eq\s+("[^"\\]*")\s*', re.IGNORECASE)
+_MEMBER = re.compile(r'\s*value\s+eq\s+"([^"\\]*)"\s*', re.IGNORECASE)
 _UNDERSCORE = re.compile("_([a-z])")
 _OR = re.compile(r"\s+or\s+", re.IGNORECASE)
 
@@ -508,6 +508,8 @@ def _person(user: User) -> Person:
     for text in (external_id, *names):
         if text is not None and len(text) > SCIM_FILTER_CHARS:
             raise BadRequest(f"A value has at most {SCIM_FILTER_CHARS} characters.", code="InvalidName")
+    if not user_name:
+        raise BadRequest("userName: it is empty.", code="InvalidName")
     return Person(
         user_name=user_name,
         external_id=external_id,
@@ -722,7 +724,7 @@ def _member_change(operation: Any) -> _MemberChange | None:
         terms = [_MEMBER.fullmatch(each) for each in _OR.split(found[1])]
         if op != "remove" or value is not None:
             raise ScimRefused(400, "invalidPath", "path: a filter of members removes them. Add them as a value.")
-        ids = [json.loads(term[1]).lower() for term in terms if term]
+        ids = [term[1].lower() for term in terms if term]
         if len(ids) != len(terms):
             raise ScimRefused(400, "invalidFilter", 'path: name members as value eq "ID", joined by or.')
         return _MemberChange(op, frozenset(ids))

@@ -173,11 +173,13 @@ SELECT o.name AS organization, a.refusals FROM scim_activity a JOIN organization
 WHERE a.failed_at > coalesce(a.succeeded_at, '-infinity') ORDER BY o.name;
 
 -- name: count_in_scim_users
-SELECT count(*) FROM scim_users WHERE user_name ~* %(address)s OR address ~* %(address)s OR document ~* %(address)s;
+SELECT count(*) FROM scim_users WHERE user_name ~* %(address)s OR address ~* %(address)s OR external_id ~* %(address)s
+   OR document ~* %(address)s;
 
 -- name: erase_in_scim_users
 DELETE FROM scim_users WHERE id IN (
-    SELECT id FROM scim_users WHERE user_name ~* %(address)s OR address ~* %(address)s OR document ~* %(address)s LIMIT %(count)s);
+    SELECT id FROM scim_users WHERE user_name ~* %(address)s OR address ~* %(address)s OR external_id ~* %(address)s
+       OR document ~* %(address)s LIMIT %(count)s);
 
 -- name: count_in_scim_activity
 SELECT count(*) FROM scim_activity WHERE refusals ~* %(address)s;

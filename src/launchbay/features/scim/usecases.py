@@ -465,18 +465,19 @@ async def _join(work: Work, organization_id: str, person: Person) -> str:
 
     An account that exists elsewhere is invited: its person accepts the membership (decision 0095).
     """
+    name = validate_name(person.name, "displayName")
     account = await users.get_by_email(work.connection, email=person.address)
     if account is None:
         user_id = new_id()
         with unique_violation_as(f"The account {person.address} was created by another request. Retry.", "Taken"):
-            await users.insert(work.connection, id=user_id, email=person.address, name=person.name, password_hash=None)
+            await users.insert(work.connection, id=user_id, email=person.address, name=name, password_hash=None)
         await users.join_organization(work.connection, organization_id=organization_id, user_id=user_id)
         return user_id
     if await store.is_service_account(work.connection, user_id=account.id):
         raise BadRequest(f"{person.address} is a service account.", "Map another attribute to the address.")
     member = await users.get_in_organization(work.connection, organization_id=organization_id, user_id=account.id)
     if member is None:
-        await invite_account(work, organization_id, account.id, person.name, ())
+        await invite_account(work, organization_id, account.id, name, ())
     return account.id
 
 
