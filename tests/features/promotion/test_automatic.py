@@ -114,6 +114,31 @@ async def test_what_somebody_promoted_by_hand_is_applied_when_its_gates_open(api
     assert ended["status"] in {"Applying", "Succeeded"}
 
 
+async def test_a_change_set_that_can_no_longer_be_applied_is_made_again(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "soak": 3_600_000})
+    await found.release()
+    stale = accepted(await found.propose())["changeSet"]["id"]
+    accepted(await api.put(f"instances/{found.instances[1]}/configuration", {"parameters": {"size": 9}}))
+    await api.settled(found.instances[1])
+    await found.soaked()
+    await at_once(found)
+    assert (await arrived(found, 1))["parameters"]["size"] == 9
+    assert accepted(await api.get(f"change-sets/{stale}"))["status"] == "Expired"
+
+
+async def test_a_change_set_that_expired_is_made_again(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "soak": 3_600_000})
+    await found.release()
+    expired = accepted(await found.propose())["changeSet"]["id"]
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE change_sets SET expires_at = now() WHERE id = %s", (expired,))
+    await found.soaked()
+    await at_once(found)
+    await arrived(found, 1)
+
+
 async def setter(api: Api) -> Caller:
     return await api.member(
         "Read: [/*]", "EditInstance: [/*]", "EditApplication: [/*]", "EditEnvironment: [/*]", "CreateInstance: [/*]"

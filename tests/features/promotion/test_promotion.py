@@ -135,6 +135,38 @@ async def test_a_promotion_needs_the_approvals_of_its_gate(api: Api) -> None:
     await applied(api, made["id"], found.instances[1])
 
 
+async def test_a_change_set_with_too_few_approvals_for_the_order_is_made_again(api: Api) -> None:
+    found = await way(api)
+    await found.order({"soak": 1})
+    await found.release()
+    await found.soaked()
+    old = accepted(await found.propose())["changeSet"]
+    assert (old["status"], (await found.board())[1]["open"]) == ("Ready", True)
+    await found.order({"soak": 1, "approvals": 1})
+    _, second = await found.board()
+    (gate,) = [each for each in second["gates"] if each["kind"] == "approvals"]
+    assert (gate["open"], second["open"]) == (False, False)
+    made = accepted(await found.propose())
+    assert (made["isNew"], made["changeSet"]["status"], made["changeSet"]["needed"]) == (True, "Pending", 1)
+    assert accepted(await api.get(f"change-sets/{old['id']}"))["status"] == "Expired"
+    assert not accepted(await found.propose())["isNew"]
+
+
+async def test_a_change_set_of_an_instance_that_has_changed_is_made_again(api: Api) -> None:
+    found = await way(api)
+    await found.order()
+    await found.release()
+    old = accepted(await found.propose())["changeSet"]["id"]
+    accepted(await api.put(f"instances/{found.instances[1]}/configuration", {"parameters": {"size": 9}}))
+    await api.settled(found.instances[1])
+    refused(await api.post(f"change-sets/{old}/apply"), 409, "StaleChangeSet")
+    made = accepted(await found.propose())
+    assert made["isNew"]
+    assert accepted(await api.get(f"change-sets/{old}"))["status"] == "Expired"
+    await applied(api, made["changeSet"]["id"], found.instances[1])
+    assert (await api.document(found.instances[1]))["parameters"]["size"] == 9
+
+
 async def test_approvals_are_needed_also_if_another_gate_was_closed_when_it_was_made(api: Api) -> None:
     found = await way(api)
     await found.order({"approvals": 1, "soak": 3_600_000})

@@ -3,7 +3,7 @@
 They are made and applied as who set the order, so they need that person's rights, and rules are asked as of anything
 that acts later. Who loses the rights stops them, until somebody saves the order again. All other refusals are tried
 again at least once a minute, since a freeze or rule may go before its time, and another version may come. A version
-that failed, or that somebody rejected, isn't tried again.
+whose change set failed, succeeded before somebody went back, or was rejected, isn't tried again.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,10 @@ from launchbay.features.promotion.rows import AttemptRow, OrderRow
 from launchbay.features.promotion.rules import closed, opens_at, stage_before
 from launchbay.features.promotion.usecases import (
     GATE,
+    OPEN,
     Neighbours,
     PromotionRequest,
+    brings,
     candidate_of,
     neighbours,
     order_in_force,
@@ -54,7 +56,7 @@ class Place(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The change set to apply next, or the version for which to make one."""
+    """The version to promote next, and its newest change set."""
 
     version: int
     change_set_id: str | None
@@ -107,11 +109,11 @@ class PromotionWork(LaterWork[Place, Move]):
             return False
         place = {"application_id": attempt.application_id, "environment_id": attempt.environment_id}
         known = await store.get_newest(connection, **place, version=version)
-        if known is not None and known.status not in {"Ready", "Pending", "Applying"}:
+        if known is not None and known.status not in {*OPEN, "Expired"}:
             ended = f"The change set of version {version} is {known.status}. Promote it by hand, or fix it first."
             await self._wait(connection, row, ended, pause_s=_LONGEST_PAUSE_S, version=version)
             return False
-        if known is not None and known.status != "Ready":
+        if known is not None and known.status in {"Pending", "Applying"} and brings(known, row.stage):
             remedy = " Somebody has to approve it." if known.status == "Pending" else ""
             said = f"The change set of version {version} is {known.status}.{remedy}"
             await self._wait(connection, row, said, version=version)
@@ -128,7 +130,7 @@ class PromotionWork(LaterWork[Place, Move]):
         return move
 
     async def act(self, row: Place, item: Move) -> None:
-        """Make a change set, or apply it, as who set the order."""
+        """Make a change set, or apply the one that there is, as who set the order."""
         order, attempt = row.order, row.attempt
         assert order is not None, "there is a stage of it"
         assert row.former is not None, "what is first is promoted from nowhere"
@@ -137,9 +139,6 @@ class PromotionWork(LaterWork[Place, Move]):
         author = Author(order.author_id, order.author_email, order.author_name or "", "", order.method, order.token_id)
         seed = ("promotion", attempt.application_id, attempt.environment_id, item.version, item.change_set_id or "")
         ctx = Context(self.app, await actor_of(self.app, author), turn=seed)
-        if item.change_set_id is not None:
-            await apply_change_set(ctx, item.change_set_id)
-            return
         request = PromotionRequest(
             from_id=row.former.environment_id,
             to_id=attempt.environment_id,
@@ -148,10 +147,13 @@ class PromotionWork(LaterWork[Place, Move]):
             on_failure=_ON_FAILURE,
             is_automatic=True,
         )
-        await promote(ctx, attempt.application_id, request)
+        made = await promote(ctx, attempt.application_id, request)
+        if not made.is_new and made.change_set.change_set.status == "Ready":
+            await apply_change_set(ctx, made.change_set.change_set.id)
 
     async def note(self, connection: Connection, row: Place, item: Move, done: None) -> None:
-        await self._wait(connection, row, None, pause_s=0)
+        # One that took the place of another one is applied later: it may be stale at once, too.
+        await self._wait(connection, row, None, pause_s=0 if item.change_set_id is None else _PAUSE_S)
 
     async def put_off(self, connection: Connection, row: Place, item: Move, refusal: LaunchbayError) -> None:
         """Wait for what passes. Who may not promote anymore stops it."""

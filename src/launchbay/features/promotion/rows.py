@@ -50,11 +50,14 @@ class PlacedRow(NamedTuple):
 
 
 class PromotionRow(NamedTuple):
-    """A change set that promotes a version."""
+    """A change set that promotes a version.
+
+    `needed` is how many others have to approve it.
+    """
 
     change_set_id: str
     version: int
-    is_automatic: bool
+    needed: int
     status: str
 
 

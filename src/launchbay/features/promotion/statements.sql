@@ -93,7 +93,7 @@ SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'launchbay promotio
 
 -- name: get_newest
 -- The newest promotion of an application to an environment, or to one version there.
-SELECT promotions.change_set_id, promotions.version, promotions.is_automatic,
+SELECT promotions.change_set_id, promotions.version, CASE WHEN change_sets.confirm THEN 0 ELSE change_sets.needed END AS needed,
        CASE WHEN change_sets.status IN ('Pending', 'Ready') AND change_sets.expires_at <= now() THEN 'Expired' ELSE change_sets.status END AS status
 FROM promotions JOIN change_sets ON change_sets.id = promotions.change_set_id
 WHERE promotions.application_id = %(application_id)s AND promotions.environment_id = %(environment_id)s

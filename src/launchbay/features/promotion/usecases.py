@@ -15,13 +15,14 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
-from launchbay.errors import BadRequest, InvalidManifest
+from launchbay.errors import BadRequest, InvalidManifest, NotFound
 from launchbay.features.change_sets.usecases import (
     ChangeAct,
     ChangeSetRequest,
     ChangeSetView,
     create_change_set,
     end_superseded,
+    find_staleness,
     read_change_set,
 )
 from launchbay.features.generations.usecases import FailurePolicy
@@ -301,7 +302,8 @@ class BoardColumn:
     @property
     def is_proposed(self) -> bool:
         """Whether an open change set brings the candidate."""
-        return self.candidate is not None and self.promotion is not None and self.promotion.status in OPEN
+        found = self.promotion
+        return self.candidate is not None and found is not None and brings(found, self.stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,9 +430,16 @@ def _approval_gate(stage: Stage, promotion: PromotionRow | None) -> list[Gate]:
     if not stage.approvals:
         return []
     is_given = promotion is not None and promotion.status in {"Ready", "Applying", "Succeeded"}
+    if promotion is not None and promotion.needed < stage.approvals:  # the order asks for more since it was made
+        is_given = False
     wanted = "1 person has" if stage.approvals == 1 else f"{stage.approvals} people have"
     sentence = "The change set is approved." if is_given else f"{wanted} to approve the change set."
     return [Gate("approvals", sentence, is_open=is_given)]
+
+
+def brings(promotion: PromotionRow, stage: Stage) -> bool:
+    """Return whether a change set is open, and needs the approvals that the order asks for now."""
+    return promotion.status == "Applying" or (promotion.status in OPEN and promotion.needed >= stage.approvals)
 
 
 async def _with_rules(ctx: Context, column: BoardColumn) -> BoardColumn:
@@ -527,8 +536,9 @@ class _DryRun(Exception):
 async def promote(ctx: Context, application_id: str, request: PromotionRequest) -> Promotion:
     """Make the change set that brings a version to the next environment.
 
-    An open one for the same version is returned instead. Closed gates don't keep it from being made: they refuse to
-    apply it. Raises BadRequest if there is nothing to promote, and what `create_change_set` raises.
+    An open one for the same version is returned instead. One that can't be applied anymore is ended: an instance has
+    changed, or the order asks for more approvals. Closed gates don't keep it from being made: they refuse to apply it.
+    Raises BadRequest if there is nothing to promote, and what `create_change_set` raises.
     """
     try:
         async with ctx.begin() as work:
@@ -567,12 +577,14 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
         raise BadRequest(f"{target.name!r} has version {version} already.", code="NothingToPromote")
     place = {"application_id": application.id, "environment_id": target.id}
     known = await store.get_newest(work.connection, **place, version=version)
+    ended = await store.list_older(work.connection, **place, version=version)
     if known is not None and known.status in OPEN:
         with ctx.app.database.joined(work.connection):
-            return Promotion(await read_change_set(ctx, known.change_set_id), version, is_new=False)
-    older = await store.list_older(work.connection, **place, version=version)
+            if await _is_usable(ctx, known, stage):
+                return Promotion(await read_change_set(ctx, known.change_set_id), version, is_new=False)
+        ended.append(known.change_set_id)
     newer = f"the promotion of version {version}"
-    await end_superseded(work, application.organization_id, older, newer, {"version": version})
+    await end_superseded(work, application.organization_id, ended, newer, {"version": version})
     comment = request.comment or f"Promote version {version} of {application.name} to {target.name}."
     wanted = ChangeSetRequest(
         act=ChangeAct(act="version", version=version, parameters=dict(request.parameters)),
@@ -598,6 +610,16 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
     if request.dry_run:
         raise _DryRun(promotion)
     return promotion
+
+
+async def _is_usable(ctx: Context, known: PromotionRow, stage: Stage) -> bool:
+    """Return whether nothing has happened since that refuses an open change set for ever."""
+    if known.status == "Applying" or not brings(known, stage):
+        return known.status == "Applying"
+    try:
+        return not await find_staleness(ctx, known.change_set_id)
+    except NotFound:  # an instance of it was deleted
+        return False
 
 
 def _wanted_version(
