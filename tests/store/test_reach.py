@@ -120,7 +120,6 @@ CELL_WIDE: dict[str, set[str]] = {
             "sleep_windows.list_due",
             "secret_providers.list_due",
             "secret_providers.list_unchecked",
-            "secret_providers.take_unchecked",
             "secret_providers.renewed",
             "secret_providers.failed",
             "secret_providers.remove",

@@ -38,6 +38,20 @@ break:
 destroy:
   steps: []
 """
+
+# Its `read` sends a secret of a provider to `url`.
+READ_SECRET = """
+launch: {steps: []}
+read:
+  parameters: [url: {default: ""}, reference: {default: ""}]
+  steps:
+    - send:
+        action: restcall
+        secrets: {wanted: "{$.reference}"}
+        parameters: {command: "{$.url}", headers: {X-Password: "{$.secrets.wanted}"}}
+        output: {said: content}
+  return: {said: {value: "{$.said}"}}
+"""
 # Nothing but the command that keeps it busy; it launches without parameters.
 PAUSING = """
 launch: {steps: []}

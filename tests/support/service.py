@@ -211,10 +211,10 @@ class Api(Caller):
         accepted(started)
         return accepted(await self.get(f"jobs/{started.headers['launchbay-job']}?wait=30"))
 
-    async def round_of(self, task: str) -> None:
-        """Run a round of a background task now."""
+    async def round_of(self, task: str) -> object:
+        """Run a round of a background task now; return a true value if the next one would start immediately."""
         [found] = [each for each in self.parts.engine.periodic_tasks if each.name == task]
-        await found.run()
+        return await found.run()
 
     async def settled(self, instance: str, timeout_s: float = 20.0) -> Any:
         """Wait until no job is under way and return the instance in detail."""

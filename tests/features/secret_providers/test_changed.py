@@ -8,26 +8,30 @@ from typing import Any
 
 import httpx
 import pytest
+from joserfc import jws
+from structlog.testing import capture_logs
 
+from launchbay.egress.http import EgressClient
+from launchbay.limits import STEP_SECRETS
+from launchbay.service_types import registry
+from launchbay.service_types.contract import (
+    PassiveServiceType,
+    ProvidedSecret,
+    SecretCall,
+    SecretFailed,
+    SecretProblem,
+    SignedIn,
+)
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
+from tests.support.manifests import READ_SECRET as READ
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
 
 ORIGIN = "https://launchbay.example.org"
 FIRST, SECOND = "canary-6901-of-the-first", "canary-6902-of-the-second"
-READ = """
-launch: {steps: []}
-read:
-  parameters: [url: {default: ""}, reference: {default: ""}]
-  steps:
-    - send:
-        action: restcall
-        secrets: {wanted: "{$.reference}"}
-        parameters: {command: "{$.url}", headers: {X-Password: "{$.secrets.wanted}"}}
-"""
 
 
 @pytest.fixture
@@ -146,31 +150,139 @@ async def test_those_that_read_the_old_one_can_be_renewed_together(
 async def test_a_later_read_is_not_undone_by_one_that_began_before(
     api: Api, mount: Path, receiver: LoopbackServer
 ) -> None:
-    service = await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
     instance = await api.running(READ)
     await read(api, instance, receiver, "files/password")
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE secret_versions SET seen_at = now() + interval '1 hour', version = 'newer'")
     await read(api, instance, receiver, "files/password")
     assert await marked(api) == {instance}
-    assert service
 
 
-async def test_once_an_hour_secrets_are_looked_at_as_the_step_that_read_them(
-    api: Api, mount: Path, receiver: LoopbackServer
-) -> None:
+async def pass_hours(api: Api, hours: int = 2, path: str = "%") -> None:
+    """Let so many hours pass since anybody looked at the secrets."""
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE secret_versions SET checked_at = now() - %s * interval '1 hour' WHERE path LIKE %s", (hours, path)
+        )
+
+
+async def test_once_an_hour_secrets_are_looked_at(api: Api, mount: Path, receiver: LoopbackServer) -> None:
     await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
     instance = await api.running(READ)
     await read(api, instance, receiver, "files/password")
     (mount / "password").write_text(SECOND)
     await api.round_of("secret versions")
     assert await marked(api) == set(), "the hour isn't over"
-    async with api.database.transaction() as connection:
-        await connection.execute("UPDATE secret_versions SET checked_at = now() - interval '2 hours'")
+    await pass_hours(api)
     await api.round_of("secret versions")
     assert await marked(api) == {instance}
     assert len(receiver.received) == 1
     assert SECOND not in await stored_texts(api.database)
+
+
+async def test_a_step_that_reads_a_secret_has_looked_at_it(api: Api, mount: Path, receiver: LoopbackServer) -> None:
+    await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance = await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    await pass_hours(api)
+    await read(api, instance, receiver, "files/password")
+    (mount / "password").write_text(SECOND)
+    await api.round_of("secret versions")
+    assert await marked(api) == set(), "the next look is in an hour"
+
+
+async def test_secrets_that_nobody_uses_are_forgotten_and_delay_no_others(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    service = await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance = await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    unused = [f"unused-{number}" for number in range(STEP_SECRETS)]
+    for name in unused:
+        (mount / name).write_text("nobody reads this")
+    body = {"environmentId": api.environment, "paths": unused}
+    accepted(await api.post(f"services/{service}/provider/test", body))
+    (mount / "password").write_text(SECOND)
+    await pass_hours(api, 2)
+    await pass_hours(api, 3, "unused-%")
+    while await api.round_of("secret versions"):
+        pass
+    assert await marked(api) == {instance}
+    async with api.database.connection() as connection:
+        rows = await (await connection.execute("SELECT path FROM secret_versions")).fetchall()
+    assert [path for (path,) in rows] == ["password"]
+
+
+class Safe(PassiveServiceType):
+    """Has one secret for each application, for nobody else; a value that is an error is raised."""
+
+    id = "example:safe"
+    name = "Safe"
+
+    def __init__(self) -> None:
+        self.secrets: dict[str, str | Exception] = {}
+
+    async def sign_in(self, call: SecretCall) -> SignedIn:
+        token = await call.token("safe")
+        claims = json.loads(jws.extract_compact(token.encode()).payload)
+        return SignedIn(claims["application_id"], token)
+
+    async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
+        if path != session:
+            raise SecretFailed(SecretProblem.FORBIDDEN, f"{session} may not read {path}.")
+        secret = self.secrets[path]
+        if isinstance(secret, Exception):
+            raise secret
+        return ProvidedSecret({}, whole=secret)
+
+
+@pytest.fixture
+def safe(monkeypatch: pytest.MonkeyPatch) -> Safe:
+    found = Safe()
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, found))
+    return found
+
+
+async def readers(api: Api, safe: Safe, receiver: LoopbackServer) -> dict[str, str]:
+    """Let instances of two applications read their secrets, and return the instances by application."""
+    accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["safe"]}))
+    await provider(api, "safe", safe.id, {})
+    found: dict[str, str] = {}
+    for _ in range(2):
+        instance = await api.running(READ)
+        application = (await api.document(instance))["applicationId"]
+        safe.secrets[application], found[application] = FIRST, instance
+        await read(api, instance, receiver, f"safe/{application}")
+    await pass_hours(api)
+    return found
+
+
+async def test_each_secret_is_looked_at_as_the_step_that_read_it(
+    safe: Safe, api: Api, receiver: LoopbackServer
+) -> None:
+    found = await readers(api, safe, receiver)
+    safe.secrets |= dict.fromkeys(found, SECOND)
+    await api.round_of("secret versions")
+    assert await marked(api) == set(found.values())
+
+
+async def test_a_look_that_crashes_or_is_refused_is_logged_and_others_go_on(
+    safe: Safe, api: Api, receiver: LoopbackServer
+) -> None:
+    found = await readers(api, safe, receiver)
+    (crashed, _), (other, instance) = found.items()
+    safe.secrets |= {crashed: ZeroDivisionError(), other: SECOND}
+    with capture_logs() as lines:
+        await api.round_of("secret versions")
+    assert await marked(api) == {instance}
+    assert [line["provider"] for line in lines if line["event"] == "secret_versions.crashed"] == ["safe"]
+    safe.secrets[crashed] = SecretFailed(SecretProblem.FORBIDDEN, "The lock of the safe says no.")
+    await pass_hours(api)
+    with capture_logs() as lines:
+        await api.round_of("secret versions")
+    [line] = [line for line in lines if line["event"] == "secret_versions.unchecked"]
+    assert line["error"] == f"{crashed}: The lock of the safe says no."
 
 
 @pytest.fixture(scope="module")
@@ -210,8 +322,7 @@ async def test_kv_2_has_versions_and_other_paths_have_none(api: Api, bao: Bao, r
     assert json.loads(json.dumps(rows)) == [["secret/shop", "2"]]
     await read(api, second, receiver, "bao/secret/shop#password")
     await asyncio.to_thread(bao.ask, "POST", "secret/data/shop", {"data": {"password": "a third value"}})
-    async with api.database.transaction() as connection:
-        await connection.execute("UPDATE secret_versions SET checked_at = now() - interval '2 hours'")
+    await pass_hours(api)
     await api.round_of("secret versions")
     assert await marked(api) == {first, second}
     async with api.database.connection() as connection:

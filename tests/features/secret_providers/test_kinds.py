@@ -13,6 +13,7 @@ from tests.support.aws import REGION, ROLE, Aws
 from tests.support.canaries import stored_texts
 from tests.support.clouds import MISSING, PROGRAM
 from tests.support.databases import Databases
+from tests.support.manifests import READ_SECRET as READ
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, running_api
 
@@ -20,18 +21,6 @@ AWS_CANARY = "canary-6610-of-aws"
 ACCOUNT_CANARY = "canary-6611-of-the-account"
 FILE_CANARY = "canary-6612-of-the-file"
 VARIABLE_CANARY = "canary-6613-of-the-variable"
-READ = """
-launch: {steps: []}
-read:
-  parameters: [url: {default: ""}, reference: {default: ""}]
-  steps:
-    - send:
-        action: restcall
-        secrets: {wanted: "{$.reference}"}
-        parameters: {command: "{$.url}", headers: {X-Password: "{$.secrets.wanted}"}}
-        output: {said: content}
-  return: {said: {value: "{$.said}"}}
-"""
 
 
 @pytest.fixture(scope="module")

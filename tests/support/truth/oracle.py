@@ -270,7 +270,8 @@ class Oracle:
         found = {
             row["instance_id"]
             for row in self.tables["secret_reads"]
-            if row["version"] and newest[row["service_id"], row["secret"].partition("#")[0]] != row["version"]
+            if (version := row["version"])
+            and newest.get((row["service_id"], row["secret"].partition("#")[0]), version) != version
         }
         return found & {each for each, row in self.instances.items() if row["status"] != "Destroyed"}
 

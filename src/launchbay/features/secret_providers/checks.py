@@ -1,17 +1,18 @@
 """Looks for changed secrets, once an hour (decision 0228)."""
 
 from itertools import groupby
+from typing import Any
 
 import msgspec
 import structlog
 
-from launchbay.auth.secret_key import UnsealFailed
-from launchbay.errors import Conflict
+from launchbay.concurrency import gather_bounded
+from launchbay.errors import LaunchbayError
 from launchbay.features.identities.usecases import JobIdentities
 from launchbay.features.secret_providers import rows as store
 from launchbay.features.secret_providers.rows import UncheckedRow
 from launchbay.features.secret_providers.usecases import Trial
-from launchbay.limits import STEP_SECRETS
+from launchbay.limits import SECRET_SESSIONS_OF_PROVIDER, STEP_SECRETS
 from launchbay.model.identity import JobFacts
 from launchbay.model.redaction import Redactor
 from launchbay.model.secret_reference import SecretReference
@@ -31,23 +32,40 @@ class VersionChecks:
 
     async def advance(self) -> bool:
         """Check some secrets of the provider that waits longest; return whether more may wait."""
+        now = self._app.clock.now()
         async with self._app.database.transaction() as connection:
-            rows = await store.take_unchecked(connection, now=self._app.clock.now(), count=STEP_SECRETS)
-        for _, several in groupby(sorted(rows, key=_place), key=_place):
-            await self._check(list(several))
-        return bool(rows)
+            due = await store.list_unchecked(connection, now=now, but=[], count=1)
+            if not due:
+                return False
+            place: dict[str, Any] = {"service_id": due[0].service_id}
+            place["paths"] = await store.take_unchecked(connection, **due[0]._asdict(), now=now, count=STEP_SECRETS)
+            await store.delete_unread(connection, **place)
+            rows = await store.list_last_readers(connection, **place)
+        groups = [list(several) for _, several in groupby(sorted(rows, key=_reader), key=_reader)]
+        # One after another, each could take the time of a test.
+        await gather_bounded(map(self._check, groups), SECRET_SESSIONS_OF_PROVIDER)
+        return bool(place["paths"])
 
     async def _check(self, rows: list[UncheckedRow]) -> None:
+        name = rows[0].name
+        try:
+            problems = await self._look(rows)
+        except LaunchbayError as error:
+            problems = [str(error)]
+        except Exception:  # types are foreign code, and other steps' secrets are looked at
+            log.exception("secret_versions.crashed", provider=name)
+            return
+        for problem in problems:
+            log.warning("secret_versions.unchecked", provider=name, error=problem, repeats=True)
+
+    async def _look(self, rows: list[UncheckedRow]) -> list[str]:
+        """Read the secrets of one step as this step; return what was in the way. Raises LaunchbayError."""
         first = rows[0]
         provider = self._app.service_types.find(first.type_id)
         if not isinstance(provider, SecretProvider):
-            return
-        try:
-            async with self._app.database.connection() as connection:
-                secrets = await open_secrets(self._app.secret_key, connection, first.id)
-        except (Conflict, UnsealFailed) as error:
-            log.warning("secret_versions.unchecked", provider=first.name, reason=str(error), repeats=True)
-            return
+            return []
+        async with self._app.database.connection() as connection:
+            secrets = await open_secrets(self._app.secret_key, connection, first.id)
         redactor = Redactor()
         for value in secrets.values():
             redactor.register_secret(str(value))
@@ -69,13 +87,13 @@ class VersionChecks:
         )
         trial = Trial(self._app, first, first.environment_id, provider, redactor.register_secret)
         found = await trial.run(call, [(row.path, SecretReference(row.name, row.path, "")) for row in rows])
-        if found.problem:
-            reason = redactor.text(found.problem)
-            log.warning("secret_versions.unchecked", provider=first.name, reason=reason, repeats=True)
+        unread = [f"{each.path}: {each.message}" for each in found.paths if each.result != "readable"]
+        return [redactor.text(each) for each in (*filter(None, [found.problem]), *unread)]
 
 
-def _place(row: UncheckedRow) -> tuple[str, str]:
-    return row.id, row.environment_id
+def _reader(row: UncheckedRow) -> tuple[str, ...]:
+    """Return what tells steps apart, each of which has a token of its own."""
+    return row.environment_id, row.instance_id, row.component, row.step, row.workflow
 
 
 def _facts(row: UncheckedRow) -> JobFacts:

@@ -80,6 +80,13 @@ class ReadRow(NamedTuple):
     is_changed: bool
 
 
+class DueChecks(NamedTuple):
+    """A service with secrets to look at: those that nobody has looked at since `until`."""
+
+    service_id: str
+    until: datetime
+
+
 class UncheckedRow(NamedTuple):
     """A secret to look at, and as which step. `parameters` and `policies` are JSON."""
 
@@ -150,8 +157,10 @@ failed = _sql.change("failed")
 list_stuck = _sql.rows("list_stuck", StuckProvider)
 list_stuck_of = _sql.rows("list_stuck_of", StuckRow)
 note_reads = _sql.change("note_reads")
-list_unchecked = _sql.column("list_unchecked", str)
-take_unchecked = _sql.rows("take_unchecked", UncheckedRow)
+list_unchecked = _sql.rows("list_unchecked", DueChecks)
+take_unchecked = _sql.column("take_unchecked", str)
+delete_unread = _sql.change("delete_unread")
+list_last_readers = _sql.rows("list_last_readers", UncheckedRow)
 get_version = _sql.value("get_version", str)
 note_version = _sql.change("note_version")
 list_changed = _sql.rows("list_changed", ChangedRow)

@@ -81,29 +81,35 @@ SET job_id = excluded.job_id, read_at = excluded.read_at, version = excluded.ver
 SELECT version FROM secret_versions WHERE service_id = %(service_id)s AND path = %(path)s;
 
 -- name: list_unchecked
--- Services with secrets that nobody has looked at for so long, who waits longest first.
-SELECT service_id FROM secret_versions
+-- Services with secrets that nobody has looked at for so long, who waits longest first; `until` is when somebody last looked at these.
+SELECT service_id, max(checked_at) AS until FROM secret_versions
 WHERE checked_at <= %(now)s::timestamptz - interval '1 hour' AND service_id <> ALL (%(but)s::text[])
 GROUP BY service_id ORDER BY min(checked_at) LIMIT %(count)s;
 
 -- name: take_unchecked
--- Takes secrets of the service that waits longest, each with the step that read it last where the service is still offered, and what is
--- known of its job. Others have their turn in an hour, also if this process dies. A secret that nobody uses has no step.
-WITH taken AS (
-    UPDATE secret_versions SET checked_at = %(now)s WHERE (service_id, path) IN (
-        SELECT due.service_id, due.path FROM secret_versions AS due
-        WHERE due.checked_at <= %(now)s::timestamptz - interval '1 hour' AND due.service_id = (
-            SELECT service_id FROM secret_versions WHERE checked_at <= %(now)s::timestamptz - interval '1 hour' ORDER BY checked_at LIMIT 1)
-        ORDER BY due.checked_at LIMIT %(count)s FOR UPDATE SKIP LOCKED)
-    RETURNING service_id, path
-)
+-- Takes such secrets of a service. Others have their turn in an hour, also if this process dies.
+UPDATE secret_versions SET checked_at = %(now)s WHERE (service_id, path) IN (
+    SELECT due.service_id, due.path FROM secret_versions AS due
+    WHERE due.service_id = %(service_id)s AND due.checked_at <= %(until)s
+    ORDER BY due.checked_at LIMIT %(count)s FOR UPDATE SKIP LOCKED)
+RETURNING path;
+
+-- name: delete_unread
+-- Deletes taken secrets that no instance has read. A read that goes on waits for it, and notes the version anew.
+DELETE FROM secret_versions
+WHERE service_id = %(service_id)s AND path = ANY (%(paths)s::text[]) AND NOT EXISTS (
+    SELECT FROM secret_reads JOIN instances ON instances.id = secret_reads.instance_id AND instances.status <> 'Destroyed'
+    WHERE secret_reads.service_id = secret_versions.service_id AND split_part(secret_reads.secret, '#', 1) = secret_versions.path);
+
+-- name: list_last_readers
+-- Taken secrets, each with the step that read it last where the service is still offered, and what is known of its job.
 SELECT DISTINCT ON (taken.path) services.id, services.name, services.type_id, services.parameters, services.organization_id,
     organizations.name AS organization, environments.id AS environment_id, environments.name AS environment,
     environments.policies, applications.id AS application_id, applications.name AS application, instances.version,
     instances.revision_id, instances.id AS instance_id, instances.name AS instance, instances.owner_id, secret_reads.component,
     secret_reads.step, coalesce(jobs.name, 'launch') AS workflow, taken.path
-FROM taken JOIN services ON services.id = taken.service_id
-    JOIN secret_reads ON secret_reads.service_id = taken.service_id AND split_part(secret_reads.secret, '#', 1) = taken.path
+FROM services CROSS JOIN unnest(%(paths)s::text[]) AS taken (path)
+    JOIN secret_reads ON secret_reads.service_id = services.id AND split_part(secret_reads.secret, '#', 1) = taken.path
     JOIN instances ON instances.id = secret_reads.instance_id AND instances.status <> 'Destroyed'
     JOIN environment_services ON environment_services.service_id = services.id
         AND environment_services.environment_id = instances.environment_id
@@ -111,15 +117,18 @@ FROM taken JOIN services ON services.id = taken.service_id
     JOIN applications ON applications.id = instances.application_id
     JOIN organizations ON organizations.id = services.organization_id
     LEFT JOIN jobs ON jobs.id = secret_reads.job_id
+WHERE services.id = %(service_id)s
 ORDER BY taken.path, secret_reads.read_at DESC;
 
 -- name: note_version
--- The version of a secret, unless somebody has seen a later one.
+-- The version of a secret, unless somebody has seen a later one. Who sees the same one again has looked, noted once a minute: what steps
+-- read just now isn't due, so `delete_unread` leaves it until they have noted their read.
 INSERT INTO secret_versions (service_id, path, version, seen_at, checked_at)
 SELECT services.id, %(path)s, %(version)s, %(seen_at)s, %(seen_at)s FROM services WHERE services.id = %(service_id)s FOR KEY SHARE
 ON CONFLICT (service_id, path) DO UPDATE
 SET version = excluded.version, seen_at = excluded.seen_at, checked_at = greatest(secret_versions.checked_at, excluded.checked_at)
-WHERE secret_versions.seen_at < excluded.seen_at AND secret_versions.version <> excluded.version;
+WHERE secret_versions.seen_at < excluded.seen_at AND (secret_versions.version <> excluded.version
+    OR secret_versions.checked_at <= excluded.checked_at - interval '1 minute');
 
 -- name: list_changed
 -- What steps of an instance read, and has another version since.

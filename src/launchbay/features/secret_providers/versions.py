@@ -30,7 +30,8 @@ async def note_version(
         content, purpose = msgspec.json.encode([secret.values, secret.whole]), f"secret of {service_id}"
         known = await store.get_version(connection, service_id=service_id, path=reference.path)
         if known is not None and key.is_fingerprint(known, content, purpose):
-            return known  # maybe of a former key
-        version = key.fingerprint(content, purpose)
+            version = known  # maybe of a former key
+        else:
+            version = key.fingerprint(content, purpose)
     await store.note_version(connection, service_id=service_id, path=reference.path, version=version, seen_at=asked_at)
     return version
