@@ -130,7 +130,7 @@ class PromotionWork(LaterWork[Place, Move]):
         return move
 
     async def act(self, row: Place, item: Move) -> None:
-        """Make a change set, or apply the one that there is, as who set the order."""
+        """Make a change set or apply the open one, as who set the order."""
         order, attempt = row.order, row.attempt
         assert order is not None, "there is a stage of it"
         assert row.former is not None, "what is first is promoted from nowhere"

@@ -31,7 +31,10 @@ class VersionChecks:
         self._app = app
 
     async def advance(self) -> bool:
-        """Check some secrets of the provider that waits longest; return whether more may wait."""
+        """Check some secrets of the provider that waits longest.
+
+        Returns whether more may wait.
+        """
         now = self._app.clock.now()
         async with self._app.database.transaction() as connection:
             due = await store.list_unchecked(connection, now=now, but=[], count=1)
@@ -59,7 +62,10 @@ class VersionChecks:
             log.warning("secret_versions.unchecked", provider=name, error=problem, repeats=True)
 
     async def _look(self, rows: list[UncheckedRow]) -> list[str]:
-        """Read the secrets of one step as this step; return what was in the way. Raises LaunchbayError."""
+        """Read the secrets of one step as this step.
+
+        Returns what was in the way. Raises LaunchbayError.
+        """
         first = rows[0]
         provider = self._app.service_types.find(first.type_id)
         if not isinstance(provider, SecretProvider):

@@ -81,7 +81,7 @@ class ReadRow(NamedTuple):
 
 
 class DueChecks(NamedTuple):
-    """A service with secrets to look at: those that nobody has looked at since `until`."""
+    """A service with secrets that nobody has looked at since `until`."""
 
     service_id: str
     until: datetime
