@@ -93,3 +93,23 @@ async def test_the_form_sets_the_order_of_the_organization(api: Api, visitor: ht
         assert [each["environmentId"] for each in accepted(await api.get(home))["stages"]] == [environment]
     finally:
         accepted(await api.put(home, {"stages": []}))
+
+
+async def test_the_order_of_the_organization_is_not_overwritten_unseen_from_an_application_with_its_own(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    found, home = await way(api), f"organizations/{api.organization}/promotion-order"
+    await found.order()
+    page = f"/console/applications/{found.application}/promotion"
+    form = await open_form(visitor, page, f"{page}/order")
+    theirs = [{"environmentId": found.environments[1]}]
+    try:
+        accepted(await api.put(home, {"stages": theirs}))
+        refused = await form.fill("scope", "organization").send(visitor)
+        assert (refused.status_code, "order of the organization" in refused.text) == (412, True)
+        stored = accepted(await api.get(home))["stages"]
+        assert [each["environmentId"] for each in stored] == [found.environments[1]]
+        form = await open_form(visitor, page, f"{page}/order")
+        assert (await form.fill("scope", "organization").send(visitor)).status_code == 303
+    finally:
+        accepted(await api.put(home, {"stages": []}))

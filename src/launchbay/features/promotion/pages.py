@@ -79,7 +79,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     values = request.ask(request.deps.tabs.application(request, application, "promotion"))
     board = await promotion.read_board(request.ctx, application.id)
     listed = await list_environments(request.ctx, application.organization_id)
-    stored = _fields(board.order, {each.id: each.name for each in listed})
+    names = {each.id: each.name for each in listed}
+    stored = _fields(board.order, names)
     fields = _sent(request.form) if request.form.has("scope") else stored
     return await request.page(
         "promotion/templates/promotion.html",
@@ -89,7 +90,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         board=board,
         order=fields,
         order_rows=[*fields.rows, *([StageRow()] * (0 if request.form.has("scope") else _BLANK_ROWS))][:STAGES_MOST],
-        order_seen=request.seen("promotion/order", stored.shown()),
+        order_seen=request.seen("promotion/order", _saved(board.order, names)),
         order_names=[each.name for each in listed],
         columns=[
             (each, former, _state(each, is_first=former is None))
@@ -107,7 +108,7 @@ async def save_order(request: PageRequest) -> Response:
     names = {each.id: each.name for each in listed}
 
     async def read() -> dict[str, str | bool]:
-        return _fields(await promotion.read_order(ctx, "application", application.id), names).shown()
+        return _saved(await promotion.read_order(ctx, "application", application.id), names)
 
     async with request.unless_changed("organizations", application.organization_id, read):
         await _replace(request, application, {each.name: each.id for each in listed})
@@ -155,6 +156,18 @@ def _stage(row: StageRow, ids: dict[str, str], number: int) -> Stage:
 def _fields(order: Order, names: dict[str, str]) -> OrderFields:
     rows = [_row(each, names) for each in order.stages]
     return OrderFields("application" if order.is_own else "organization", rows)
+
+
+def _saved(order: Order, names: dict[str, str]) -> dict[str, str | bool]:
+    """Return all that the form can replace: also the organization's order, where the application's own hides it."""
+    found = _fields(order, names).shown()
+    if order.is_own:
+        under = [
+            " ".join(filter(None, (*_row(each, names)[:-1], "automatic" if each.automatic else None)))
+            for each in order.under
+        ]
+        found["order of the organization"] = ", ".join(under)
+    return found
 
 
 def _row(stage: Stage, names: dict[str, str]) -> StageRow:

@@ -12,10 +12,11 @@ _sql = load("features.promotion")
 class OrderRow(NamedTuple):
     """An order, and on whose behalf it promotes. `stages` is JSON.
 
-    Email and name are None if the account was deleted.
+    `under` are the stages of the organization that an application's own order hides. Email and name are None if the
+    account was deleted.
     """
 
-    owner_id: str
+    under: str | None
     application_id: str | None
     stages: str
     author_id: str

@@ -1,12 +1,13 @@
 -- name: get_order
--- The order in force for an application: its own one, or that of its organization.
-SELECT owner_id, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
+-- The order in force for an application: its own one, or that of its organization, which is `under` its own.
+SELECT (SELECT whole.stages FROM promotion_orders AS whole
+        WHERE whole.owner_id = %(organization_id)s AND promotion_orders.application_id IS NOT NULL) AS under, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
 FROM promotion_orders LEFT JOIN users ON users.id = author_id
 WHERE promotion_orders.organization_id = %(organization_id)s AND (application_id IS NULL OR application_id = %(application_id)s)
 ORDER BY application_id NULLS LAST LIMIT 1;
 
 -- name: get_own_order
-SELECT owner_id, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
+SELECT NULL AS under, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
 FROM promotion_orders LEFT JOIN users ON users.id = author_id
 WHERE owner_id = %(owner_id)s AND organization_id = %(organization_id)s;
 

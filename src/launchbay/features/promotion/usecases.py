@@ -62,19 +62,21 @@ OPEN = frozenset({"Pending", "Ready", "Applying"})  # statuses of change sets th
 class Order:
     """The environments that versions pass, and who said so.
 
-    `is_own` says that it is the application's.
+    `is_own` says that it is the application's, which hides that of the organization, `under` it.
     """
 
     stages: tuple[Stage, ...] = ()
     is_own: bool = False
     author_email: str | None = None
     at: datetime | None = None
+    under: tuple[Stage, ...] = ()
 
 
 def _order(row: OrderRow | None) -> Order:
     if row is None:
         return Order()
-    return Order(read_stages(row.stages), row.application_id is not None, row.author_email, row.created_at)
+    under = () if row.under is None else read_stages(row.under)
+    return Order(read_stages(row.stages), row.application_id is not None, row.author_email, row.created_at, under)
 
 
 async def read_order(ctx: Context, kind: OrderOwner, owner_id: str) -> Order:
