@@ -54,7 +54,8 @@ async def test_the_board_says_what_neighbours_differ_in(api: Api) -> None:
     differences = second["differences"]
     assert differences["parameters"] == ["size"]
     assert differences["markers"] == ["hardened"]
-    assert [each["pin"] for each in differences["manifest"]["defaults"]] or differences["manifest"]["parameters"]
+    (default,) = differences["manifest"]["defaults"]
+    assert (default["pin"], default["from"], default["to"]) == ("input.release", 1, NEW)
 
 
 async def test_a_version_must_soak_and_the_refusal_says_until_when(api: Api) -> None:
@@ -184,7 +185,8 @@ async def test_two_promotions_at_once_are_one_change_set(api: Api) -> None:
     assert len({each["changeSet"]["id"] for each in made}) == 1
     assert sorted(each["isNew"] for each in made) == [False, False, False, True]
     listed = accepted(await api.get(f"organizations/{api.organization}/change-sets"))
-    assert len([each for each in listed if each["id"] == made[0]["changeSet"]["id"]]) == 1
+    comment = made[0]["changeSet"]["comment"]
+    assert len([each for each in listed if each["comment"] == comment]) == 1
 
 
 async def test_an_environment_that_is_deleted_closes_the_gate_behind_it(api: Api) -> None:
@@ -329,6 +331,47 @@ async def test_a_freeze_is_a_gate_of_the_board(api: Api) -> None:
     (gate,) = [each for each in second["gates"] if each["kind"] == "rules"]
     assert (gate["open"], second["open"]) == (False, False)
     assert "Incident 12." in gate["sentence"]
+
+
+async def rules_gates(found: Way) -> list[str]:
+    return [each["sentence"] for each in (await found.board())[1]["gates"] if each["kind"] == "rules"]
+
+
+async def test_the_board_asks_rules_about_an_instance_that_would_change(api: Api) -> None:
+    found = await way(api)
+    await api.settled(await api.launch(found.application, environmentId=found.environments[1], version=OLD))
+    await found.order()
+    await found.release()
+    await found.bring(found.instances[1], NEW)  # of the other one, the version is to change
+    rules = f"- name: no\n  when: $.instance.version == {OLD} && $.kind == 'reconfigure'\n  deny: Not while we move.\n"
+    accepted(await api.put(f"environments/{found.environments[1]}/change-rules", {"rules": rules}))
+    assert await rules_gates(found) == ["Not while we move."]
+
+
+async def test_the_board_says_nothing_about_rules_while_another_gate_refuses(api: Api) -> None:
+    found = await way(api)
+    await found.order({"soak": 3_600_000})
+    await found.release()
+    assert await rules_gates(found) == []
+    await found.soaked()
+    assert await rules_gates(found) == ["No rule or freeze is against it."]
+
+
+async def test_the_board_shows_no_closed_gate_that_refuses_nothing(api: Api) -> None:
+    found = await way(api)
+    await found.order()
+    await found.release()
+    await found.bring(found.instances[1], NEW)
+    await found.bring(found.instances[1], OLD)
+    await found.order({"soak": 360_000_000})
+    _, second = await found.board()
+    assert (second["candidate"], second["open"]) == (NEW, True), "it has had the version"
+    await found.order()
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE instances SET status = 'Failed' WHERE id = %s", (found.instances[0],))
+    _, second = await found.board()
+    assert (second["candidate"], second["open"]) == (NEW, True), "its stage has no gates"
+    await applied(api, accepted(await found.propose())["changeSet"]["id"], found.instances[1])
 
 
 async def test_a_newer_version_ends_the_change_set_of_an_older_one(api: Api) -> None:

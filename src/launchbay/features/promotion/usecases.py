@@ -189,13 +189,12 @@ async def _refusal(
 
     `inside` is the path of a submodule that has it.
     """
-    environment_id = change.environment_id or ""
     row = await order_in_force(connection, change.organization_id, application_id)
-    stage, former = (None, None) if row is None else stage_before(read_stages(row.stages), environment_id)
-    if stage is None or former is None or not stage.has_gates:
+    stages = () if row is None else read_stages(row.stages)
+    stage, former = stage_before(stages, change.environment_id or "")
+    if stage is None or former is None:
         return None
-    place = {"application_id": application_id, "environment_id": environment_id, "version": version}
-    if await store.had_version(connection, **place, is_inside=inside is not None):
+    if not await _is_guarded(connection, application_id, stage, version, is_inside=inside is not None):
         return None
     around = await neighbours(
         connection, change.organization_id, application_id, stage, former, is_inside=inside is not None
@@ -209,13 +208,23 @@ async def _refusal(
         if until is not None:
             when, remedy = " It opens by itself.", "Wait until then."
         sentence = f"{whose}A gate in front of {here} is closed. {' '.join(each.sentence for each in found)}{when}"
-        return Refusal("deny", "PromotionGate", sentence, remedy, until, approvals=stage.approvals)
+        return Refusal("deny", GATE, sentence, remedy, until, approvals=stage.approvals)
     if stage.approvals and await _approvals(connection, change) < stage.approvals:
         wanted = "1 approval" if stage.approvals == 1 else f"{stage.approvals} approvals"
         sentence = f"{whose}A version comes to {here} by a change set with {wanted}."
         remedy = f"Promote it {_WHERE} promote. A change set that was made before has to be made again."
-        return Refusal("needs", "PromotionGate", sentence, remedy, approvals=stage.approvals)
+        return Refusal("needs", GATE, sentence, remedy, approvals=stage.approvals)
     return None
+
+
+async def _is_guarded(
+    connection: Connection, application_id: str, stage: Stage, version: int, *, is_inside: bool = False
+) -> bool:
+    """Return whether the gates of an environment refuse a version while they are closed."""
+    if not stage.has_gates:
+        return False
+    place = {"application_id": application_id, "environment_id": stage.environment_id}
+    return not await store.had_version(connection, **place, version=version, is_inside=is_inside)
 
 
 async def _approvals(connection: Connection, change: Change) -> int:
@@ -347,7 +356,8 @@ async def neighbours(
     names = await _names(connection, organization_id, (stage, former))
     placed = await _placed(connection, application_id, (former, stage), stage.workflows, is_inside=is_inside)
     before = [row for row in placed if row.environment_id == former.environment_id]
-    return Neighbours(stage, former, names, before, [row for row in placed if row not in before])
+    here = [row for row in placed if row.environment_id == stage.environment_id]
+    return Neighbours(stage, former, names, before, here)
 
 
 async def read_board(ctx: Context, application_id: str) -> Board:
@@ -411,7 +421,11 @@ async def _column(
         place = {"application_id": application.id, "environment_id": stage.environment_id}
         promotion = await store.get_newest(work.connection, **place, version=candidate)
         message = await store.get_message(work.connection, **place, version=candidate)
-    if candidate is not None and former is not None:
+    if (
+        candidate is not None
+        and former is not None
+        and await _is_guarded(work.connection, application.id, stage, candidate)
+    ):
         gates = _gates(stage, former, names, candidate, placed, now)
         gates += _approval_gate(stage, promotion)
     return BoardColumn(
@@ -446,15 +460,18 @@ def brings(promotion: PromotionRow, stage: Stage) -> bool:
 
 async def _with_rules(ctx: Context, column: BoardColumn) -> BoardColumn:
     """Return a column with what other rules would say now, with the present parameters."""
-    if column.candidate is None or not column.instances:
+    behind = next((each for each in column.instances if each.version != column.candidate), None)
+    if column.candidate is None or behind is None:
         return column
     async with ctx.begin() as work:  # a rule looks at locks, which nothing that reads a page has
-        record = await work.lookup.instance(column.instances[0].id, Permission.READ)
+        record = await work.lookup.instance(behind.id, Permission.READ)
         parameters = msgspec.json.decode(record.parameters)
         proposed = Proposal(name=record.name, parameters=parameters, version=column.candidate)
         found = await work.foresee("reconfigure_instance", record, kind="reconfigure", proposed=proposed)
+    if isinstance(found, Refusal) and found.code == GATE:  # the gates say so, and what else is against it isn't known
+        return column
     gate = Gate("rules", "No rule or freeze is against it.", is_open=True)
-    if isinstance(found, Refusal) and found.code != GATE:
+    if isinstance(found, Refusal):
         gate = Gate("rules", found.sentence, is_open=found.outcome == "needs", opens_at=found.until)
     return replace(column, gates=[*column.gates, gate])
 
