@@ -17,10 +17,15 @@ _OTHER_TEXTS = {"CustomResourceDefinition"}
 
 
 def codes_in(tree: ast.AST) -> Iterator[str]:
-    """Yield what is a code by its place: `code = "…"`, `code="…"`, or an argument that is written like one."""
+    """Yield what is a code by its place.
+
+    That is `code = "…"`, `X_CODE = "…"`, `code="…"`, or an argument that is written like one.
+    """
     annotations = {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
     for node in ast.walk(tree):
         match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(code))) if name.endswith("_CODE"):
+                yield from _codes_among([ast.Constant(code)])
             case ast.ClassDef(body=body):
                 for statement in body:
                     match statement:

@@ -19,7 +19,7 @@ from launchbay.features.promotion import rows as store
 from launchbay.features.promotion.rows import AttemptRow, OrderRow
 from launchbay.features.promotion.rules import closed, opens_at, stage_before
 from launchbay.features.promotion.usecases import (
-    GATE,
+    GATE_CODE,
     OPEN,
     Neighbours,
     PromotionRequest,
@@ -159,7 +159,7 @@ class PromotionWork(LaterWork[Place, Move]):
         """Wait for what passes. Who may not promote anymore stops it."""
         is_stopped = isinstance(refusal, NotAllowed | NotAuthenticated) and not isinstance(refusal, Refused)
         pause_s = _LONGEST_PAUSE_S
-        if refusal.code in {*PASSING, GATE}:
+        if refusal.code in {*PASSING, GATE_CODE}:
             pause_s = pause_of(refusal, row.now, _PAUSE_S)
         message = str(refusal)
         if is_stopped:

@@ -53,7 +53,7 @@ from launchbay.store.organizations import Organization
 from launchbay.usecases.context import Context, Work, as_invalid_id
 from launchbay.usecases.manifest_differences import compare_versions
 
-GATE = "PromotionGate"
+GATE_CODE = "PromotionGate"
 _WHERE = "on the page Promotion of the application, or with launchbay"
 OPEN = frozenset({"Pending", "Ready", "Applying"})  # statuses of change sets that may still bring a version
 
@@ -208,12 +208,12 @@ async def _refusal(
         if until is not None:
             when, remedy = " It opens by itself.", "Wait until then."
         sentence = f"{whose}A gate in front of {here} is closed. {' '.join(each.sentence for each in found)}{when}"
-        return Refusal("deny", GATE, sentence, remedy, until, approvals=stage.approvals)
+        return Refusal("deny", GATE_CODE, sentence, remedy, until, approvals=stage.approvals)
     if stage.approvals and await _approvals(connection, change) < stage.approvals:
         wanted = "1 approval" if stage.approvals == 1 else f"{stage.approvals} approvals"
         sentence = f"{whose}A version comes to {here} by a change set with {wanted}."
         remedy = f"Promote it {_WHERE} promote. A change set that was made before has to be made again."
-        return Refusal("needs", GATE, sentence, remedy, approvals=stage.approvals)
+        return Refusal("needs", GATE_CODE, sentence, remedy, approvals=stage.approvals)
     return None
 
 
@@ -468,8 +468,8 @@ async def _with_rules(ctx: Context, column: BoardColumn) -> BoardColumn:
         parameters = msgspec.json.decode(record.parameters)
         proposed = Proposal(name=record.name, parameters=parameters, version=column.candidate)
         found = await work.foresee("reconfigure_instance", record, kind="reconfigure", proposed=proposed)
-    if isinstance(found, Refusal) and found.code == GATE:  # the gates say so, and what else is against it isn't known
-        return column
+    if isinstance(found, Refusal) and found.code == GATE_CODE:
+        return column  # the gates say so, and what else is against it isn't known
     gate = Gate("rules", "No rule or freeze is against it.", is_open=True)
     if isinstance(found, Refusal):
         gate = Gate("rules", found.sentence, is_open=found.outcome == "needs", opens_at=found.until)
