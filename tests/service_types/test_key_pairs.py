@@ -1,15 +1,24 @@
 """Key pairs are what OpenSSH itself makes and reads."""
 
+import asyncio
 import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import SSHCertificateBuilder, SSHCertificateType, load_ssh_public_key
 
 from launchbay.errors import FieldErrors
+from launchbay.model.secret_reference import SecretReference
 from launchbay.service_types import key_pairs
-from launchbay.service_types.key_pairs import KeyPair
+from launchbay.service_types.key_pairs import KeyPair, SignedKeys
 
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8
@@ -100,3 +109,42 @@ def test_what_is_no_usable_key_is_refused_without_repeating_it(text: str) -> Non
     with pytest.raises(FieldErrors) as caught:
         key_pairs.read(text, "x")
     assert "secret" not in str(caught.value)
+
+
+@dataclass
+class Signer:
+    """A job whose provider signs certificates that have ended, for all who wait at once."""
+
+    all_asked: asyncio.Barrier
+    organization_id: str = "o"
+    environment_id: str = "e"
+    job_id: str = "j"
+    policies: Mapping[str, Any] = field(default_factory=dict)
+    register_secret: Callable[[Any], None] = field(default=lambda _: None)
+    signed: list[str] = field(default_factory=list)
+
+    async def secret(self, reference: SecretReference) -> str:
+        [public] = parse_qs(reference.path.partition("?")[2])["public_key"]
+        self.signed.append(public)
+        await self.all_asked.wait()
+        now = int(time.time())
+        authority = Ed25519PrivateKey.generate()
+        key = load_ssh_public_key(public.encode())
+        assert isinstance(key, Ed25519PublicKey)
+        builder = (
+            SSHCertificateBuilder()
+            .public_key(key)
+            .type(SSHCertificateType.USER)
+            .key_id(b"x")
+            .valid_principals([b"ops"])
+        )
+        certificate = builder.valid_after(now - 60).valid_before(now + 1).sign(authority)
+        return certificate.public_bytes().decode()
+
+
+async def test_two_machines_at_once_learn_that_the_ttl_is_too_short() -> None:
+    keys, job = SignedKeys(), Signer(asyncio.Barrier(2))
+    works = [keys.signed(job, SecretReference("bao", "ssh/sign/short", ""), "ops") for _ in range(2)]
+    for found in await asyncio.gather(*works, return_exceptions=True):
+        assert "Set a longer ttl" in str(found)
+    assert len(set(job.signed)) == 2, "each try has one pair, which both machines use"

@@ -209,12 +209,17 @@ class SignedKeys:
             certificate = str(await context.secret(asked))
             if _is_valid(certificate, reference):
                 return LoginKey(pair.private, certificate, str(reference))
-            del self._pairs[self._key(context, reference)]
+            self._forget(context, reference, pair)
         raise ActionFailed(
             f"{reference} signs certificates that aren't valid for {_VALID_S:g} s from now.",
             "Set a longer ttl in the role, and compare the clocks of both servers.",
             retryable=False,
         )
+
+    def _forget(self, context: KeyRequester, reference: SecretReference, pair: "KeyPair") -> None:
+        key = self._key(context, reference)
+        if key in self._pairs and self._pairs[key][1] is pair:  # another machine may have replaced it meanwhile
+            del self._pairs[key]
 
     def _key(self, context: KeyRequester, reference: SecretReference) -> tuple[str, ...]:
         return (context.organization_id, context.environment_id, context.job_id, str(reference))

@@ -60,6 +60,8 @@ def bao(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bao]:
         ask("POST", "ssh/config/ca", {"generate_signing_key": True, "key_type": "ed25519"})
         role = {"key_type": "ca", "allow_user_certificates": True, "allowed_users": LOGIN, "ttl": "5m"}
         ask("POST", "ssh/roles/deploy", role)
+        permits = {"default_extensions": {"permit-port-forwarding": ""}}
+        ask("POST", "ssh/roles/forwarding", role | permits)
         ask("POST", "ssh/roles/short", role | {"ttl": "2s"})
         ask("POST", "ssh/roles/others", role | {"allowed_users": "somebody"})
         ask("POST", "sys/mounts/pki", {"type": "pki"})
@@ -151,6 +153,24 @@ async def test_what_signs_nothing_is_named(api: Api, bao: Bao, trusting: Trustin
     assert document["status"] == "Failed"
     assert said in document["errorMessage"]
     assert "no key at all" not in document["errorMessage"]
+
+
+@needs_sshd
+async def test_jump_hosts_take_certificates_that_permit_forwarding(api: Api, bao: Bao) -> None:
+    with Hosts.start(2, network=13) as hosts:
+        for host in hosts.hosts:
+            trust_only(host, (await asyncio.to_thread(bao.ask, "GET", "ssh/config/ca"))["data"]["public_key"])
+        first, second = hosts.hosts
+        lines = {"ssh-port": second.port, "keyPair": "bao/ssh/sign/deploy", "jump": f"{LOGIN}@{first.static_ip}"}
+        for key, said in (("deploy", "doesn't forward connections"), ("forwarding", None)):
+            jump = f"{lines['jump']}=bao/ssh/sign/{key}"
+            stated = "".join(f"  machines.{name}: {value}\n" for name, value in (lines | {"jump": jump}).items())
+            accepted(await api.put_yaml(f"environments/{api.environment}", f"policies:\n{stated}"))
+            manifest = HOST.replace("HOST", second.address).replace("LOGIN", LOGIN)
+            document = await api.settled(await api.launch(await api.application(manifest)), 40)
+            assert (document["status"] == "Running") == (said is None), document.get("errorMessage")
+            assert said is None or said in document["errorMessage"]
+    accepted(await api.put_yaml(f"environments/{api.environment}", "policies: {}\n"))
 
 
 @needs_sshd
