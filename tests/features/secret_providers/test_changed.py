@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from joserfc import jws
+from joserfc.jwk import RSAKey
 from structlog.testing import capture_logs
 
 from launchbay.egress.http import EgressClient
@@ -328,3 +329,42 @@ async def test_kv_2_has_versions_and_other_paths_have_none(api: Api, bao: Bao, r
     async with api.database.connection() as connection:
         cursor = await connection.execute("SELECT FROM secret_sessions WHERE job_id = ''")
         assert await cursor.fetchall() == [], "which the check has ended"
+
+
+@pytest.mark.slow  # a server of secrets
+@pytest.mark.skipif(not PROGRAM.exists(), reason=MISSING)
+async def test_the_hourly_look_has_the_claims_that_the_role_asks_for(
+    api: Api, bao: Bao, receiver: LoopbackServer
+) -> None:
+    async def ask(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        return await asyncio.to_thread(bao.ask, method, path, body)
+
+    keys = [
+        RSAKey.import_key(each)
+        for each in accepted(await api.client.get("http://launchbay/.well-known/jwks.json"))["keys"]
+    ]
+    await ask("POST", "sys/auth/jwt", {"type": "jwt"})
+    texts = [each.as_pem(private=False).decode() for each in keys]
+    await ask("POST", "auth/jwt/config", {"jwt_validation_pubkeys": texts, "bound_issuer": ORIGIN})
+    alias = (await ask("GET", "sys/auth"))["data"]["jwt/"]["accessor"]
+    own = f"secret/data/{{{{identity.entity.aliases.{alias}.metadata.application_id}}}}"
+    await ask("POST", "sys/policies/acl/own", {"policy": f'path "{own}" {{capabilities=["read"]}}'})
+    claims = {"environment_id": api.environment, "workflow": "read", "step": "send"}
+    role = {"role_type": "jwt", "user_claim": "application_id", "bound_audiences": ["vault"], "bound_claims": claims}
+    role |= {"claim_mappings": {"application_id": "application_id"}, "token_policies": ["own"]}
+    await ask("POST", "auth/jwt/role/shop", role)
+    accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["vault"]}))
+    await provider(api, "bao", "builtin:openbao", {"configuration.address": bao.url, "configuration.role": "shop"})
+    found: set[str] = set()
+    for _ in range(2):
+        instance = await api.running(READ)
+        application = (await api.document(instance))["applicationId"]
+        found.add(instance)
+        for value in (FIRST, SECOND):
+            await ask("POST", f"secret/data/{application}", {"data": {"password": value}})
+            if value == FIRST:
+                await read(api, instance, receiver, f"bao/secret/{application}#password")
+    await pass_hours(api)
+    with capture_logs() as lines:
+        await api.round_of("secret versions")
+    assert await marked(api) == found, lines
