@@ -71,7 +71,7 @@ async def test_a_schedule_checks_what_its_owner_may_and_stops_when_they_lose_the
     assert (await drift_of(api, other))["status"] == "Unchecked"
     shown = accepted(await api.get(path))
     assert shown["ownerEmail"].startswith("member")
-    assert "may not check 1 instances: EditInstance is missing" in shown["problem"]
+    assert "may not check 1 instance: EditInstance is missing" in shown["problem"]
     async with api.database.transaction() as connection:
         lost = "DELETE FROM role_assignments WHERE user_id = (SELECT id FROM users WHERE email = %s)"
         await connection.execute(lost, [shown["ownerEmail"]])
@@ -112,10 +112,14 @@ async def test_checks_that_have_no_room_in_the_queue_come_the_next_time(
 
         first = await waiting()
         assert sorted(first.values()) == [0, 1]
-        assert "2 checks of the organization wait" in accepted(await api.get(path))["problem"]
+        problem = accepted(await api.get(path))["problem"]
+        assert problem.startswith("2 checks of the organization wait, as many as may. 1 more comes")
         async with api.database.transaction() as connection:
             await connection.execute("UPDATE drift_reports SET waiting_since = NULL, checked_at = now()")
         assert set(await waiting()) - set(first), "the one that had no room goes first"
+        monkeypatch.setattr(limits, "DRIFT_QUEUE", 3)
+        assert len(await waiting()) == 3
+        assert accepted(await api.get(path))["problem"] is None, "all wait"
     databases.drop(url)
 
 

@@ -85,10 +85,11 @@ class ScheduleRow(NamedTuple):
 
 
 class Scheduled(NamedTuple):
-    """How many instances of a schedule run, and its owner may check."""
+    """How many instances of a schedule run, its owner may check, and of these don't wait yet."""
 
     running: int
     allowed: int
+    unasked: int
 
 
 get = _sql.row("get", ReportRow)

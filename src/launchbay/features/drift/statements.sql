@@ -136,9 +136,12 @@ FROM drift_schedules LEFT JOIN users ON users.id = owner_id
 WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE OF drift_schedules SKIP LOCKED;
 
 -- name: count_scheduled
--- The running instances of a schedule, and those of them that its owner may check. Those that sleep aren't checked.
-SELECT count(*)::integer AS running, count(*) FILTER (WHERE {visible(application_id, id, environment_id)})::integer AS allowed
-FROM instances
+-- The running instances of a schedule, those of them that its owner may check, and those of these that don't wait yet. Those that sleep
+-- aren't checked.
+SELECT count(*)::integer AS running, count(*) FILTER (WHERE may_check)::integer AS allowed,
+    count(*) FILTER (WHERE may_check AND NOT EXISTS (
+        SELECT FROM drift_reports WHERE drift_reports.instance_id = instances.id AND waiting_since IS NOT NULL))::integer AS unasked
+FROM instances CROSS JOIN LATERAL (SELECT {visible(application_id, id, environment_id)} AS may_check) AS granted
 WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s AND status IN ('Running', 'Executing')
   AND NOT EXISTS (SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id);
 

@@ -378,6 +378,9 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
         await work.audit("set_drift_schedule" if kind == "instance" else f"set_{kind}_drift_schedule", found, old, new)
 
 
+_MISSING = "EditInstance is missing."
+
+
 async def check_scheduled(ctx: Context, row: ScheduleRow) -> str | None:
     """Let the instances of a schedule wait; return what is left out.
 
@@ -393,15 +396,20 @@ async def check_scheduled(ctx: Context, row: ScheduleRow) -> str | None:
         found = await store.count_scheduled(work.connection, **where, **may)
         assert found is not None, "counts have a row"
         if found.running and not found.allowed:
-            raise NotAllowed(
-                f"{row.owner_email} may check none of the {found.running} instances: EditInstance is missing."
-            )
+            raise NotAllowed(f"{row.owner_email} may check no running instance ({found.running}): {_MISSING}")
         waiting = await store.count_queue(work.connection, organization_id=row.organization_id) or 0
         room = max(0, limits.DRIFT_QUEUE - waiting)
         asked = await store.ask_all(work.connection, **where, **may, room=room)
-    left = [f"{row.owner_email} may not check {found.running - found.allowed} instances: EditInstance is missing."]
-    late = [f"{limits.DRIFT_QUEUE} checks of the organization wait. The others come when the schedule fires again."]
-    return " ".join((*left[: found.running > found.allowed], *late[: asked == room < found.allowed])) or None
+    refused, late = found.running - found.allowed, found.unasked - asked
+    problems = []
+    if refused:
+        problems.append(f"{row.owner_email} may not check {refused} instance{'' if refused == 1 else 's'}: {_MISSING}")
+    if late > 0:
+        problems.append(
+            f"{limits.DRIFT_QUEUE} checks of the organization wait, as many as may. "
+            f"{late} more {'comes' if late == 1 else 'come'} when the schedule fires again."
+        )
+    return " ".join(problems) or None
 
 
 async def _scheduled(
