@@ -12,7 +12,7 @@ from launchbay.actions.contract import ActionCall
 from launchbay.actions.opentofu import OpenTofu, read_module
 from launchbay.actions.opentofu_plan import read_saved_plan, read_shown_plan
 from launchbay.actions.plan import ActionPlan, plan_action
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.effect import AFTER_APPLY, Effect
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, run
@@ -169,6 +169,12 @@ async def test_what_somebody_changed_since_the_plan_is_not_overwritten(tmp_path:
     assert "Nothing was done" in told
     assert file.read_text() == "3\n"
     assert read_module(context.documents.documents["default"].data).state == state
+    parameters = given | {"variables": {"place": str(file), "size": 2}}
+    call = ActionCall(parameters, context, approved=approved.artifact, was_interrupted=True)
+    with pytest.raises(NotApproved) as interrupted:  # the state may have changed because of the step itself
+        await TOFU.run(call)
+    assert "This step was interrupted while it did what was approved" in str(interrupted.value)
+    assert "Nothing was done" not in str(interrupted.value)
 
 
 @needs_tofu

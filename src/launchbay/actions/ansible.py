@@ -33,7 +33,7 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan, begin_once, unknown
+from launchbay.actions.plan import ActionPlan, begin_once, refuse_interrupted, unknown
 from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -220,6 +220,7 @@ class Ansible(ActionDefaults):
             if prepared is None:
                 return {"stats": {}, "data": {}, "hostData": {}}
             if call.approved is not None:
+                refuse_interrupted(call)
                 await _require(call, prepared, read_approved_check(call.approved))
                 await begin_once(call)
             async with ProgressReporter(call.context) as reporter:

@@ -45,7 +45,7 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan, begin_once, refuse_difference
+from launchbay.actions.plan import ActionPlan, begin_once, refuse_difference, refuse_interrupted
 from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -396,7 +396,7 @@ class OpenTofu(ActionDefaults):
             if prepared is None:
                 return {"outputs": {}, "secrets": {}, "changes": {}}
             operation, module, saver, work = prepared
-            plan = None if call.approved is None else _as_approved(call.approved, operation, module)
+            plan = _as_approved(call, operation, module)
             return await work.run(operation, module, saver, plan)
 
     async def plan(self, call: ActionCall) -> ActionPlan:
@@ -438,7 +438,7 @@ class OpenTofu(ActionDefaults):
         async with self._stored(call, name) as stored:
             if stored is not None:
                 module, saver, work = stored
-                plan = None if call.approved is None else _as_approved(call.approved, "destroy", module)
+                plan = _as_approved(call, "destroy", module)
                 await work.run("destroy", module, saver, plan)
 
     async def plan_teardown(self, call: ActionCall, name: str) -> ActionPlan:
@@ -495,8 +495,7 @@ class _Work:
                     code = await self._command(events, environment, "plan", *options)
                     return {"outputs": {}, "secrets": {}, "changes": events.changes, "hasChanges": code == _HAS_CHANGES}
                 if approved is not None:
-                    if not self._call.was_interrupted:  # after a crash, what differs may be its own doing
-                        await self._look(environment, module, approved)
+                    await self._look(environment, module, approved)
                     await begin_once(self._call)
                 # A saved plan knows itself whether it destroys.
                 command = (operation,) if approved is None else ("apply",)
@@ -625,12 +624,15 @@ def _saved(operation: Operation, module: StoredModule | None, plan: bytes = b"",
     )
 
 
-def _as_approved(artifact: bytes, operation: str, module: StoredModule) -> SavedPlan | None:
-    """Return an approved plan; None if it changes nothing.
+def _as_approved(call: ActionCall, operation: str, module: StoredModule) -> SavedPlan | None:
+    """Return the approved plan; None if nobody approved one, or it changes nothing.
 
-    Raises NotApproved, which says what differs.
+    Raises NotApproved, which says what differs, or that the step was interrupted: then that may be its own doing.
     """
-    saved = read_saved_plan(artifact)
+    if call.approved is None:
+        return None
+    refuse_interrupted(call)
+    saved = read_saved_plan(call.approved)
     differs: list[str] = []
     if saved.operation != operation:
         differs.append(f"the operation is {operation} instead of {saved.operation}")

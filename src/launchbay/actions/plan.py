@@ -73,13 +73,20 @@ def refuse_difference(differs: Sequence[str]) -> None:
 async def begin_once(call: ActionCall) -> None:
     """Note that an approved step acts from now on.
 
-    Raises NotApproved if it did before a crash: nobody knows how far it came, and another run could do it twice.
+    Raises NotApproved as `refuse_interrupted` does.
+    """
+    refuse_interrupted(call)
+    await call.begin()
+
+
+def refuse_interrupted(call: ActionCall) -> None:
+    """Raise NotApproved if an approved step acted before, and was interrupted.
+
+    Nobody knows how far it came, and another run could do it twice. Before a look at the world, which would blame
+    somebody else for what the step has done itself.
     """
     if call.was_interrupted:
-        raise NotApproved(
-            "A crash interrupted this step while it did what was approved, so nobody knows how far it came."
-        )
-    await call.begin()
+        raise NotApproved("This step was interrupted while it did what was approved, so nobody knows how far it came.")
 
 
 async def plan_action(action: Action, call: ActionCall, address: str) -> ActionPlan:
