@@ -1,6 +1,7 @@
 """The parameter `plan` of `execrun`, `chefsolo` and `restcall`: what it answers is shown, bounded, masked, and held."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +104,21 @@ async def test_the_step_runs_only_while_the_answer_is_the_same() -> None:
     with pytest.raises(NotApproved, match=f"what 'plan' says of {MACHINE.host} changed"):
         await apply(EXEC, context, made, **given)
     assert [each.line for each in context.reached.asked] == ["look"]
+
+
+@pytest.mark.parametrize("continues", [True, False])
+async def test_only_the_attempt_whose_command_still_runs_does_not_look(continues: bool) -> None:
+    context = here(MACHINE, look="3 rows", go="done")
+    given: dict[str, Any] = {"command": ["go"], "plan": ["look"]}
+    made = await plan(EXEC, context, **given)
+    context.reached.answers["look"] = CommandResult("4 rows", "", 0)
+    context.reached.asked.clear()
+    call = ActionCall(given, context, approved=made.artifact, was_interrupted=True, continues=continues)
+
+    with nullcontext() if continues else pytest.raises(NotApproved):
+        await EXEC.run(call)
+
+    assert [each.line for each in context.reached.asked] == ["go" if continues else "look"]
 
 
 async def test_chef_is_held_in_the_same_way_and_reads_as_the_superuser() -> None:

@@ -81,10 +81,10 @@ class NothingApproved:
     async def artifact(self, _job: JobRun, path: str) -> bytes | None:
         raise NotApproved(f"{path} isn't in the plan.")
 
-    async def begin(self, job: JobRun, path: str) -> None: ...
+    async def begin(self, job: JobRun, path: str, attempt: str) -> None: ...
 
-    async def has_begun(self, _job: JobRun, path: str) -> bool:
-        return bool(path) and False
+    async def begun_by(self, _job: JobRun, path: str) -> str | None:
+        return None if path else ""
 
     async def end(self, job: JobRun, path: str) -> None: ...
 

@@ -271,8 +271,10 @@ class ActionCall:
     expressions: Mapping[str, str] = field(default_factory=dict)  # the parameters that are one expression, as written
     # The artifact of the plan that somebody approved (`actions/plan.py`). `run` does that, or fails without an effect.
     approved: bytes | None = None
-    # An attempt before has begun what was approved, and a crash interrupted it.
+    # An attempt has begun what was approved, of this job or of one that it resumes, and neither ended nor failed.
     was_interrupted: bool = False
+    # That was this attempt, before a crash: what it began on machines goes on.
+    continues: bool = False
     # Awaited between the look and the first effect, by actions whose repetition could do what was approved twice.
     begin: Callable[[], Awaitable[None]] = _nothing
 

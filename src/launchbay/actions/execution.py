@@ -81,9 +81,9 @@ class _PlansByCommand(ActionDefaults):
     async def require_approved(self, call: ActionCall) -> None:
         """Raise NotApproved if the command prints something else than what was approved.
 
-        After a crash, the machines continue what had begun, so nobody looks again at what that changes.
+        After a crash, the machines continue what the same attempt had begun, so nobody looks at what that changes.
         """
-        if call.approved is not None and not call.was_interrupted:
+        if call.approved is not None and not call.continues:
             read_answers(call.approved).require(call, await self._answers(call) if has_plan(call) else {})
             await call.begin()
 

@@ -1,8 +1,8 @@
 """What a running step can do: the runtime's side of `actions.contract.StepContext`, and calls to others."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol
@@ -201,15 +201,10 @@ class StepRun:
             simulated = self._simulate(action, parameters)
             if simulated is not None:
                 return simulated
-            with staying() if action.pure else nullcontext():  # one with an effect is counted as such
-                return await action.run(call)
-        except NotApproved:  # it has done nothing, or nobody knows
-            raise
-        except ActionFailed:
-            if self._has_begun:  # how far it came is in its error, and another attempt looks again
-                await self._job.deps.approved_plans.end(self._job, self.step_path)
-            raise
-        except (WorkflowFailed, Fenced, KeyboardInterrupt):
+            async with self.noting_failure():
+                with staying() if action.pure else nullcontext():  # one with an effect is counted as such
+                    return await action.run(call)
+        except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -220,6 +215,18 @@ class StepRun:
         except BaseException as error:
             raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
 
+    @asynccontextmanager
+    async def noting_failure(self) -> AsyncIterator[None]:
+        """Note a failure of what was approved: how far it came is in its error, and another attempt looks again."""
+        try:
+            yield
+        except (NotApproved, WorkflowFailed, Fenced):  # it has done nothing, or nobody knows
+            raise
+        except Exception:
+            if self._has_begun:
+                await self._job.deps.approved_plans.end(self._job, self.step_path)
+            raise
+
     async def _call(self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]) -> ActionCall:
         """Return the call, with the artifact of the step's approved plan, if any.
 
@@ -227,16 +234,32 @@ class StepRun:
         """
         if action.pure or not self._job.plan.held or is_dry_run(self._job):
             return ActionCall(parameters, self, expressions)
-        plans, job, path = self._job.deps.approved_plans, self._job, self.step_path
-        artifact = await plans.artifact(job, path)
+        artifact = await self._job.deps.approved_plans.artifact(self._job, self.step_path)
         if artifact is None:
             return ActionCall(parameters, self, expressions)
+        return await self.approved_call(artifact, parameters, expressions)
+
+    async def approved_call(
+        self, artifact: bytes, parameters: Mapping[str, Any], expressions: Mapping[str, str]
+    ) -> ActionCall:
+        """Return the call of what was approved, which knows whether it has begun before."""
+        plans, job, path = self._job.deps.approved_plans, self._job, self.step_path
+        attempt = f"{job.job_id} {self.attempt}"
 
         async def begin() -> None:
-            await plans.begin(job, path)
+            await plans.begin(job, path, attempt)
             self._has_begun = True
 
-        return ActionCall(parameters, self, expressions, artifact, await plans.has_begun(job, path), begin)
+        begun_by = await plans.begun_by(job, path)
+        return ActionCall(
+            parameters,
+            self,
+            expressions,
+            artifact,
+            was_interrupted=begun_by is not None,
+            continues=begun_by == attempt,
+            begin=begin,
+        )
 
     async def plan_action(
         self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]

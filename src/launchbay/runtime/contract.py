@@ -391,13 +391,14 @@ class ApprovedPlans(Protocol):
         open. Raises NotApproved for a step that the plan doesn't have, and if the plan is gone.
         """
 
-    async def begin(self, job: "JobRun", path: str) -> None:
-        """Note that the step acts from now on; durable before it returns."""
+    async def begin(self, job: "JobRun", path: str, attempt: str) -> None:
+        """Note that an attempt of the step acts from now on; durable before it returns."""
 
-    async def has_begun(self, job: "JobRun", path: str) -> bool:
-        """Return whether the step began, and no failure ended that.
+    async def begun_by(self, job: "JobRun", path: str) -> str | None:
+        """Return which attempt of the step began, if no failure ended that.
 
-        A crash did, or it has succeeded.
+        A crash, a cancellation or a timeout did, or it has succeeded. The attempt may be of a job that this one
+        resumes. It is empty if a server of an earlier version noted it.
         """
 
     async def end(self, job: "JobRun", path: str) -> None:
@@ -480,10 +481,10 @@ class NullApprovedPlans:
     async def artifact(self, job: "JobRun", path: str) -> bytes | None:  # noqa: ARG002 - the contract's
         return None
 
-    async def begin(self, job: "JobRun", path: str) -> None: ...
+    async def begin(self, job: "JobRun", path: str, attempt: str) -> None: ...
 
-    async def has_begun(self, job: "JobRun", path: str) -> bool:  # noqa: ARG002 - the contract's
-        return False
+    async def begun_by(self, job: "JobRun", path: str) -> str | None:  # noqa: ARG002 - the contract's
+        return None
 
     async def end(self, job: "JobRun", path: str) -> None: ...
 

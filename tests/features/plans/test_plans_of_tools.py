@@ -151,6 +151,33 @@ async def test_an_approved_command_runs_after_the_one_that_only_reads(api: Api, 
 
 
 @pytest.mark.slow
+async def test_a_resumed_job_looks_again_before_it_repeats_a_cancelled_command(api: Api, tmp_path: Path) -> None:
+    file, ran = tmp_path / "schema", tmp_path / "ran"
+    file.write_text("1\n")
+    grow = f"""
+- migrate:
+    action: execrun
+    parameters: {{roles: [web], command: ["echo ran >> {ran}; exec sleep 60"], plan: ["echo from $(cat {file}) to 2"]}}
+"""
+    instance = await api.running(manifest(grow))
+    found = await change_set(api, instance)
+    accepted(await api.post(f"change-sets/{found['id']}/apply", {}))
+    async with asyncio.timeout(20):
+        while not ran.exists():
+            await asyncio.sleep(0.05)
+    [under_way] = accepted(await api.get(f"change-sets/{found['id']}"))["plan"]
+    accepted(await api.delete(f"instances/{instance}/jobs/{under_way['jobId']}"))
+    await api.settled(instance)
+    file.write_text("7\n")
+
+    resumed = await api.post(f"instances/{instance}/jobs/{under_way['jobId']}/resume", {})
+
+    job = accepted(await api.get(f"jobs/{resumed.headers['launchbay-job']}?wait=30"))
+    assert "what 'plan' says of" in json.dumps(job)
+    assert ran.read_text() == "ran\n"
+
+
+@pytest.mark.slow
 async def test_a_playbook_that_would_do_something_else_now_stops(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "settings"
     file.write_text("size=1")

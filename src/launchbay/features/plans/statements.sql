@@ -106,13 +106,13 @@ FROM plans LEFT JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id AND pla
 WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s;
 
 -- name: begin_step
--- Before its first effect, and after a failure.
-UPDATE plan_artifacts SET has_begun = %(has_begun)s FROM plans
+-- Before its first effect, and after a failure. Servers of an earlier version read only whether it has begun.
+UPDATE plan_artifacts SET has_begun = %(begun_by)s::text IS NOT NULL, begun_by = %(begun_by)s FROM plans
 WHERE plans.id = plan_id AND plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s AND path = %(path)s;
 
--- name: has_begun
-SELECT has_begun FROM plan_artifacts JOIN plans ON plans.id = plan_id
-WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s AND path = %(path)s;
+-- name: begun_by
+SELECT coalesce(begun_by, '') FROM plan_artifacts JOIN plans ON plans.id = plan_id
+WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s AND path = %(path)s AND has_begun;
 
 -- name: list_sealed_requests
 SELECT id, '' AS part, request AS sealed FROM plans

@@ -399,17 +399,17 @@ class JobPlans:
             raise NotApproved("This step isn't in the plan that was approved. Nothing was done.")
         return None
 
-    async def begin(self, job: JobRun, path: str) -> None:
-        """Note that a step does what was approved from now on."""
-        await run_until_available(self._database, store.begin_step, has_begun=True, **_step(job, path))
+    async def begin(self, job: JobRun, path: str, attempt: str) -> None:
+        """Note that an attempt of a step does what was approved from now on."""
+        await run_until_available(self._database, store.begin_step, begun_by=attempt, **_step(job, path))
 
-    async def has_begun(self, job: JobRun, path: str) -> bool:
-        """Return whether a step has begun, and didn't fail."""
-        return await run_until_available(self._database, store.has_begun, **_step(job, path)) or False
+    async def begun_by(self, job: JobRun, path: str) -> str | None:
+        """Return which attempt of a step has begun, and didn't fail."""
+        return await run_until_available(self._database, store.begun_by, **_step(job, path))
 
     async def end(self, job: JobRun, path: str) -> None:
         """Note that an attempt failed."""
-        await run_until_available(self._database, store.begin_step, has_begun=False, **_step(job, path))
+        await run_until_available(self._database, store.begin_step, begun_by=None, **_step(job, path))
 
 
 def _step(job: JobRun, path: str) -> Mapping[str, Any]:

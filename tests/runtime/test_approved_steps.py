@@ -1,0 +1,117 @@
+"""Steps that do what somebody approved: which attempt continues, which looks again, and which is refused."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.errors import ActionFailed
+from launchbay.model.instance import InstanceStatus
+from launchbay.planning.plans import plan_launch
+from launchbay.runtime.contract import JobRun
+from tests.runtime.test_step_documents import WorldOf
+from tests.support.runtime import SUCCEEDED, Crashed, Disk, Instance, instance
+
+PATH = "workflow#launch/s"
+HELD_LAUNCH = plan_launch({}, InstanceStatus.REQUESTED).holding()
+
+
+@dataclass
+class Approved:
+    """Approved plans that say the same of each step; `notes` outlives a crash."""
+
+    what: bytes = b"this"
+    notes: dict[str, str] = field(default_factory=dict)
+
+    async def artifact(self, job: JobRun, path: str) -> bytes | None:
+        return self.what
+
+    async def begin(self, job: JobRun, path: str, attempt: str) -> None:
+        self.notes[path] = attempt
+
+    async def begun_by(self, job: JobRun, path: str) -> str | None:
+        return self.notes.get(path)
+
+    async def end(self, job: JobRun, path: str) -> None:
+        del self.notes[path]
+
+
+@dataclass
+class Act:
+    """Begins to do what was approved, or continues; each of `ends` says how an attempt ends, and later ones succeed."""
+
+    ends: list[Callable[[], Any]]
+    name: str = "act"
+    aliases: tuple[str, ...] = ()
+    pure: bool = False
+    parameters: Mapping[str, ActionParameter] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    calls: list[tuple[bool, bool]] = field(default_factory=list)
+
+    async def run(self, call: ActionCall) -> Mapping[str, Any]:
+        self.calls.append((call.was_interrupted, call.continues))
+        if not call.continues:
+            await call.begin()
+        if self.ends and (waits := self.ends.pop(0)()):
+            await waits
+        return {}
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def end() -> None:
+        raise error
+
+    return end
+
+
+KILLED = raising(Crashed("The process was killed."))
+FAILED = raising(ActionFailed("It ended with exit code 1."))
+
+
+def acting(*ends: Callable[[], Any], more: str = "") -> tuple[Instance, Act, Approved]:
+    act, approved = Act(list(ends)), Approved()
+    text = f"launch: {{steps: [{{s: {{action: act, parameters: {{retryCount: 1}}{more}}}}}]}}"
+    live = instance(text, WorldOf(act))
+    live.surroundings = replace(live.surroundings, approved_plans=approved)
+    return live, act, approved
+
+
+async def killed(live: Instance, plan: Any) -> Disk:
+    disk = Disk()
+    with pytest.raises(Crashed):
+        await live.run(plan, disk=disk)
+    return disk
+
+
+async def test_after_a_crash_the_same_attempt_continues_and_one_after_its_failure_looks_again() -> None:
+    live, act, _ = acting(KILLED, FAILED)
+    disk = await killed(live, HELD_LAUNCH)
+
+    assert await live.run(HELD_LAUNCH, disk=disk) == SUCCEEDED
+
+    assert [continues for _, continues in act.calls] == [False, True, False]
+
+
+@pytest.mark.parametrize("end", [FAILED, raising(ValueError("a defect"))], ids=["failure", "defect"])
+async def test_how_an_attempt_failed_is_known_so_another_one_looks_again(end: Callable[[], Any]) -> None:
+    live, act, _ = acting(end)
+
+    assert await live.run(HELD_LAUNCH) == SUCCEEDED
+
+    assert act.calls == [(False, False), (False, False)]
+
+
+async def test_a_step_that_runs_out_of_time_was_interrupted_and_another_job_does_not_continue_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live, act, approved = acting(lambda: asyncio.sleep(60), more=", timeout: 0.05")
+    assert "exceeded its timeout" in str(await live.run(HELD_LAUNCH))
+    assert PATH in approved.notes
+    monkeypatch.setattr("tests.support.runtime.JOB", "5f00000000000000000000ff")
+
+    assert await live.run(HELD_LAUNCH) == SUCCEEDED
+
+    assert act.calls == [(False, False), (True, False)]
