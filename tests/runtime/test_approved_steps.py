@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 
-from launchbay.actions.contract import ActionCall, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionParameter, Document
+from launchbay.actions.plan import begin_once
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
-from launchbay.planning.plans import plan_launch
-from launchbay.runtime.contract import JobRun
-from tests.runtime.test_step_documents import WorldOf
+from launchbay.planning.plans import plan_destroy, plan_launch
+from launchbay.runtime.contract import DocumentKey, JobRun
+from launchbay.runtime.lifecycle import teardown_artifact
+from tests.runtime.test_step_documents import KEEPING, InMemory, Keep, WorldOf
 from tests.support.runtime import SUCCEEDED, Crashed, Disk, Instance, instance
 
 PATH = "workflow#launch/s"
 HELD_LAUNCH = plan_launch({}, InstanceStatus.REQUESTED).holding()
+HELD_DESTROY = plan_destroy(InstanceStatus.RUNNING).holding()
 
 
 @dataclass
@@ -115,3 +118,64 @@ async def test_a_step_that_runs_out_of_time_was_interrupted_and_another_job_does
     assert await live.run(HELD_LAUNCH) == SUCCEEDED
 
     assert act.calls == [(False, False), (True, False)]
+
+
+@dataclass
+class KeepOnce(Keep):
+    """Takes down what was approved, once; `ends` as for `Act`."""
+
+    ends: list[Callable[[], Any]] = field(default_factory=list)
+    approved: list[bytes | None] = field(default_factory=list)
+
+    async def teardown(self, call: ActionCall, name: str) -> None:
+        self.approved.append(call.approved)
+        if call.approved is not None:
+            await begin_once(call)
+        if self.ends:
+            self.ends.pop(0)()
+        await super().teardown(call, name)
+
+
+async def keeping(what: bytes, *ends: Callable[[], Any]) -> tuple[Instance, KeepOnce, InMemory]:
+    keep, kept = KeepOnce(ends=list(ends)), InMemory()
+    live = instance(KEEPING, WorldOf(keep))
+    live.surroundings = replace(live.surroundings, documents=kept)
+    assert await live.launch() == SUCCEEDED
+    kept.documents.pop(DocumentKey("workflow", "keep", "two"))
+    live.surroundings = replace(live.surroundings, approved_plans=Approved(what))
+    return live, keep, kept
+
+
+async def test_an_approved_teardown_that_was_killed_is_not_repeated() -> None:
+    live, keep, _ = await keeping(b"this", KILLED)
+    disk = await killed(live, HELD_DESTROY)
+
+    error = await live.run(HELD_DESTROY, disk=disk)
+
+    assert "This step was interrupted while it did what was approved" in str(error)
+    assert keep.gone == []
+
+
+async def test_an_approved_teardown_that_failed_may_be_tried_by_another_job() -> None:
+    live, keep, _ = await keeping(b"this", FAILED)
+    assert "It ended with exit code 1." in str(await live.run(HELD_DESTROY))
+
+    assert await live.run(HELD_DESTROY) == SUCCEEDED
+
+    assert keep.gone == ["one"]
+
+
+async def test_a_teardown_is_held_to_the_document_or_gets_what_its_action_planned_however_long_that_is() -> None:
+    own = b"x" * 32
+    live, keep, _ = await keeping(own)
+    assert await live.run(HELD_DESTROY) == SUCCEEDED
+    assert keep.approved == [own]
+
+    live, keep, kept = await keeping(b"")
+    [document] = kept.documents.values()
+    live.surroundings = replace(live.surroundings, approved_plans=Approved(teardown_artifact(document)))
+    kept.documents = {key: Document(b"other", document.version) for key in kept.documents}
+    assert "The stored document has changed" in str(await live.run(HELD_DESTROY))
+    kept.documents = dict.fromkeys(kept.documents, document)
+    assert await live.run(HELD_DESTROY) == SUCCEEDED
+    assert keep.approved == [None]

@@ -432,38 +432,44 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
     approved = await job.deps.approved_plans.artifact(job, path) if job.plan.held else None
-    if approved is not None and len(approved) == _DIGEST_BYTES:
+    if approved is not None and approved.startswith(_OF_DOCUMENT):
         stored = await job.deps.documents.read(job, key)
         if stored is not None and teardown_artifact(stored) != approved:
             raise NotApproved("The stored document has changed since the plan was approved. Nothing was done.")
         approved = None
+    running = _teardown_run(job, key, path)
+    call = ActionCall({}, running) if approved is None else await running.approved_call(approved, {}, {})
     try:
-        async with asyncio.timeout(limits.TEARDOWN_S):
-            await action.teardown(teardown_call(job, key, path, approved), key.name)
+        async with running.noting_failure(), asyncio.timeout(limits.TEARDOWN_S):
+            await action.teardown(call, key.name)
     except TimeoutError:
         raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
     return {}
 
 
-def teardown_call(job: JobRun, key: DocumentKey, path: str, approved: bytes | None = None) -> ActionCall:
-    """Return the call that destroys what a document describes, or plans that.
+def teardown_call(job: JobRun, key: DocumentKey, path: str) -> ActionCall:
+    """Return the call that plans to destroy what a document describes.
 
     `path` is its place in the job.
     """
+    return ActionCall({}, _teardown_run(job, key, path))
+
+
+def _teardown_run(job: JobRun, key: DocumentKey, path: str) -> StepRun:
     component = job.manifest.components.get(key.component) or _former(key.component)
     workflow = WorkflowRun(job, component, _NOTHING, workflow_path(key.component, TEARDOWN), depth=0)
-    return ActionCall({}, StepRun(workflow, path, key.action, job.deps.clock.now()), approved=approved)
+    return StepRun(workflow, path, key.action, job.deps.clock.now())
 
 
 def teardown_artifact(document: Document) -> bytes:
     """Return the digest of a document.
 
-    An approved teardown is held to it if its action has no artifact of its own, which is longer.
+    An approved teardown is held to it if its action has no artifact of its own.
     """
-    return hashlib.sha256(document.data).digest()
+    return _OF_DOCUMENT + hashlib.sha256(document.data).digest()
 
 
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_OF_DOCUMENT = b"document:"
 
 
 def _former(path: str) -> Component:
