@@ -217,7 +217,10 @@ class StepRun:
 
     @asynccontextmanager
     async def noting_failure(self) -> AsyncIterator[None]:
-        """Note a failure of what was approved: how far it came is in its error, and another attempt looks again."""
+        """Note a failure of what was approved.
+
+        How far it came is in its error, and another attempt looks again.
+        """
         try:
             yield
         except (NotApproved, WorkflowFailed, Fenced):  # it has done nothing, or nobody knows

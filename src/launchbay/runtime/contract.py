@@ -392,7 +392,7 @@ class ApprovedPlans(Protocol):
         """
 
     async def begin(self, job: "JobRun", path: str, attempt: str) -> None:
-        """Note that an attempt of the step acts from now on; durable before it returns."""
+        """Note that an attempt acts from now on; durable before it returns."""
 
     async def begun_by(self, job: "JobRun", path: str) -> str | None:
         """Return which attempt of the step began, if no failure ended that.
