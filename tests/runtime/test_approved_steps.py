@@ -131,8 +131,8 @@ class KeepOnce(Keep):
         self.approved.append(call.approved)
         if call.approved is not None:
             await begin_once(call)
-        if self.ends:
-            self.ends.pop(0)()
+        if self.ends and (waits := self.ends.pop(0)()):
+            await waits
         await super().teardown(call, name)
 
 
@@ -151,6 +151,18 @@ async def test_an_approved_teardown_that_was_killed_is_not_repeated() -> None:
     disk = await killed(live, HELD_DESTROY)
 
     error = await live.run(HELD_DESTROY, disk=disk)
+
+    assert "This step was interrupted while it did what was approved" in str(error)
+    assert keep.gone == []
+
+
+async def test_an_approved_teardown_that_runs_out_of_time_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, keep, _ = await keeping(b"this", lambda: asyncio.sleep(60))
+    with monkeypatch.context() as short:
+        short.setattr("launchbay.limits.TEARDOWN_S", 0.05)
+        assert "exceeded its limit" in str(await live.run(HELD_DESTROY))
+
+    error = await live.run(HELD_DESTROY)
 
     assert "This step was interrupted while it did what was approved" in str(error)
     assert keep.gone == []

@@ -440,7 +440,8 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     running = _teardown_run(job, key, path)
     call = ActionCall({}, running) if approved is None else await running.approved_call(approved, {}, {})
     try:
-        async with running.noting_failure(), asyncio.timeout(limits.TEARDOWN_S):
+        # A timeout isn't a failure: nobody knows how far it came.
+        async with asyncio.timeout(limits.TEARDOWN_S), running.noting_failure():
             await action.teardown(call, key.name)
     except TimeoutError:
         raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
