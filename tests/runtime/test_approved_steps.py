@@ -14,7 +14,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.planning.plans import plan_destroy, plan_launch
 from launchbay.runtime.contract import DocumentKey, JobRun
 from launchbay.runtime.lifecycle import teardown_artifact
-from tests.runtime.test_step_documents import KEEPING, InMemory, Keep, WorldOf
+from tests.support.kept_documents import KEEPING, InMemory, Keep, WorldOf
 from tests.support.runtime import SUCCEEDED, Crashed, Disk, Instance, instance
 
 PATH = "workflow#launch/s"
