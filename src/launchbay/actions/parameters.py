@@ -28,6 +28,7 @@ from launchbay.model.types import STRING, ListType, MapType, Type, parse_type
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _FLAGS = {"true": True, "false": False}
 _DOCUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+DOCUMENT_NAMES = f"1 to {limits.DOCUMENT_NAME_CHARS} letters, digits, '_', '.' and '-'"
 
 
 def given_parameters(declared: Mapping[str, ActionParameter], parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,9 +154,14 @@ def one_of(*choices: str, any_case: bool = False) -> Callable[[Any], object]:
 def document_name(parameters: Mapping[str, Any]) -> str:
     """Return the parameter `name` of a stored document. Default: `default`."""
     name = optional_text(parameters, "name", "a name") or "default"
-    if not _DOCUMENT_NAME.fullmatch(name) or len(name) > limits.DOCUMENT_NAME_CHARS:
-        raise wrong_parameter("name", "letters, digits, '_', '.' and '-'")
+    if not is_document_name(name):
+        raise wrong_parameter("name", DOCUMENT_NAMES)
     return name
+
+
+def is_document_name(name: str) -> bool:
+    """Return whether a stored document can have this name."""
+    return _DOCUMENT_NAME.fullmatch(name) is not None and len(name) <= limits.DOCUMENT_NAME_CHARS
 
 
 def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:

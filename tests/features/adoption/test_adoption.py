@@ -103,6 +103,28 @@ async def test_a_state_without_a_place_names_the_places(api: Api, states: list[A
     assert what in refused(answer, 400)
 
 
+@pytest.mark.parametrize("name", ["a/b", "", "x" * 101, "x" * 5_000, "a b"])
+async def test_a_name_that_no_step_can_read_is_refused(api: Api, name: str) -> None:
+    named = boxes(STEADY).replace("name: shop", 'name: "${size}"')
+    application = await api.application(named)
+    states = [{"component": "web", "name": name, "state": state_text(fresh_name("lineage"))}]
+
+    answer = await api.post(f"applications/{application}/adoptions", {"states": states})
+
+    assert "letters, digits" in refused(answer, 400, "InvalidState")
+    states[0]["name"] = "1"
+    accepted(await api.post(f"applications/{application}/adoptions", {"states": states}))
+
+
+async def test_one_adoption_has_a_hundred_states(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    states = [{"component": "web", "state": ""}] * 101
+
+    answer = await api.post(f"applications/{application}/adoptions", {"states": states})
+
+    assert "100" in refused(answer, 400)
+
+
 async def test_a_manifest_that_keeps_no_state_can_adopt_none(api: Api) -> None:
     application = await api.application(PLAIN)
 

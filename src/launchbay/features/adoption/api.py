@@ -35,7 +35,7 @@ class AdoptBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """
 
     launch: dict[str, Any] = {}
-    states: list[StateBody]
+    states: Annotated[list[StateBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)]
     dryRun: Annotated[bool, _about("Only say what would be adopted.")] = False
 
 

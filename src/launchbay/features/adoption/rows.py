@@ -11,6 +11,7 @@ _sql = load("features.adoption")
 class OwnerRow(NamedTuple):
     """The instance that has adopted something, and its component."""
 
+    identity: str
     id: str
     name: str
     component: str
@@ -34,5 +35,5 @@ class AdoptionRow(NamedTuple):
 insert = _sql.change("insert")
 insert_document = _sql.change("insert_document")
 insert_adoption = _sql.change("insert_adoption")
-find_owner = _sql.row("find_owner", OwnerRow)
+list_owners = _sql.rows("list_owners", OwnerRow)
 list_of_instance = _sql.rows("list_of_instance", AdoptionRow)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from launchbay import limits
+from launchbay.actions.parameters import DOCUMENT_NAMES, is_document_name
 from launchbay.errors import BadRequest
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 
@@ -45,8 +45,6 @@ class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
     component: str
     name: str
     lineage: str
-    serial: int
-    program: str
     text: str
     resources: list[str]
 
@@ -78,7 +76,6 @@ class _State(msgspec.Struct, frozen=True):
     version: int
     lineage: _Lineage = ""
     serial: _Whole = 0
-    terraform_version: str = ""
     resources: list[_Resource] = []
 
 
@@ -117,13 +114,14 @@ def placed(manifest: CompiledManifest, given: Sequence[GivenState]) -> list[Adop
 
     Raises BadRequest that names each state that can't be read, has no place, or is given twice.
     """
+    places = state_places(manifest)
     if not given:
         raise BadRequest(
             "There is nothing to adopt: no state is given.",
-            f"Give one for at least one of: {_names(state_places(manifest)) or 'none; no component keeps a state'}.",
+            f"Give one for at least one of: {_names(places) or 'none; no component keeps a state'}.",
             code="CannotAdopt",
         )
-    found = [_placed(manifest, each) for each in given]
+    found = [_placed(places, each) for each in given]
     for (component, name), count in Counter((each.component, each.name) for each in found).items():
         if count > 1:
             raise BadRequest(f"states: {count} are given for {name!r} of {component!r}.", code="InvalidState")
@@ -135,16 +133,15 @@ def placed(manifest: CompiledManifest, given: Sequence[GivenState]) -> list[Adop
     return found
 
 
-def _placed(manifest: CompiledManifest, given: GivenState) -> AdoptedState:
-    places = [each for each in state_places(manifest) if each.component == given.component]
-    if not places:
-        others = _names(state_places(manifest))
+def _placed(places: Sequence[StatePlace], given: GivenState) -> AdoptedState:
+    names = [each.name for each in places if each.component == given.component]
+    if not names:
+        others = _names(places)
         raise BadRequest(
             f"states: no step of {given.component[:_ECHOED]!r} keeps a state.",
             f"Give it for one of: {others}." if others else "No component of this version has a step opentofu.",
             code="InvalidState",
         )
-    names = [each.name for each in places]
     name = given.name if given.name is not None else (names[0] if len(names) == 1 else None)
     if name is None or (name not in names and None not in names):
         known = ", ".join(str(each) for each in names if each is not None)
@@ -153,14 +150,17 @@ def _placed(manifest: CompiledManifest, given: GivenState) -> AdoptedState:
             f"Give its name{f', such as {known}' if known else ': the parameter name of its step opentofu'}.",
             code="InvalidState",
         )
+    if not is_document_name(name):
+        raise BadRequest(
+            f"states: the name {name[:_ECHOED]!r} of {given.component!r} is wrong.",
+            f"A step reads a state whose name has {DOCUMENT_NAMES}.",
+            code="InvalidState",
+        )
     return _read(given, name)
 
 
 def _read(given: GivenState, name: str) -> AdoptedState:
     where = f"The state for {given.component!r}"
-    size = len(given.state.encode())
-    if size > limits.ADOPTED_STATE_BYTES:
-        raise BadRequest(f"{where} has {size} bytes. Limit: {limits.ADOPTED_STATE_BYTES} bytes.", code="InvalidState")
     raw = _decoded(given.state, where)
     version = raw.get("version") if isinstance(raw, dict) else None
     if version is not None and type(version) is not int:
@@ -190,8 +190,6 @@ def _read(given: GivenState, name: str) -> AdoptedState:
         component=given.component,
         name=name,
         lineage=state.lineage,
-        serial=state.serial,
-        program=state.terraform_version,
         text=given.state,
         resources=sorted(address for each in managed for address in each.addresses()),
     )

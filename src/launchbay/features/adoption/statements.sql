@@ -20,10 +20,11 @@ VALUES (%(document_id)s, %(instance_id)s, %(component)s, %(action)s, %(name)s, %
 INSERT INTO adoptions (instance_id, organization_id, component, action, name, identity, resources, adopted_by)
 VALUES (%(instance_id)s, %(organization_id)s, %(component)s, %(action)s, %(name)s, %(identity)s, %(resources)s, %(adopted_by)s);
 
--- name: find_owner
--- The instance that has adopted the same thing before.
-SELECT instances.id, instances.name, adoptions.component FROM adoptions JOIN instances ON instances.id = adoptions.instance_id
-WHERE adoptions.organization_id = %(organization_id)s AND action = %(action)s AND identity = %(identity)s;
+-- name: list_owners
+-- The instances that have adopted some of these things before.
+SELECT adoptions.identity, instances.id, instances.name, adoptions.component
+FROM adoptions JOIN instances ON instances.id = adoptions.instance_id
+WHERE adoptions.organization_id = %(organization_id)s AND action = %(action)s AND identity = ANY (%(identities)s::text[]);
 
 -- name: list_of_instance
 SELECT component, action, name, identity, resources, adopted_at, adopted_by FROM adoptions

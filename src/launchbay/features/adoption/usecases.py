@@ -120,10 +120,13 @@ async def _require_name(work: Work, planned: PlannedLaunch) -> None:
 
 
 async def _require_unadopted(work: Work, organization_id: str, states: Sequence[AdoptedState]) -> None:
+    identities = [each.lineage for each in states]
+    found = await store.list_owners(
+        work.connection, organization_id=organization_id, action=OPENTOFU, identities=identities
+    )
+    owners = {owner.identity: owner for owner in found}
     for each in states:
-        owner = await store.find_owner(
-            work.connection, organization_id=organization_id, action=OPENTOFU, identity=each.lineage
-        )
+        owner = owners.get(each.lineage)
         if owner is None:
             continue
         try:
