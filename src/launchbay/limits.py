@@ -248,6 +248,7 @@ ANSIBLE_CHECK_BYTES = 4 * MIB  # of what the tasks of one playbook say that they
 STEP_DOCUMENT_BYTES = 16 * MIB  # stored by a step beyond its job, such as the state of OpenTofu
 ADOPTED_STATE_BYTES = 8 * MIB  # all states of one adoption together: the body of the request
 ADOPTED_STATES = 100  # of one adoption
+ADOPTED_ADDRESSES = 200  # of the resources of one state, that are kept and shown
 TOFU_MODULE_BYTES = 4 * MIB  # of it, for a module
 TOFU_GRACE_S = 30.0  # to finish running operations, so that the state records them
 DOCUMENT_NAME_CHARS = 100

@@ -46,14 +46,17 @@ def _adopt(
         application_id, launch=launch, states=[_state(each) for each in states], dry_run=is_dry_run
     )
     document = answer(connection, call)
-    if connection.output != "table":
-        if not is_dry_run:
-            document["drift"] = _checked(connection, document["instanceId"], timeout)
-        show(document, connection.output)
-        return
-    _show(document, is_dry_run=is_dry_run)
+    is_table = connection.output == "table"
+    if is_table:
+        _show(document, is_dry_run=is_dry_run)
     if not is_dry_run:
-        _show_drift(document["instanceId"], _checked(connection, document["instanceId"], timeout))
+        document["drift"] = _checked(connection, document["instanceId"], timeout)
+    if not is_table:
+        show(document, connection.output)
+    if not is_dry_run:
+        _require_plan(document["instanceId"], document["drift"], timeout)
+        if is_table:
+            _show_drift(document["instanceId"], document["drift"])
 
 
 def _state(item: str) -> StateBody:
@@ -66,30 +69,40 @@ def _state(item: str) -> StateBody:
 
 
 def _checked(connection: Connection, instance_id: str, timeout_s: float) -> dict[str, Any]:
-    """Return the drift of an instance when its first check is done. Raises CommandFailed."""
+    """Return the drift of an instance when its first check is done, or as it is after that time."""
     until_s = time.monotonic() + timeout_s
     while True:
         found: dict[str, Any] = answer(connection, Operations.read_drift.call(instance_id))
-        if found["status"] not in _UNDER_WAY:
+        if found["status"] not in _UNDER_WAY or time.monotonic() >= until_s:
             return found
-        if time.monotonic() >= until_s:
-            raise CommandFailed(
-                f"The instance {instance_id} is adopted, but its first check takes more than {timeout_s:g} s. "
-                f"See it later: launchbay drift show {instance_id}",
-                ExitCode.TIMED_OUT,
-            )
         time.sleep(_POLL_S)
+
+
+def _require_plan(instance_id: str, drift: Mapping[str, Any], timeout_s: float) -> None:
+    """Raise CommandFailed unless the first check is done and has planned."""
+    if drift["status"] in _UNDER_WAY:
+        raise CommandFailed(
+            f"The instance {instance_id} is adopted, but its first check takes more than {timeout_s:g} s. "
+            f"See it later: launchbay drift show {instance_id}",
+            ExitCode.TIMED_OUT,
+        )
+    if drift["problem"]:
+        raise CommandFailed(
+            f"The instance is adopted, but its first plan failed: {drift['problem']}\n"
+            f"Check again when that is fixed: launchbay drift check {instance_id}",
+            ExitCode.FAILED,
+        )
 
 
 def _show(document: Mapping[str, Any], *, is_dry_run: bool) -> None:
     verb = "Would adopt" if is_dry_run else "Adopted"
     for state in document["states"]:
-        addresses = state["resources"]
+        addresses, count = state["resources"], state["resourceCount"]
         click.echo(f"{verb} for {state['component']} ({state['name']}), lineage {state['lineage']}:")
         for address in addresses[:_SHOWN]:
             click.echo(f"  {address}")
-        if len(addresses) > _SHOWN:
-            click.echo(f"  and {len(addresses) - _SHOWN} more")
+        if count > _SHOWN:
+            click.echo(f"  and {count - _SHOWN} more")
         if not addresses:
             warning = f"Warning: the state for {state['component']} has no resources: taking over would create all."
             click.echo(warning, err=True)
@@ -102,12 +115,6 @@ def _show(document: Mapping[str, Any], *, is_dry_run: bool) -> None:
 
 
 def _show_drift(instance_id: str, drift: Mapping[str, Any]) -> None:
-    if drift["problem"]:
-        raise CommandFailed(
-            f"The instance is adopted, but its first plan failed: {drift['problem']}\n"
-            f"Check again when that is fixed: launchbay drift check {instance_id}",
-            ExitCode.FAILED,
-        )
     differing = [each for each in drift["findings"] if each["state"] == "new"]
     if not differing:
         click.echo("The first plan changes nothing: what runs is as the instance describes it.")
@@ -126,8 +133,8 @@ adopt = RemoteCommand(
     callback=_adopt,
     short_help="Make an instance of what runs already.",
     help="Make an instance of what OpenTofu or Terraform has made already. It is only observed: checks show how it "
-    "differs, and nothing changes it until a change set takes it over. Destroying it before forgets it, and leaves "
-    "what runs. Exit with 1 if the first plan fails. For example: launchbay adopt shop --state infra=terraform.tfstate",
+    "differs, and nothing changes it until a change set takes it over. Destroying it before that only forgets it, and "
+    "leaves what runs. Exit with 1 if the first plan fails. For example: launchbay adopt shop --state infra=terraform.tfstate",
     params=[
         click.Argument(["application"], metavar="APPLICATION", **completion_for("application")),
         click.Option(

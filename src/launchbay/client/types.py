@@ -2283,6 +2283,7 @@ class AdoptedStateDocument(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     name: str
     lineage: str
     resources: list[str]
+    resource_count: int
 
 
 class AdoptDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

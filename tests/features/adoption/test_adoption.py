@@ -54,7 +54,8 @@ async def status(api: Api, instance: str) -> str:
     [
         ("not JSON", "isn't JSON"),
         ("[]", "no version, so it isn't a state"),
-        (state_text("a", version=3), "the version 3. Launchbay reads version 4"),
+        (state_text("a", version=3), "the version 3. Launchbay reads version 4. Write it again with a newer program: "),
+        (state_text("a", version=5), "the version 5. Launchbay reads version 4.$"),
         (state_text(""), "has no lineage"),
         (state_text("a", resources=7), "can't be read"),
         ('{"version": 4, "lineage": "\\ud800"}', "isn't JSON"),
@@ -78,7 +79,7 @@ async def test_a_state_that_cannot_be_read_says_why_and_leaves_nothing(api: Api,
 
     answer = await api.post(f"applications/{application}/adoptions", body(state))
 
-    assert what in refused(answer, 400, "InvalidState")
+    assert what in refused(answer, 400, "InvalidState") + "$"
     assert accepted(await api.get(f"applications/{application}/instances")) == []
 
 
@@ -281,8 +282,22 @@ async def test_a_policy_that_demands_change_sets_refuses_an_adoption_and_counts_
     refusal = await api.post(f"applications/{application}/adoptions", body(environmentId=environment))
 
     assert "No change set can do this" in refused(refusal, 403, "ChangeSetRequired")
+    trial = await api.post(f"applications/{application}/adoptions", {**body(environmentId=environment), "dryRun": True})
+    assert "No change set can do this" in refused(trial, 403, "ChangeSetRequired")
     change = {"act": "manage", "ids": [instance]}
     assert accepted(await api.post(f"organizations/{api.organization}/change-sets", change))["status"] == "Pending"
+
+
+async def test_a_dry_run_says_that_the_quota_is_full(databases: Databases) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False, quota_instances=1) as api:
+        application = await api.application(MANIFEST)
+        trial = {**body(), "dryRun": True}
+        accepted(await api.post(f"applications/{application}/adoptions", trial))
+        accepted(await api.post(f"applications/{application}/adoptions", body()))
+
+        refused(await api.post(f"applications/{application}/adoptions", trial), 400, "QuotaExceeded")
+    databases.drop(url)
 
 
 async def test_a_server_of_an_earlier_version_finds_it_busy(api: Api) -> None:

@@ -552,8 +552,9 @@ async def adoptions(view: View) -> None:
         found = accepted(await view.caller.get(f"instances/{each}/adoption"))
         is_observed = oracle.instances[each]["is_observed"]
         view.same(f"adoption of {each}, managed", found["managed"], "observe" if is_observed else "full")
-        shown = [(one["component"], one["name"], one["lineage"], one["resources"]) for one in found["states"]]
-        so = (row["component"], row["name"], row["identity"], json.loads(row["resources"]))
+        names = ("component", "name", "lineage", "resources", "resourceCount")
+        shown = [tuple(one[name] for name in names) for one in found["states"]]
+        so = (row["component"], row["name"], row["identity"], json.loads(row["resources"]), row["resource_count"])
         view.same(f"adoption of {each}, states", shown, [so])
         when = (found["adoptedAt"], found["adoptedBy"])
         view.same(f"adoption of {each}, when", when, (ms(row["adopted_at"]), row["adopted_by"]))

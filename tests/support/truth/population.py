@@ -582,8 +582,8 @@ class _Maker:
         await self.connection.execute("UPDATE instances SET is_observed = true WHERE id = %s", [instance])
         await self.connection.execute(
             "INSERT INTO adoptions"
-            " (instance_id, organization_id, component, action, name, identity, resources, adopted_by)"
-            " SELECT id, organization_id, 'web', 'opentofu', 'default', 'a lineage', %s, 'ada@example.com'"
+            " (instance_id, organization_id, component, action, name, identity, resources, resource_count, adopted_by)"
+            " SELECT id, organization_id, 'web', 'opentofu', 'default', 'a lineage', %s, 201, 'ada@example.com'"
             " FROM instances WHERE id = %s",
             ['["terraform_data.box"]', instance],
         )

@@ -8,7 +8,7 @@ from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.features.adoption import usecases as adoption
 from launchbay.features.adoption.rows import AdoptionRow
-from launchbay.features.adoption.rules import AdoptedState, GivenState, shown_resources
+from launchbay.features.adoption.rules import AdoptedState, GivenState
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -45,7 +45,10 @@ class AdoptedStateDocument(msgspec.Struct, kw_only=True):
     component: str
     name: str
     lineage: Annotated[str, _about("It names the state: one instance of the organization can adopt it.")]
-    resources: Annotated[list[str], _about("Addresses of what it manages. At most 200.")]
+    resources: Annotated[
+        list[str], _about(f"Addresses of what it manages: the first {limits.ADOPTED_ADDRESSES}, sorted.")
+    ]
+    resourceCount: Annotated[int, _about("How many it manages.")]
 
 
 class AdoptDocument(msgspec.Struct, kw_only=True):
@@ -69,7 +72,15 @@ class AdoptionDocument(msgspec.Struct, kw_only=True):
     adoptedBy: str | None
 
 
-_STATES = [{"component": "infra", "name": "default", "lineage": _LINEAGE, "resources": ["aws_instance.web"]}]
+_STATES = [
+    {
+        "component": "infra",
+        "name": "default",
+        "lineage": _LINEAGE,
+        "resources": ["aws_instance.web"],
+        "resourceCount": 1,
+    }
+]
 
 
 @routes.post(
@@ -136,6 +147,7 @@ def _adopted(row: AdoptionRow) -> AdoptedStateDocument:
         name=row.name,
         lineage=row.identity,
         resources=msgspec.json.decode(row.resources, type=list[str]),
+        resourceCount=row.resource_count,
     )
 
 
@@ -144,5 +156,6 @@ def _given(state: AdoptedState) -> AdoptedStateDocument:
         component=state.component,
         name=state.name,
         lineage=state.lineage,
-        resources=shown_resources(state.resources),
+        resources=state.resources,
+        resourceCount=state.resource_count,
     )

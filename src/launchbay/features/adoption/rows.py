@@ -20,7 +20,7 @@ class OwnerRow(NamedTuple):
 class AdoptionRow(NamedTuple):
     """What a component has adopted.
 
-    `identity` is the lineage of a state. `resources` is a JSON array of addresses.
+    `identity` is the lineage of a state. `resources` is a JSON array of the first addresses.
     """
 
     component: str
@@ -28,6 +28,7 @@ class AdoptionRow(NamedTuple):
     name: str
     identity: str
     resources: str
+    resource_count: int
     adopted_at: datetime
     adopted_by: str
 

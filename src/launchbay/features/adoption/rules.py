@@ -7,13 +7,13 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
+from launchbay import limits
 from launchbay.actions.parameters import DOCUMENT_NAMES, is_document_name
 from launchbay.errors import BadRequest
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 
 OPENTOFU = "opentofu"
 _STATE_VERSION = 4  # of Terraform since 0.12, and of OpenTofu
-_SHOWN = 200  # addresses that are kept of one state
 _ECHOED = 80  # characters of what the request gave
 _ADDRESS = 1_000  # characters that are kept of one address
 
@@ -39,7 +39,7 @@ class GivenState(msgspec.Struct, frozen=True, kw_only=True):
 class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
     """A state that fits its place.
 
-    `resources` are addresses. `lineage` names the state at all times.
+    `resources` are addresses, of which some are kept. `lineage` names the state at all times.
     """
 
     component: str
@@ -47,6 +47,7 @@ class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str
     text: str
     resources: list[str]
+    resource_count: int
 
 
 # Attributes may hold what a body of JSON may not, such as any number, so the reader of bodies isn't the one of states.
@@ -171,8 +172,9 @@ def _read(given: GivenState, name: str) -> AdoptedState:
         )
     if version != _STATE_VERSION:
         shown = "no version, so it isn't a state" if version is None else f"the version {_shown(version)}"
-        remedy = "Refresh an older one with Terraform 0.12 or newer: terraform refresh."
-        raise BadRequest(f"{where} has {shown}. Launchbay reads version 4.", remedy, code="InvalidState")
+        is_older = version is not None and version < _STATE_VERSION
+        remedy = ["Write it again with a newer program: `terraform apply -refresh-only`."] if is_older else []
+        raise BadRequest(f"{where} has {shown}. Launchbay reads version 4.", *remedy, code="InvalidState")
     try:
         state = msgspec.convert(raw, _State)
     except msgspec.ValidationError as error:
@@ -186,12 +188,14 @@ def _read(given: GivenState, name: str) -> AdoptedState:
     if not state.lineage.isprintable():
         raise BadRequest(f"{where} has control characters in its lineage.", code="InvalidState")
     managed = [each for each in state.resources if each.mode == "managed"]
+    addresses = sorted(address for each in managed for address in each.addresses())
     return AdoptedState(
         component=given.component,
         name=name,
         lineage=state.lineage,
         text=given.state,
-        resources=sorted(address for each in managed for address in each.addresses()),
+        resources=addresses[: limits.ADOPTED_ADDRESSES],
+        resource_count=len(addresses),
     )
 
 
@@ -221,12 +225,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)[:_ECHOED]
-
-
-def shown_resources(resources: Sequence[str]) -> list[str]:
-    """Return the addresses that are kept, with a last line for what isn't."""
-    more = len(resources) - _SHOWN
-    return [*resources[:_SHOWN], f"and {more} more"] if more > 0 else list(resources)
 
 
 def adopted_state(components: Iterable[str]) -> str:

@@ -23,7 +23,6 @@ from launchbay.features.adoption.rules import (
     adopted_state,
     check_manifest,
     placed,
-    shown_resources,
 )
 from launchbay.features.drift.usecases import ask_for_check
 from launchbay.ids import new_id
@@ -31,7 +30,7 @@ from launchbay.model.changes import Allowed, Refusal
 from launchbay.model.expiry import NEVER
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.acceptance import OBSERVED, TAKE_OVER
-from launchbay.planning.decisions import Change
+from launchbay.planning.decisions import Change, Refused
 from launchbay.quotas.bounds import Quota
 from launchbay.store import jobs, organizations
 from launchbay.store.database import Connection, foreign_key_violation_as
@@ -90,6 +89,7 @@ async def adopt(
             await _require_unadopted(work, environment.organization_id, states)
             await _require_name(work, planned)
             work.warn(ignored_by_launch(planned))
+            await _require_allowed(work, planned, is_trial=is_trial)
             if not is_trial:
                 await _write(work, planned, states)
     made = None if is_trial else root.instance_id
@@ -141,19 +141,32 @@ async def _require_unadopted(work: Work, organization_id: str, states: Sequence[
         )
 
 
+async def _require_allowed(work: Work, planned: PlannedLaunch, *, is_trial: bool) -> None:
+    """Raise what rules and quotas say against an instance. A trial records no override."""
+    application, environment_id, proposed = planned.application, planned.environment.id, proposal_of(planned)
+    if not is_trial:
+        await work.decide(
+            "adopt_instance",
+            application,
+            kind="launch",
+            environment_id=environment_id,
+            may_be_ruled=planned.may_be_ruled,
+            at=permissions.instance(application.id, planned.root.instance_id),
+            proposed=proposed,
+        )
+    elif planned.may_be_ruled:
+        answer = await work.foresee(
+            "adopt_instance", application, kind="launch", environment_id=environment_id, proposed=proposed
+        )
+        if isinstance(answer, Refusal):
+            raise Refused(answer)
+        work.warn(answer.warnings)
+    await work.admit(application.organization_id, {Quota.INSTANCES: 1})
+
+
 async def _write(work: Work, planned: PlannedLaunch, states: Sequence[AdoptedState]) -> None:
     application, environment, request, root = planned.application, planned.environment, planned.request, planned.root
     at = permissions.instance(application.id, root.instance_id)
-    await work.decide(
-        "adopt_instance",
-        application,
-        kind="launch",
-        environment_id=environment.id,
-        may_be_ruled=planned.may_be_ruled,
-        at=at,
-        proposed=proposal_of(planned),
-    )
-    await work.admit(application.organization_id, {Quota.INSTANCES: 1})
     adopted = {each.component for each in states}
     await store.insert(
         work.connection,
@@ -187,7 +200,8 @@ async def _write(work: Work, planned: PlannedLaunch, states: Sequence[AdoptedSta
             work.connection,
             organization_id=environment.organization_id,
             identity=each.lineage,
-            resources=msgspec.json.encode(shown_resources(each.resources)).decode(),
+            resources=msgspec.json.encode(each.resources).decode(),
+            resource_count=each.resource_count,
             adopted_by=work.actor.email,
             **key,
         )

@@ -1,0 +1,49 @@
+"""`launchbay adopt` on a server without the program: the adoption is there, and the first plan fails."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launchbay.cli.output import ExitCode
+from tests.support.adoption import STEADY, state_text
+from tests.support.drift import boxes
+from tests.support.service import fresh_name
+from tests.support.shell import Shell
+
+
+@pytest.fixture
+def command(cli: Shell, tmp_path: Path) -> tuple[str, ...]:
+    """The command that adopts a state of 250 resources."""
+    application, manifest, state = fresh_name("shop"), tmp_path / "manifest.yaml", tmp_path / "shop.tfstate"
+    manifest.write_text(boxes(STEADY))
+    state.write_text(state_text(fresh_name("lineage"), *(f"box{number:03}" for number in range(250))))
+    cli.good("application", "create", application)
+    cli.good("manifest", "upload", application, str(manifest))
+    return "adopt", application, "--state", f"web={state}"
+
+
+def test_a_first_plan_that_fails_exits_with_1_after_the_document(cli: Shell, command: tuple[str, ...]) -> None:
+    result = cli.run(*command, "--output", "json")
+
+    assert result.exit_code == ExitCode.FAILED, result.output
+    document = json.loads(result.stdout)
+    assert document["drift"]["problem"] in result.stderr
+    [state] = document["states"]
+    assert (len(state["resources"]), state["resources"][-1]) == (200, "terraform_data.box199")
+    assert state["resourceCount"] == 250
+    stored = cli.document("instance", "adoption", document["instanceId"])
+    assert stored["states"] == document["states"]
+
+
+def test_a_first_plan_that_takes_too_long_leaves_a_document_too(cli: Shell, command: tuple[str, ...]) -> None:
+    result = cli.run(*command, "--output", "json", "--timeout", "0")
+
+    status = json.loads(result.stdout)["drift"]["status"]
+    assert result.exit_code == (ExitCode.TIMED_OUT if status in {"Waiting", "Checking"} else ExitCode.FAILED)
+
+
+def test_a_table_counts_what_it_leaves_out(cli: Shell, command: tuple[str, ...]) -> None:
+    shown = cli.good(*command, "--dry-run")
+
+    assert "  terraform_data.box019\n  and 230 more\n" in shown
