@@ -464,6 +464,7 @@ IDENTITY_KEY_SETTLES_S = 3_600.0  # a new key is published for so long before it
 SCIM_PEOPLE = 20_000
 SCIM_GROUPS = 1_000
 SCIM_PAGE = 200  # resources
+SCIM_FULL_GROUPS = 10  # on a page that shows their members
 SCIM_FILTER_CHARS = 1_000  # of a filter, and of a value that filters compare
 SCIM_FILTER_TERMS = 20  # of a filter or a path, and its depth
 SCIM_OPERATIONS = 100  # of a patch

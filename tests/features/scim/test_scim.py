@@ -324,6 +324,34 @@ async def test_answers_have_the_attributes_that_were_asked_for(provider: Provide
     assert done(await provider.send("GET", f"/Users/{made['id']}"))["groups"][0]["value"] == group["id"]
 
 
+async def test_a_page_of_groups_with_members_is_small_and_one_without_is_not(api: Api) -> None:
+    outsider, organization, _ = await api.outsider()
+    provider = await provider_of(api, organization, outsider)
+    made = {(await provider.group())["id"] for _ in range(12)}
+    page = done(await provider.send("GET", "/Groups?count=12"))
+    assert (page["totalResults"], page["itemsPerPage"], len(page["Resources"])) == (12, 10, 10)
+    rest = done(await provider.send("GET", "/Groups?startIndex=11"))
+    assert {each["id"] for each in (*page["Resources"], *rest["Resources"])} == made
+    assert len(done(await provider.send("GET", "/Groups?excludedAttributes=members"))["Resources"]) == 12
+
+
+async def test_a_group_without_its_members_has_no_version(provider: Provider) -> None:
+    user = await provider.user()
+    group = await provider.group("", user["id"])
+    path = f"/Groups/{group['id']}"
+    answer = await provider.send("GET", f"{path}?excludedAttributes=members", **{"If-None-Match": "*"})
+    assert set(done(answer)["meta"]) == {"resourceType", "created", "lastModified", "location"}
+    assert "etag" not in answer.headers
+    asked = f'/Groups?excludedAttributes=members&filter=id eq "{group["id"]}"'
+    [listed] = done(await provider.send("GET", asked))["Resources"]
+    assert "version" not in listed["meta"]
+    whole = await provider.send("GET", path)
+    assert whole.headers["etag"] == done(whole)["meta"]["version"]
+    rename = {"op": "replace", "path": "displayName", "value": fresh_name("renamed")}
+    body = {"schemas": [PATCH], "Operations": [rename]}
+    done(await provider.send("PATCH", path, body, **{"If-Match": whole.headers["etag"]}))
+
+
 async def test_a_change_of_another_state_is_refused(provider: Provider) -> None:
     made = await provider.user()
     path, tag = f"/Users/{made['id']}", made["meta"]["version"]
@@ -422,6 +450,20 @@ async def test_groups_have_users_of_the_organization_and_names_of_their_own(api:
 
 
 # Who may
+
+
+async def test_a_member_whose_name_an_inactive_user_has_is_not_added_to_a_group(api: Api, provider: Provider) -> None:
+    email = fresh_email()
+    old = await provider.user(email)
+    done(await provider.patch(f"/Users/{old['id']}", {"op": "replace", "path": "active", "value": False}))
+    accepted(await api.post(f"organizations/{api.organization}/users", {"email": email, "name": "Again", "roles": []}))
+    listed = done(await provider.send("GET", f'/Users?filter=userName eq "{email}"'))["Resources"]
+    [by_hand] = [each["id"] for each in listed if each["id"] != old["id"]]
+    body = {"schemas": [GROUP], "displayName": fresh_name("group"), "members": [{"value": by_hand}]}
+    detail = refused(await provider.send("POST", "/Groups", body), 409, "uniqueness")
+    assert f"another user has the name '{email}' already" in detail
+    assert (await provider.send("DELETE", f"/Users/{old['id']}")).status_code == 204
+    done(await provider.send("POST", "/Groups", body), 201)
 
 
 async def test_a_provider_reaches_its_own_organization_alone(api: Api, provider: Provider) -> None:

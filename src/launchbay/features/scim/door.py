@@ -23,12 +23,7 @@ _CODES = {
     "Taken": (409, "uniqueness"),
     "LastAdministrator": (409, None),
     "TooMany": (409, None),
-    "WrongContentType": (415, None),
     "MalformedBody": (400, "invalidSyntax"),
-    "InvalidFilter": (400, "invalidFilter"),
-    "InvalidName": (400, "invalidValue"),
-    "InvalidEmail": (400, "invalidValue"),
-    "UnknownId": (400, "invalidValue"),
 }
 
 

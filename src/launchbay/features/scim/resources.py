@@ -58,6 +58,7 @@ from launchbay.limits import (
     SCIM_EMAILS,
     SCIM_FILTER_CHARS,
     SCIM_FILTER_TERMS,
+    SCIM_FULL_GROUPS,
     SCIM_OPERATIONS,
     SCIM_PAGE,
     SCIM_PATCH_KEYS,
@@ -256,9 +257,10 @@ async def _one(call: WireCall, kind: "_Kind", resource_id: str) -> WireReply:
     if call.method == "DELETE":
         await kind.delete(call, resource_id)
         return WireReply(204, b"", ())
-    act = {"PUT": kind.replace, "PATCH": kind.patch}.get(call.method, kind.read)
+    change = {"PUT": kind.replace, "PATCH": kind.patch}.get(call.method)
     shown = _query(call, kind)
-    return await _resource(call, kind, shown, await act(call, resource_id))
+    found = kind.read(call, shown, resource_id) if change is None else change(call, resource_id)
+    return await _resource(call, kind, shown, await found)
 
 
 def _unknown_path() -> NotFound:
@@ -379,7 +381,7 @@ class _Kind(NamedTuple):
     model: Any
     resource: Callable[[WireCall, Any], Resource[Any]]
     find: Callable[[Any, Any, int, int], Any]
-    read: Callable[[WireCall, str], Any]
+    read: Callable[[WireCall, Any, str], Any]
     create: Callable[[WireCall], Any]
     replace: Callable[[WireCall, str], Any]
     patch: Callable[[WireCall, str], Any]
@@ -422,15 +424,16 @@ async def _resource(
     headers: tuple[tuple[str, str], ...] = (),
 ) -> WireReply:
     tag = _version(found)
+    tags = (("ETag", tag),) if tag is not None else ()
     known = call.headers.get("if-none-match")
-    if call.method == "GET" and known is not None and matches(known, tag.removeprefix("W/"), weak=True):
-        return WireReply(304, b"", (("ETag", tag),))
+    if call.method == "GET" and known and tag and matches(known, tag.removeprefix("W/"), weak=True):
+        return WireReply(304, b"", tags)
 
     def render() -> bytes:
         shown = kind.resource(call, found).model_dump(scim_ctx=context, response_parameters=_shown(search))
         return msgspec.json.encode(shown)
 
-    return _json(status, await computed(_size(found), render), (("ETag", tag), *headers))
+    return _json(status, await computed(_size(found), render), (*tags, *headers))
 
 
 def _parts(found: FoundPerson | FoundGroup) -> Sequence[tuple[str, ...]]:
@@ -457,12 +460,16 @@ def _check(call: WireCall, found: FoundPerson | FoundGroup) -> None:
     if wanted is None:
         return
     tag = _version(found)
+    assert tag is not None, "changes read the members"
     # The standard compares weak tags here (RFC 7644 §3.14).
     if not matches(wanted, tag.removeprefix("W/"), weak=True):
         raise PreconditionFailed("The resource has changed since you read it.", "Read it again.", tag=tag)
 
 
-def _version(found: FoundPerson | FoundGroup) -> str:
+def _version(found: FoundPerson | FoundGroup) -> str | None:
+    """Return the tag of a resource, or None for a group without its members."""
+    if isinstance(found, FoundGroup) and not found.has_members:
+        return None
     state = (found.row._replace(total=1), _parts(found))
     return "W/" + tag_of(msgspec.json.encode(state))
 
@@ -630,7 +637,7 @@ async def _find_users(call: WireCall, search: Any, skipped: int, count: int) -> 
     return await scim.find_people(call.ctx, wanted, skipped=skipped, count=count)
 
 
-async def _read_user(call: WireCall, user_id: str) -> FoundPerson:
+async def _read_user(call: WireCall, _: Any, user_id: str) -> FoundPerson:
     return await scim.read_person(call.ctx, user_id)
 
 
@@ -747,6 +754,7 @@ def _changed_members(members: set[str], changes: Iterable[_MemberChange]) -> set
 async def _find_groups(call: WireCall, search: Any, skipped: int, count: int) -> tuple[int, list[FoundGroup]]:
     wanted = GroupFilter(**_conditions(search, _GROUP_FILTERS))
     with_members = _wants_members(search)
+    count = min(count, SCIM_FULL_GROUPS) if with_members else count
     return await scim.find_groups(call.ctx, wanted, skipped=skipped, count=count, with_members=with_members)
 
 
@@ -760,8 +768,8 @@ def _wants_members(search: Any) -> bool:
     return all(str(each).lower().rpartition(":")[2] != "members" for each in search.excluded_attributes or ())
 
 
-async def _read_group(call: WireCall, group_id: str) -> FoundGroup:
-    return await scim.read_group(call.ctx, group_id)
+async def _read_group(call: WireCall, search: Any, group_id: str) -> FoundGroup:
+    return await scim.read_group(call.ctx, group_id, with_members=_wants_members(search))
 
 
 def _group_in_body(call: WireCall, context: Context) -> scim.Group:

@@ -82,6 +82,7 @@ class FailingRow(NamedTuple):
 
 is_service_account = _sql.value("is_service_account", bool)
 list_people = _sql.rows("list_people", PersonRow, is_prepared=False)
+get_person = _sql.row("get_person", PersonRow)
 list_groups_of_people = _sql.rows("list_groups_of_people", GroupOfPerson)
 count_people = _sql.value("count_people", int)
 put_person = _sql.value("put_person", str)

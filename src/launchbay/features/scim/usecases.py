@@ -89,10 +89,11 @@ class Group(NamedTuple):
 
 
 class FoundGroup(NamedTuple):
-    """A group, with its members if they were asked for."""
+    """A group; without `has_members`, nobody read who is in it."""
 
     row: GroupRow
     members: tuple[MemberOfGroup, ...]
+    has_members: bool = True
 
     @property
     def id(self) -> str:
@@ -161,8 +162,9 @@ async def create_person(ctx: Context, person: Person) -> FoundPerson:
         if (await store.count_people(work.connection, organization_id=organization_id) or 0) >= SCIM_PEOPLE:
             raise BadRequest(f"A provider sends at most {SCIM_PEOPLE} people.", code="TooMany")
         account = await users.get_by_email(work.connection, email=person.address)
-        wanted = PeopleFilter(user_id="" if account is None else account.id)
-        _, found = await _people(work.connection, organization_id, wanted)
+        found: list[FoundPerson] = []
+        if account is not None:
+            _, found = await _people(work.connection, organization_id, PeopleFilter(user_id=account.id))
         if found and found[0].row.document is not None:
             raise Conflict(f"There is a user with the account {person.address} already.", code="Taken")
         before = found[0] if found else None
@@ -367,17 +369,24 @@ async def _people(
     rows = await store.list_people(
         connection, organization_id=organization_id, skipped=skipped, count=count, **wanted._asdict()
     )
+    return rows[0].total, await _with_groups(connection, organization_id, rows)
+
+
+async def _with_groups(connection: Connection, organization_id: str, rows: Sequence[PersonRow]) -> list[FoundPerson]:
     ids = [row.id for row in rows if row.id is not None]
     groups = await store.list_groups_of_people(connection, organization_id=organization_id, ids=ids) if ids else []
     by_person: defaultdict[str, list[store.GroupOfPerson]] = defaultdict(list)
     for group in groups:
         by_person[group.id].append(group)
-    return rows[0].total, [FoundPerson(row, tuple(by_person[row.id])) for row in rows if row.id is not None]
+    return [FoundPerson(row, tuple(by_person[row.id])) for row in rows if row.id is not None]
 
 
 async def _person(connection: Connection, organization_id: str, person_id: str) -> FoundPerson:
-    wanted = PeopleFilter(id=canonical_id(person_id))
-    _, found = await _people(connection, organization_id, wanted)
+    known = canonical_id(person_id)
+    row = await store.get_person(connection, organization_id=organization_id, id=known)
+    if row is not None:
+        return (await _with_groups(connection, organization_id, [row]))[0]
+    _, found = await _people(connection, organization_id, PeopleFilter(id=known))
     if not found:
         raise NotFound(f"There is no user {person_id[:80]!r}.")
     return found[0]
@@ -400,7 +409,8 @@ async def _groups(
     if ids and with_members:
         for member in await store.list_members(connection, organization_id=organization_id, ids=ids):
             members[member.group_id].append(member)
-    return rows[0].total, [FoundGroup(row, tuple(members[row.id])) for row in rows if row.id is not None]
+    found = [FoundGroup(row, tuple(members[row.id]), with_members) for row in rows if row.id is not None]
+    return rows[0].total, found
 
 
 async def _group(
@@ -439,13 +449,11 @@ async def _put(
     if len(person.document.encode()) > SCIM_DOCUMENT_BYTES:
         raise BadRequest(f"A user has at most {SCIM_DOCUMENT_BYTES // KIB} KiB.", "Map fewer attributes.")
     validate_name(person.user_name, "userName")
-    _, same = await _people(work.connection, organization_id, PeopleFilter(user_name=person.user_name))
-    others = [each for each in same if each.id != person_id and (user_id is None or each.row.user_id != user_id)]
-    if before is not None and person.user_name == before.row.user_name:
-        # Somebody was added by hand with the name that this one has had all the time.
-        others = [each for each in others if each.row.document is not None]
-    if others:
-        raise Conflict(f"There is a user {person.user_name!r} already.", code="Taken")
+    # Who keeps a name and a record has it still, even if somebody was added by hand with that name.
+    if before is None or before.row.document is None or person.user_name != before.row.user_name:
+        _, same = await _people(work.connection, organization_id, PeopleFilter(user_name=person.user_name))
+        if any(each.id != person_id and (user_id is None or each.row.user_id != user_id) for each in same):
+            raise Conflict(f"There is a user {person.user_name!r} already.", code="Taken")
     with unique_violation_as(f"Another user of the provider has the account {person.address}.", "Taken"):
         put = await store.put_person(
             work.connection,
@@ -514,12 +522,24 @@ async def _add(work: Work, organization_id: str, group_id: str, ids: frozenset[s
     known = set(await store.list_known(work.connection, organization_id=organization_id, ids=wanted))
     unknown = [each for each in wanted if each not in known]
     if unknown:
+        await _require_adoptable(work, organization_id, unknown[0])
         raise BadRequest(
             f"members: there is no user {unknown[0][:80]!r}.",
             "Groups have users as members, not groups.",
             code="UnknownId",
         )
     await store.add_members(work.connection, group_id=group_id, ids=wanted)
+
+
+async def _require_adoptable(work: Work, organization_id: str, person_id: str) -> None:
+    """Raise Conflict for a member whose name a record of the provider has."""
+    _, found = await _people(work.connection, organization_id, PeopleFilter(id=person_id))
+    if found:
+        raise Conflict(
+            f"members: another user has the name {found[0].row.user_name!r} already.",
+            "Set that one active, or delete it. Then add the member.",
+            code="Taken",
+        )
 
 
 async def _apply_groups(work: Work, organization_id: str) -> None:
