@@ -21,14 +21,13 @@ from typing import Any
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, ActionParameter
 from launchbay.errors import ActionFailed
+from launchbay.model.document_name import DOCUMENT_NAMES, is_document_name
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.scalars import settled, text_of, with_texts
 from launchbay.model.types import STRING, ListType, MapType, Type, parse_type
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _FLAGS = {"true": True, "false": False}
-_DOCUMENT_NAME = re.compile(r"[A-Za-z0-9_.-]+")
-DOCUMENT_NAMES = f"1 to {limits.DOCUMENT_NAME_CHARS} letters, digits, '_', '.' and '-'"
 
 
 def given_parameters(declared: Mapping[str, ActionParameter], parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,11 +156,6 @@ def document_name(parameters: Mapping[str, Any]) -> str:
     if not is_document_name(name):
         raise wrong_parameter("name", DOCUMENT_NAMES)
     return name
-
-
-def is_document_name(name: str) -> bool:
-    """Return whether a stored document can have this name."""
-    return _DOCUMENT_NAME.fullmatch(name) is not None and len(name) <= limits.DOCUMENT_NAME_CHARS
 
 
 def flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:

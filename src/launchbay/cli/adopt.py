@@ -134,7 +134,8 @@ adopt = RemoteCommand(
     short_help="Make an instance of what runs already.",
     help="Make an instance of what OpenTofu or Terraform has made already. It is only observed: checks show how it "
     "differs, and nothing changes it until a change set takes it over. Destroying it before that only forgets it, and "
-    "leaves what runs. Exit with 1 if the first plan fails. For example: launchbay adopt shop --state infra=terraform.tfstate",
+    "leaves what runs. Exit with 1 if the first plan fails. For example: "
+    "launchbay adopt shop --state infra=terraform.tfstate",
     params=[
         click.Argument(["application"], metavar="APPLICATION", **completion_for("application")),
         click.Option(

@@ -8,9 +8,9 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from launchbay import limits
-from launchbay.actions.parameters import DOCUMENT_NAMES, is_document_name
 from launchbay.errors import BadRequest
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
+from launchbay.model.document_name import DOCUMENT_NAMES, is_document_name
 
 OPENTOFU = "opentofu"
 _STATE_VERSION = 4  # of Terraform since 0.12, and of OpenTofu
