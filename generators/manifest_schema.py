@@ -19,6 +19,11 @@ _TEXT: Schema = {"type": "string"}
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 _NUMBER: Schema = {"type": ["integer", "string"]}
 _NAMES: Schema = {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT, {"type": "null"}]}
+# Anything but a map with `run` means nothing, as in older manifests.
+_CHECKS: Schema = {
+    "if": {"type": "object", "required": ["run"]},
+    "then": {"properties": {"run": _NAMES}, "additionalProperties": False},
+}
 _KEYS = {
     "type": "The component type. Without one, the component is a composite of `components`.",
     "interfaces": "The pins, by interface.",
@@ -26,6 +31,7 @@ _KEYS = {
     "required": "Interfaces whose needs must be met before `launch` begins.",
     "components": "The components inside, by name.",
     "bindings": "Pairs of components whose interfaces are connected.",
+    "checks": "What checks of drift run: `plan`, and workflows of the component that only read.",
 }
 _PIN = (
     "`configuration(T)`, `publish-signal(T)`, `consume-signal(T)`, `receive-command(arguments => results)`,"
@@ -73,8 +79,9 @@ def _workflow_manifest() -> Schema:
             "version": {"description": "The version of workflow manifests.", "enum": ["1.0", "1.1", 1.0, 1.1]},
             "header": {
                 "type": "object",
-                "description": "Needs: `services`, by interface, with their pins. `concurrency` limits the jobs.",
-                "properties": {"concurrency": {"$ref": "#/$defs/concurrency"}},
+                "description": "Needs: `services`, by interface, with their pins. `concurrency` limits the"
+                " jobs, `checks` says what checks of drift run.",
+                "properties": {"concurrency": {"$ref": "#/$defs/concurrency"}, "checks": _CHECKS},
             },
         },
         "additionalProperties": {"$ref": "#/$defs/workflow"},
@@ -90,6 +97,7 @@ def _component() -> Schema:
         "required": _NAMES,
         "components": {"additionalProperties": {"$ref": "#/$defs/component"}},
         "bindings": {"items": {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT]}},
+        "checks": _CHECKS,
     }
     return {
         "type": ["object", "null"],

@@ -107,6 +107,25 @@ async def drift_of(api: Api, instance: str) -> Any:
             await asyncio.sleep(0.1)
 
 
+async def planned(api: Api, change_set: str) -> Any:
+    """Return a change set whose plans are made."""
+    async with asyncio.timeout(90):
+        while True:
+            found = accepted(await api.get(f"change-sets/{change_set}"))
+            if all(each["effects"]["status"] not in {"Waiting", "Planning"} for each in found["plan"]):
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def applied(api: Api, change_set: str) -> Any:
+    """Apply a change set, and return it when its jobs have ended."""
+    accepted(await api.post(f"change-sets/{change_set}/apply"))
+    async with asyncio.timeout(90):
+        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
+            await asyncio.sleep(0.1)
+    return found
+
+
 def open_findings(drift: Any) -> dict[str, Any]:
     """Return the findings that still differ, by address."""
     return {each["address"]: each for each in drift["findings"] if each["state"] in {"new", "ignored"}}

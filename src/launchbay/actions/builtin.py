@@ -10,7 +10,7 @@ from typing import Any
 from yaml import YAMLError
 
 from launchbay import limits
-from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter
+from launchbay.actions.contract import ActionCall, ActionDefaults, ActionParameter, OnlyReads
 from launchbay.actions.parameters import (
     flag,
     one_of,
@@ -54,7 +54,7 @@ class CommandCall(ActionDefaults):
         return {"result": await call.context.call_command(interface, command, arguments, timeout_s)}
 
 
-class GetInstanceContext(ActionDefaults):
+class GetInstanceContext(OnlyReads):
     """Returns the instance's ID."""
 
     name = "getInstanceContext"
@@ -67,7 +67,7 @@ class GetInstanceContext(ActionDefaults):
         return {"instanceId": call.context.instance_id}
 
 
-class NoOp(ActionDefaults):
+class NoOp(OnlyReads):
     """Does nothing except to log that; every step has its own log here."""
 
     pure = True
@@ -128,7 +128,7 @@ class WaitPeers(ActionDefaults):
 _FORMATS = "JSON, YAML or CSV"
 
 
-class Serialize(ActionDefaults):
+class Serialize(OnlyReads):
     """Writes `input` as JSON, YAML or CSV."""
 
     name = "serialize"
@@ -199,7 +199,7 @@ def _cell(value: Any) -> str:
 _WRITERS = {"JSON": _json, "YAML": yaml_text, "CSV": _csv}
 
 
-class GetSignals(ActionDefaults):
+class GetSignals(OnlyReads):
     """Returns the consumed signals, as of the workflow's start or the last `waitPeers`."""
 
     name = "getSignals"
@@ -214,7 +214,7 @@ class GetSignals(ActionDefaults):
         return {"result": view.multi() if flag(call.parameters, "multi", default=False) else view.single()}
 
 
-class GetEnvironmentProperties(ActionDefaults):
+class GetEnvironmentProperties(OnlyReads):
     """Returns the environment's markers, properties and services."""
 
     name = "getEnvironmentProperties"

@@ -324,6 +324,18 @@ class ActionDefaults:
     starts_unnoticed = False  # nothing outside of the job can notice its start, so the journal needn't wait for that
 
 
+class OnlyReads(ActionDefaults):
+    """What actions have in common that checks of drift may run."""
+
+    def may_change(self, parameters: Mapping[str, Any]) -> str:  # noqa: ARG002 - others depend on them
+        """Return why a run with these parameters may change something outside.
+
+        "" if it only reads. An action without this method may. Parameters that are known only at run time are missing
+        in the check of a manifest, and there when a check asks again just before it runs the action.
+        """
+        return ""
+
+
 @runtime_checkable
 class ChangesRoles(Protocol):
     """An action that changes the component's machines."""

@@ -87,6 +87,11 @@ class RestCall(ActionDefaults):
             read_answers(call.approved).require(call, answers)
         return await _send(call, call.parameters, keys={"idempotency-key": call.context.idempotency_key})
 
+    def may_change(self, parameters: Mapping[str, Any]) -> str:
+        """Return that the method isn't one that only reads (RFC 9110, 9.2.1)."""
+        method = str(parameters.get("method") or "GET").strip().upper()
+        return "" if method in _SAFE_METHODS else f"the method {method[:20]} may change something"
+
     async def plan(self, call: ActionCall) -> ActionPlan:
         """Return what the request of the parameter `plan` answers."""
         return plan_of_answers(call, await _answers(call)) if has_plan(call) else no_plan(call)

@@ -486,7 +486,7 @@ class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class CodeChange(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What differs of a component that is in both manifests, without values of pins. `parts` are of `type`,
-    `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status` and `Scaler`.
+    `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status`, `Scaler` and `checks`.
     """
 
     path: str

@@ -12,6 +12,7 @@ from typing import Any
 from launchbay.errors import InvalidManifest
 from launchbay.limits import TRIGGER_ROUNDS
 from launchbay.manifest.bindings import Connector, Peers, Relays, launch_order, providers
+from launchbay.manifest.check_rules import CheckRules
 from launchbay.manifest.checker import ComponentChecker
 from launchbay.manifest.expressions import Templates
 from launchbay.manifest.graph import (
@@ -372,6 +373,7 @@ class _Compilation:
             scaler=leaf.scaler,
             line=syntax.line,
         )
+        checks = CheckRules(leaf, self.known_actions, self.findings).check()
         if leaf.type != WORKFLOW_INSTANCE:
             return component()
         workflows = {
@@ -387,6 +389,7 @@ class _Compilation:
             schedule={name: cron.text for name, cron in syntax.workflows.schedule.items()},
             propagate_status=frozenset({"launch", *(name.text for name in syntax.workflows.propagate_status)}),
             always_configured=always_configured(workflows, {leaf.pins[key].name for key in configuration}),
+            checks=checks,
         )
 
     def _check_triggers(self, layout: Layout, components: Mapping[str, Component]) -> None:

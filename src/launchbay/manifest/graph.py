@@ -198,6 +198,8 @@ class Component(Meant):
     schedule: Mapping[str, str] = field(default_factory=dict)
     propagate_status: frozenset[str] = frozenset({"launch"})
     always_configured: frozenset[str] = frozenset()
+    # What checks of drift run: names of its workflows, and `plan` for the plan of its launch. None: the plan.
+    checks: tuple[str, ...] | None = None
     scaler: str | None = None  # path of the composite.Scaler whose template this is
     line: int = 1
 
@@ -222,6 +224,7 @@ class Component(Meant):
             "schedule": self.schedule,
             "status": self.propagate_status,
             "Scaler": self.scaler,
+            "checks": None if self.checks is None else {"run": self.checks},
             "configuration": settings,
             "workflows": self.workflows,
         }

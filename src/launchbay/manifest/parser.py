@@ -12,6 +12,7 @@ from launchbay.manifest.syntax import (
     WILDCARD,
     BindingSyntax,
     BoundPin,
+    ChecksSyntax,
     ComponentSyntax,
     Endpoint,
     Interfaces,
@@ -50,7 +51,7 @@ from launchbay.model.types import PRIMITIVES, UNREADABLE_PIN, Type, TypeSyntaxEr
 from launchbay.model.values import coerced_if_possible
 
 _APPLICATION = "application"  # its label in findings
-COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings")
+COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings", "checks")
 _PIN_KEYS = ("type", "name", "suggestions", "arguments", "results", "description")
 _APPLICATION_KEYS = (*COMPONENT_KEYS, "concurrency")
 _WORKFLOW_KEYS = (
@@ -69,6 +70,7 @@ _CONTROL = frozenset(_CONTROL_KEYS)
 _STEP_KEYS = ("action", "phase", "precedingPhases", *_CONTROL_KEYS, "parameters", "output", "description", "name")
 _PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")
 _RETURN_KEYS = ("value", "description")
+_CHECKS_KEYS = ("run",)
 _BARE_TYPES = ("map", "list")  # of parameters in public manifests; they say nothing that can be checked
 _NOT_PARAMETERS = frozenset({"phase", "retryCount", "ignoreFail"})  # written among a step's parameters
 WORKFLOW_CONFIGURATION = (
@@ -109,6 +111,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
         node.column,
         configuration_node.keys if isinstance(configuration_node, MappingNode) else {},
         () if path else read_concurrency(parts.get("concurrency"), own),
+        read_checks(parts.get("checks"), own),
     )
 
 
@@ -128,6 +131,20 @@ def read_concurrency(node: Node | None, findings: Findings) -> tuple[Concurrency
         report, ignored = (findings.error, "") if is_meant else (findings.warning, " (ignored)")
         report("MalformedConcurrency", f"Can't read 'concurrency'{ignored}: {error}.", node)
         return ()
+
+
+def read_checks(node: Node | None, findings: Findings) -> ChecksSyntax | None:
+    """Return what checks run; None where nobody says it.
+
+    Anything but a map with `run` had no meaning in older manifests, and still has none.
+    """
+    if node is None or is_null(node):
+        return None
+    if not isinstance(node, MappingNode) or "run" not in node.children:
+        findings.warning("MalformedChecks", "Can't read 'checks' (ignored). Write a map such as {run: [plan]}.", node)
+        return None
+    parts = children_of(node, "'checks'", findings, _CHECKS_KEYS, strict=True)
+    return ChecksSyntax(_named(names_of(parts["run"], "'run'", findings)), node.line, node.column)
 
 
 def _read_components(path: str, node: Node | None, findings: Findings) -> Mapping[str, ComponentSyntax]:

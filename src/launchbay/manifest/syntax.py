@@ -204,6 +204,17 @@ class WorkflowsSyntax(msgspec.Struct, frozen=True, gc=False):
     propagate_status: tuple[Named, ...] = ()
 
 
+class ChecksSyntax(msgspec.Struct, frozen=True, gc=False):
+    """What a check of a component runs.
+
+    These are names of its workflows, and `plan` for the plan of its launch.
+    """
+
+    run: tuple[Named, ...]
+    line: int
+    column: int
+
+
 class ComponentSyntax(msgspec.Struct, frozen=True, gc=False):
     """A component, a composite (`type` is None) or, with the path "", the application itself.
 
@@ -224,6 +235,7 @@ class ComponentSyntax(msgspec.Struct, frozen=True, gc=False):
     column: int
     configuration_places: Mapping[str, Place] = {}  # of the keys
     concurrency: tuple[ConcurrencyLimit, ...] = ()  # of the application
+    checks: ChecksSyntax | None = None
 
 
 class ManifestSyntax(msgspec.Struct, frozen=True, gc=False):

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchbay.manifest.graph import SERVICE, WORKFLOW_INSTANCE, CompiledManifest, is_workflow_service
-from launchbay.manifest.parser import NO_WORKFLOWS, read_concurrency, read_interfaces, read_workflow
+from launchbay.manifest.parser import NO_WORKFLOWS, read_checks, read_concurrency, read_interfaces, read_workflow
 from launchbay.manifest.syntax import (
     BindingSyntax,
     BindTarget,
     BoundPin,
+    ChecksSyntax,
     ComponentSyntax,
     Endpoint,
     Interfaces,
@@ -31,7 +32,7 @@ from launchbay.model.types import OBJECT, UNREADABLE_PIN, PinKind, PinType, Sign
 COMPONENT = "workflow"
 INPUT, RESULT, ACTIONS = "input", "result", "actions"
 _ABOUT = frozenset({"version", "header"})
-_HEADER_KEYS = ("services", "concurrency")
+_HEADER_KEYS = ("services", "concurrency", "checks")
 _VERSIONS = ("1.0", "1.1")
 _NOT_COMMANDS = frozenset({"launch", "destroy"})
 _SERVICES = ("header", "services")  # where an author writes them, as findings show it
@@ -63,7 +64,10 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     }
     line, column = document.line, document.column
     required = tuple(Named(name, line, column) for name in services)
-    workflow = _component(COMPONENT, "", WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
+    header = document.get("header")
+    about = header.children if isinstance(header, MappingNode) else {}
+    checks = read_checks(about.get("checks"), findings.at("header"))
+    workflow = _component(COMPONENT, "", WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required, checks)
     components = {COMPONENT: workflow, **_service_components(services, document)}
     bindings = tuple(
         _binding(interface, document)
@@ -71,9 +75,7 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
         if _is_connecting(interface, pins, document, findings)
     )
     bound = {interface: _bind_all(interface, own[interface]) for interface in (INPUT, RESULT, ACTIONS)}
-    header = document.get("header")
-    limits_node = header.get("concurrency") if isinstance(header, MappingNode) else None
-    limits = read_concurrency(limits_node, findings.at("header"))
+    limits = read_concurrency(about.get("concurrency"), findings.at("header"))
     application = ComponentSyntax(
         "", "", None, bound, {}, (), components, bindings, NO_WORKFLOWS, line, column, concurrency=limits
     )
@@ -185,6 +187,7 @@ def _component(
     document: Node,
     workflows: WorkflowsSyntax,
     required: tuple[Named, ...],
+    checks: ChecksSyntax | None = None,
 ) -> ComponentSyntax:
     return ComponentSyntax(
         path,
@@ -198,6 +201,7 @@ def _component(
         workflows,
         document.line,
         document.column,
+        checks=checks,
     )
 
 

@@ -211,7 +211,7 @@ _parsed = lru_cache(maxsize=256)(parse_type)  # the types of parameters of actio
 
 def _problem(parameter: ParameterShape, node: Node) -> str | None:
     """Return why a literal value is wrong; values with expressions are known only at run time."""
-    if is_null(node) or _has_expression(node) or _has_unquoted(node):
+    if is_null(node) or has_expression(node) or _has_unquoted(node):
         return None
     value = plain(node)
     try:
@@ -226,10 +226,11 @@ def _problem(parameter: ParameterShape, node: Node) -> str | None:
     return None
 
 
-def _has_expression(node: Node) -> bool:
+def has_expression(node: Node) -> bool:
+    """Return whether a value is known only at run time."""
     if isinstance(node, ScalarNode):
         return isinstance(node.value, str) and "$" in node.value
-    return any(map(_has_expression, node.children.values() if isinstance(node, MappingNode) else node.children))
+    return any(map(has_expression, node.children.values() if isinstance(node, MappingNode) else node.children))
 
 
 def _has_unquoted(node: Node) -> bool:
@@ -526,7 +527,7 @@ def _check_ignore_fail(node: Node | None, findings: Findings) -> None:
 
 def check_literal(key: str, node: Node | None, findings: Findings) -> None:
     """Report a wrong literal of a control key; expressions are checked when the step runs."""
-    if node is None or is_null(node) or _has_expression(node):
+    if node is None or is_null(node) or has_expression(node):
         return
     value = plain(node)
     problem = None

@@ -33,8 +33,8 @@ class WorkflowChange(msgspec.Struct, frozen=True):
 class CodeChange(msgspec.Struct, frozen=True):
     """What differs of a component that is in both manifests, without values of pins.
 
-    `parts` are of `type`, `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status` and
-    `Scaler`.
+    `parts` are of `type`, `interfaces`, `bindings`, `required`, `configuration`, `triggers`, `schedule`, `status`,
+    `Scaler` and `checks`.
     """
 
     path: str

@@ -1,13 +1,22 @@
 """What people make of findings, with the real program: put back, take over."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.drift import MODULE, boxes, change_outside, checked, drift_of, open_findings, running_boxes
+from tests.support.drift import (
+    MODULE,
+    applied,
+    boxes,
+    change_outside,
+    checked,
+    drift_of,
+    open_findings,
+    planned,
+    running_boxes,
+)
 from tests.support.external_services import needs_tofu
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -30,23 +39,6 @@ async def drifted(api: Api, **changed: Any) -> tuple[str, Any]:
     await checked(api, instance, baseline=True)
     await change_outside(api, instance, **changed)
     return instance, await checked(api, instance)
-
-
-async def planned(api: Api, change_set: str) -> Any:
-    async with asyncio.timeout(90):
-        while True:
-            found = accepted(await api.get(f"change-sets/{change_set}"))
-            if all(each["effects"]["status"] not in {"Waiting", "Planning"} for each in found["plan"]):
-                return found
-            await asyncio.sleep(0.1)
-
-
-async def applied(api: Api, change_set: str) -> Any:
-    accepted(await api.post(f"change-sets/{change_set}/apply"))
-    async with asyncio.timeout(90):
-        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
-            await asyncio.sleep(0.1)
-    return found
 
 
 async def test_what_differs_is_put_back_by_a_change_set_with_its_plan(api: Api) -> None:

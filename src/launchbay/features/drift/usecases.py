@@ -58,7 +58,7 @@ from launchbay.features.drift.rules import (
     unchecked,
     without_known,
 )
-from launchbay.features.plans.ahead import look_at_present
+from launchbay.features.plans.ahead import look_for_drift
 from launchbay.features.plans.look import Found, look
 from launchbay.features.recurring.usecases import Timing
 from launchbay.manifest.configuration import effective_parameters
@@ -524,7 +524,7 @@ class DriftRunner:
             if record is None:
                 raise Fenced("The instance was deleted.")
             await _require_steady(work, record)
-            ahead = await look_at_present(work, record)
+            ahead = await look_for_drift(work, record)
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 await look(self._app, self._runtime, row.instance_id, ahead, found)
@@ -607,7 +607,7 @@ class DriftRunner:
             found = Found()
             try:
                 async with Context(self._app, on_behalf("")).read() as work:
-                    ahead = await look_at_present(work, record, {**given, each.parameter: each.value})
+                    ahead = await look_for_drift(work, record, {**given, each.parameter: each.value})
                 await look(self._app, self._runtime, row.instance_id, ahead, found)
             except BadRequest:
                 continue  # a value that the parameter, or the module, refuses

@@ -8,6 +8,7 @@ import msgspec
 
 from launchbay.auth.permissions import Method, Permission
 from launchbay.errors import BadRequest
+from launchbay.manifest.check_rules import PLAN
 from launchbay.manifest.configuration import Change, Configured, configure, difference
 from launchbay.manifest.scaling import scaled
 from launchbay.model.changes import Proposal
@@ -63,7 +64,8 @@ class Ahead:
     """An instance as a plan sees it: what runs in which graph, in order.
 
     `removed` and `started` are components, `changed` those that stay with other pins, and `ends` are the submodules
-    below that are destroyed. One that `is_launched` isn't there yet. With `is_destroyed`, all goes that is left.
+    below that are destroyed. `checks` are workflows that only read, which a check runs. One that `is_launched` isn't
+    there yet. With `is_destroyed`, all goes that is left.
     """
 
     instance_id: str
@@ -81,6 +83,7 @@ class Ahead:
     stops: tuple[tuple[str, str], ...]
     others: tuple[tuple[str, str], ...]
     known: list[Any]  # inputs, whose secrets no text may have
+    checks: tuple[tuple[str, str], ...] = ()
     path: tuple[str, ...] = ()
     is_launched: bool = False
     is_destroyed: bool = False
@@ -263,6 +266,27 @@ async def look_at_present(work: Work, record: InstanceRecord, parameters: Mappin
             if state.is_launched(path) and LAUNCH in after.manifest.components[path].workflows
         ),
         known=[given, msgspec.json.decode(record.parameters)],
+    )
+
+
+async def look_for_drift(work: Work, record: InstanceRecord, parameters: Mapping[str, Any] | None = None) -> Ahead:
+    """Return an instance as a check sees it.
+
+    It has the launches and workflows that `checks` of its components name.
+    """
+    ahead = await look_at_present(work, record, parameters)
+    components, state = ahead.after.manifest.components, InstanceState.from_text(record.state)
+    plans = {path for path, each in components.items() if each.checks is None or PLAN in each.checks}
+    return replace(
+        ahead,
+        others=tuple((path, workflow) for path, workflow in ahead.others if path in plans),
+        checks=tuple(
+            (path, name)
+            for path in ahead.after.manifest.order
+            if state.is_launched(path)
+            for name in components[path].checks or ()
+            if name != PLAN
+        ),
     )
 
 

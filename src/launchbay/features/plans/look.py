@@ -16,6 +16,7 @@ from launchbay.ids import id_of_turn, seconds_of
 from launchbay.manifest.configuration import Configured
 from launchbay.model.effect import Effect
 from launchbay.model.environment import EnvironmentView
+from launchbay.model.job import workflow_path
 from launchbay.model.redaction import Redactor
 from launchbay.planning.plans import plan_destroy
 from launchbay.runtime.contract import JobRun, NullJournal, RuntimeDeps
@@ -28,6 +29,7 @@ from launchbay.runtime.planner import (
     plan_teardown,
     reading_only,
 )
+from launchbay.runtime.reading import run_check
 from launchbay.runtime.secrets import Secrets
 from launchbay.runtime.state import Graph, InstanceState
 from launchbay.usecases.context import AppContext
@@ -61,6 +63,9 @@ async def look(app: AppContext, runtime: RuntimeDeps, plan_id: str, ahead: Ahead
         _note_all(note, plan_machines(job, ahead.started))
         for component, workflow in ahead.others:
             await workflows.add(job, component, workflow)
+        for component, workflow in ahead.checks:
+            workflows.at = workflow_path(component, workflow)
+            note(await run_check(job_of(ahead.after), component, workflow))
         if ahead.is_destroyed:
             _note_all(note, await plan_teardown(job, None))
     except WorkflowFailed as error:
