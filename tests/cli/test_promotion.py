@@ -30,7 +30,7 @@ def test_the_board_lists_each_gate_with_its_reason(cli: Shell, tmp_path: Path) -
     for part in (
         "shelf-test  version 3",
         "shelf-prod: version 2, Running, since 20",
-        "Version 3 has to wait.",
+        "Version 3 is waiting.",
         "open    version: Version 3 is in 'shelf-test'.",
         "closed  soak: Version 3 must run in 'shelf-test' for 1 d: until",
         "closed  workflow: The workflow 'smoke' must run",
@@ -48,3 +48,21 @@ def test_the_board_lists_each_gate_with_its_reason(cli: Shell, tmp_path: Path) -
     again = cli.run(*there)
     assert "There is an open change set already for version 3" in again.stderr
     assert "Pending" in again.stderr
+
+
+def test_a_promotion_that_cannot_be_or_takes_too_long_says_so_by_its_exit_code(cli: Shell, tmp_path: Path) -> None:
+    placed(cli, tmp_path, "crate")
+    there = ("promote", "crate", "--from", "crate-test", "--to", "crate-prod")
+    assert "'crate-nowhere'" in cli.bad(3, *there[:-1], "crate-nowhere")
+    assert "hasn't ended within" in cli.bad(8, *there, "--wait", "--timeout", "1ms")
+    cli.good("change-set", "wait", json.loads(cli.good("change-set", "list", "--output", "json"))[0]["id"])
+    said = cli.bad(9, *there, "--wait")
+    assert "has version 3 already" in said
+
+
+def test_how_long_a_change_set_can_be_applied_is_no_time_of_an_instance(cli: Shell) -> None:
+    for command in (("promotion", "propose"), ("change-set", "create")):
+        said = " ".join(cli.good(*command, "--help").split())
+        assert "How long the change set can be applied" in said
+        assert "Destroy the instance after" not in said
+    assert "Destroy the instance after" in " ".join(cli.good("bulk", "create", "--help").split())

@@ -30,8 +30,10 @@ def board_lines(column: Mapping[str, Any]) -> Iterator[str]:
         by = f" by {each['byEmail']}" if each["byEmail"] else ""
         change_set = f", change set {each['changeSetId']}" if each["changeSetId"] else ""
         yield f"    {each['name']}: version {each['version']}, {each['status']}{since}{by}{change_set}"
+    if column["moreInstances"]:
+        yield f"    and {column['moreInstances']} more"
     if column["candidate"]:
-        state = "can come" if column["open"] else "has to wait"
+        state = "can be promoted" if column["open"] else "is waiting"
         yield f"    Version {column['candidate']} {state}."
     for gate in column["gates"]:
         yield f"    {'open  ' if gate['open'] else 'closed'}  {gate['kind']}: {gate['sentence']}"

@@ -329,6 +329,7 @@ _HEADERS = {
     "idempotency_key": "Make retries safe: a repeated call with the same key returns the first result.",
     "if_match": "Only if the object still has this tag, which --etag of the command that shows it prints.",
 }
+_OF_CHANGE_SETS = {"create_change_set", "promote_version"}
 _PAIRS = "NAME=STRING, NAME:=JSON, @FILE or a JSON object. Repeatable."
 
 
@@ -532,7 +533,7 @@ def _keyword(
     if name == "select":
         about = "All instances that fit: lastStatus=Failed, labels=team=web, application=NAME and so on. Repeatable."
         return click.Option(["--select"], multiple=True, metavar="FILTER=VALUE", help=about)
-    hint, metavar = _hint(name, kind)
+    hint, metavar = _hint(name, kind, operation)
     has_form = _has_form(name, kind)
     multiple = get_origin(kind) in {Sequence, Mapping}
     short = _SHORT.get(name, [])
@@ -564,8 +565,10 @@ def _has_form(name: str, kind: Any) -> bool:
     return name in _FORMS and (name != "to" or kind is int)  # the page to go to after signing in is also called `to`
 
 
-def _hint(name: str, kind: Any) -> tuple[str, str | None]:
+def _hint(name: str, kind: Any, operation: str) -> tuple[str, str | None]:
     """Return the hint about the values of an option, and its metavar."""
+    if name == "expires_in" and operation in _OF_CHANGE_SETS:
+        return "How long the change set can be applied: 90s, 1h30m or 2d.", "DURATION"
     if _has_form(name, kind):
         form = _FORMS[name]
         return form.hint, form.metavar

@@ -2171,6 +2171,7 @@ class BoardColumnDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     message: str | None
     differences: DifferenceDocument | None
     instances: list[PlacedDocument]
+    more_instances: int
 
 
 class BoardDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -201,3 +201,25 @@ async def test_a_rule_about_who_acts_later_holds_for_it(api: Api) -> None:
     accepted(await api.put(f"environments/{found.environments[1]}/change-rules", {"rules": ""}))
     await at_once(found)
     await arrived(found, 1)
+
+
+async def test_what_holds_the_organization_does_not_wait_for_a_promotion_that_waits_for_it(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "soak": 3_600_000})
+    await found.release()
+    await said(found, "must run in")
+    await found.soaked()
+    async with api.database.transaction() as connection:
+        await connection.execute("SELECT FROM organizations WHERE id = %s FOR NO KEY UPDATE", (api.organization,))
+        await at_once(found)
+        waiting = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND query LIKE %s"
+        async with asyncio.timeout(20):
+            while True:
+                cursor = await connection.execute(waiting, ("%FROM organizations%",))
+                if (await cursor.fetchone() or (0,))[0]:
+                    break
+                await asyncio.sleep(0.05)
+        await connection.execute(  # as an order does that is saved with a condition
+            "SELECT FROM promotion_attempts WHERE application_id = %s FOR UPDATE NOWAIT", (found.application,)
+        )
+    await arrived(found, 1)

@@ -1,8 +1,11 @@
 """The board of an application in the console."""
 
+import re
+
 import httpx
 import pytest
 
+from launchbay.features.promotion import usecases
 from tests.support.forms import open_form
 from tests.support.pages import ORIGIN, get, words_of
 from tests.support.promotion import NEW, way
@@ -22,16 +25,18 @@ async def test_the_board_says_what_is_where_and_promotes(api: Api, visitor: http
     path = f"/console/applications/{found.application}/promotion"
     page = await get(visitor, path)
     text = words_of(page.answer.text)
-    for part in (f"Version {NEW} has to wait", "must run in", "closed", "The order of this application", "size"):
+    for part in (f"Version {NEW} is waiting", "must run in", "closed", "The order of this application", "size"):
         assert part in text, part
     form = {"formToken": page.fields["formToken"], "from": found.environments[0], "to": found.environments[1]}
     made = await visitor.post(path, data=form, headers={"Origin": ORIGIN})
     assert made.status_code == 303, made.text
     assert "/changes/" in made.headers["location"]
+    assert "<time datetime=" in page.answer.text.split("must run in", 1)[1].split("</li>", 1)[0]
+    assert not re.search(r"until \d{4}-", text), "a time as the rest of the console shows it"
     assert "Pending" in (await visitor.get(path)).text or "Ready" in (await visitor.get(path)).text
     assert f"Promote version {NEW} to" not in words_of((await visitor.get(path)).text), "a change set brings it already"
     await found.soaked()
-    assert f"Version {NEW} can come" in words_of((await visitor.get(path)).text)
+    assert f"Version {NEW} can be promoted" in words_of((await visitor.get(path)).text)
     back = await visitor.post(path, data={**form, "to": found.environments[0]}, headers={"Origin": ORIGIN})
     assert (back.status_code, "follow" in back.text) == (400, True)
 
@@ -113,3 +118,30 @@ async def test_the_order_of_the_organization_is_not_overwritten_unseen_from_an_a
         assert (await form.fill("scope", "organization").send(visitor)).status_code == 303
     finally:
         accepted(await api.put(home, {"stages": []}))
+
+
+async def test_of_many_instances_the_first_are_shown_and_the_rest_are_counted(
+    api: Api, visitor: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usecases, "_SHOWN_MOST", 1)
+    found = await way(api)
+    for _ in range(2):
+        await api.settled(await api.launch(found.application, environmentId=found.environments[1]))
+    await found.order()
+    first, second = await found.board()
+    assert [(len(each["instances"]), each["moreInstances"]) for each in (first, second)] == [(1, 0), (1, 2)]
+    page = await get(visitor, f"/console/applications/{found.application}/promotion")
+    assert "And 2 more" in words_of(page.answer.text)
+
+
+async def test_a_promotion_that_is_refused_shows_the_board_with_the_reason(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    found = await way(api)
+    await found.order()
+    path = f"/console/applications/{found.application}/promotion"
+    page = await get(visitor, path)
+    form = {"formToken": page.fields["formToken"], "from": found.environments[0], "to": found.environments[1]}
+    refused = await visitor.post(path, data=form, headers={"Origin": ORIGIN})
+    assert refused.status_code == 400
+    assert "has version 2 already" in words_of(refused.text)

@@ -72,3 +72,8 @@ def test_an_environment_follows_the_one_before_it_in_the_order() -> None:
     assert stage_before(stages, "c") == (stages[2], stages[1])
     assert stage_before(stages, "a") == (stages[0], None)
     assert stage_before(stages, "d") == (None, None)
+
+
+def test_an_open_soak_gate_says_since_when_the_version_has_been_running() -> None:
+    gates = gates_of(Stage(environment_id="b", soak_s=60), "staging", 5, [placed()], NOW)
+    assert gates[-1].sentence == "Version 5 has been running in 'staging' since 2026-12-31T23:00:00Z."

@@ -106,7 +106,7 @@ class DifferenceDocument(msgspec.Struct, kw_only=True):
         ManifestDifference | None,
         _about("What the version there would change here. Null: the same version, or several, or none."),
     ]
-    parameters: list[str]
+    parameters: Annotated[list[str], _about("Of the first instance on each side that you may read.")]
     properties: list[str]
     policies: list[str]
     markers: list[str]
@@ -124,11 +124,17 @@ class BoardColumnDocument(msgspec.Struct, kw_only=True):
     candidate: Annotated[int | None, _about("The version that comes next. Null: nothing is to be promoted.")]
     open: Annotated[bool, _about("There is a candidate, and all its gates are open.")]
     gates: list[GateDocument]
-    changeSetId: Annotated[str | None, _about("The newest change set that promotes the candidate.")]
+    changeSetId: Annotated[
+        str | None,
+        _about(
+            "The newest change set that promotes the candidate; without one, the newest that promoted a version here."
+        ),
+    ]
     changeSetStatus: str | None
     message: Annotated[str | None, _about("Why automatic promotion waits, or has stopped.")]
     differences: DifferenceDocument | None
-    instances: list[PlacedDocument]
+    instances: Annotated[list[PlacedDocument], _about("The first 50.")]
+    moreInstances: Annotated[int, _about("How many more you may read.")]
 
 
 class BoardDocument(msgspec.Struct, kw_only=True):
@@ -314,6 +320,7 @@ def _column(column: BoardColumn) -> BoardColumnDocument:
             )
             for row in column.instances
         ],
+        moreInstances=column.more,
     )
 
 

@@ -1,4 +1,4 @@
-"""`launchbay promote`: brings a version on, on a server or in a directory."""
+"""`launchbay promote`: promotes a version, on a server or in a directory."""
 
 import time
 from pathlib import Path
@@ -65,8 +65,11 @@ def _promote(
         show_change_set(with_names(connection, change_set), connection.output)
         return
     if wait:
-        closed = _closed_gates(connection, names.application(application), names.environment(to))
-        change_set = _applied(connection, change_set, closed, timeout)
+        if change_set["status"] == "Pending":
+            closed = _closed_gates(connection, names.application(application), names.environment(to))
+            missing = " ".join([change_set["waitingFor"], *closed])
+            raise CommandFailed(f"It isn't applied yet. {missing}", ExitCode.WAITS_FOR_PERSON)
+        change_set = _applied(connection, change_set, timeout)
     elif change_set["status"] == "Ready":
         click.echo(f"Apply it: launchbay change-set apply {change_set['id']}", err=True)
     show_change_set(with_names(connection, change_set), connection.output)
@@ -80,16 +83,11 @@ def _closed_gates(connection: Connection, application_id: str, environment_id: s
     return [gate["sentence"] for gate in gates if not gate["open"] and gate["kind"] != "approvals"]
 
 
-def _applied(
-    connection: Connection, change_set: dict[str, Any], closed: list[str], timeout_s: float | None
-) -> dict[str, Any]:
+def _applied(connection: Connection, change_set: dict[str, Any], timeout_s: float | None) -> dict[str, Any]:
     """Apply a change set, and return it when its jobs have ended.
 
-    Raises CommandFailed unless they succeed. What is `closed` besides approvals is said when it waits for those.
+    Raises CommandFailed unless they succeed.
     """
-    if change_set["status"] == "Pending":
-        missing = " ".join([change_set["waitingFor"], *closed])
-        raise CommandFailed(f"It isn't applied yet. {missing}", ExitCode.WAITS_FOR_PERSON)
     if change_set["status"] == "Ready":
         answer(connection, Operations.apply_change_set.call(change_set["id"]))
     until_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -124,8 +122,7 @@ def promoted_files(directory: Path, application: str, from_: str, to: str) -> di
     """Return the files to write, with their texts.
 
     None is for one that is to go. The environment of a revision says where it belongs. Raises BadRequest for a
-    directory that can't be read, if an
-    environment has no revision, or if those before have several manifests.
+    directory that can't be read, if an environment has no revision, or if those before have several manifests.
     """
     found = (read_directory(directory).applications or {}).get(application)
     if found is None:

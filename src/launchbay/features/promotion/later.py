@@ -27,6 +27,7 @@ from launchbay.features.promotion.usecases import (
     candidate_of,
     neighbours,
     order_in_force,
+    placed_in,
     promote,
 )
 from launchbay.limits import CHANGE_SET_EXPIRY_MS
@@ -88,6 +89,7 @@ class PromotionWork(LaterWork[Place, Move]):
         application_id, _, environment_id = row_id.partition(" ")
         now = self.app.clock.now()
         place = {"application_id": application_id, "environment_id": environment_id}
+        await store.lock_organization(connection, environment_id=environment_id)
         await store.begin_attempts(connection, **place, now=now)
         attempt = await store.take(connection, **place, now=now)
         if attempt is None:
@@ -103,7 +105,8 @@ class PromotionWork(LaterWork[Place, Move]):
             return False
         attempt = row.attempt
         around = await neighbours(connection, attempt.organization_id, attempt.application_id, row.stage, row.former)
-        version = candidate_of(around.before, around.here)
+        here = await placed_in(connection, attempt.application_id, (row.stage,))
+        version = candidate_of(around.before, here)
         if version is None:
             await self._wait(connection, row, None)
             return False

@@ -37,7 +37,9 @@ class StageRow(NamedTuple):
 
     def options(self, names: list[str]) -> list[tuple[str, str]]:
         """Return the choices of an environment, with the row's own."""
-        lost = [] if self.environment in {"", *names} else [(self.environment, f"{self.environment} (not there)")]
+        lost = (
+            [] if self.environment in {"", *names} else [(self.environment, f"{self.environment} (deleted or hidden)")]
+        )
         return [("", "None"), *lost, *((name, name) for name in names)]
 
 
@@ -68,8 +70,8 @@ def _state(column: BoardColumn, *, is_first: bool) -> tuple[Glyph, str]:
     if column.candidate is None:
         return Glyph.OK, "Nothing to promote"
     if column.is_open:
-        return Glyph.OK, f"Version {column.candidate} can come"
-    return Glyph.WAIT, f"Version {column.candidate} has to wait"
+        return Glyph.OK, f"Version {column.candidate} can be promoted"
+    return Glyph.WAIT, f"Version {column.candidate} is waiting"
 
 
 @routes.get("/console/applications/{id}/promotion")
@@ -191,17 +193,16 @@ def _sent(form: Form) -> OrderFields:
     return OrderFields(form.text("scope"), rows)
 
 
-@routes.post("/console/applications/{id}/promotion")
+@routes.post(
+    "/console/applications/{id}/promotion", again=show, refusals=(BadRequest, Conflict, NotAllowed, TooManyRequests)
+)
 async def promote(request: PageRequest) -> Response:
     """Make the change set of a promotion, and show it."""
     application = await read_application(request.ctx, request.path("id"))
     wanted = PromotionRequest(
         from_id=request.form.text("from"), to_id=request.form.text("to"), expires_in_ms=CHANGE_SET_EXPIRY_MS
     )
-    try:
-        made = await promotion.promote(request.ctx, application.id, wanted)
-    except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:
-        return await show(request, error)
+    made = await promotion.promote(request.ctx, application.id, wanted)
     found = made.change_set.change_set
     return request.redirect(
         f"{HOME}/organizations/{application.organization_id}/changes/{found.id}",

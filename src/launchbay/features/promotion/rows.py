@@ -44,7 +44,6 @@ class PlacedRow(NamedTuple):
     version: int
     revision: str | None
     since: datetime | None
-    by_id: str | None
     by_email: str | None
     change_set_id: str | None
     ran: str
@@ -88,6 +87,7 @@ wake = _sql.change("wake")
 list_older = _sql.column("list_older", str)
 list_due = _sql.column("list_due", str)
 begin_attempts = _sql.change("begin_attempts")
+lock_organization = _sql.value("lock_organization", str)
 take = _sql.row("take", AttemptRow)
 note_attempt = _sql.change("note_attempt")
 traces = (traces_in(_sql, "automatic promotions", "promotion_attempts"),)

@@ -84,7 +84,7 @@ def _soak(stage: Stage, former: str, version: int, having: Sequence[Placed], now
     if now < opens_at:
         sentence = f"Version {version} must run in {former!r} for {wanted}: until {_iso(opens_at)}."
         return Gate("soak", sentence, is_open=False, opens_at=opens_at)
-    return Gate("soak", f"Version {version} runs in {former!r} since {_iso(since)}.", is_open=True)
+    return Gate("soak", f"Version {version} has been running in {former!r} since {_iso(since)}.", is_open=True)
 
 
 def _workflow(name: str, former: str, version: int, having: Sequence[Placed]) -> Gate:

@@ -37,7 +37,7 @@ SELECT id, name FROM environments WHERE organization_id = %(organization_id)s AN
 -- Instances of an application in environments: what brought their version, and since when it is there. Those of submodules are among
 -- them only for what is inside another instance; the generations of the outermost one know their version.
 SELECT instances.id, instances.name, instances.environment_id, instances.status, instances.version, revisions.name AS revision,
-       arrived.created_at AS since, arrived.owner_id AS by_id, users.email AS by_email,
+       arrived.created_at AS since, users.email AS by_email,
        CASE WHEN arrived.cause_kind = 'change-set' THEN arrived.cause_id END AS change_set_id,
        (SELECT coalesce(json_object_agg(newest.name, newest.status = 'Succeeded'), '{}')::text FROM (
            SELECT DISTINCT ON (jobs.name) jobs.name, jobs.status FROM jobs
@@ -148,6 +148,11 @@ ORDER BY attempt.looks_at NULLS FIRST LIMIT %(count)s;
 INSERT INTO promotion_attempts (application_id, environment_id, organization_id, looks_at)
 SELECT %(application_id)s, environments.id, organization_id, %(now)s FROM environments WHERE environments.id = %(environment_id)s
 ON CONFLICT DO NOTHING;
+
+-- name: lock_organization
+-- What changes an order with a condition locks these in this order too.
+SELECT organizations.id FROM organizations JOIN environments ON environments.organization_id = organizations.id
+WHERE environments.id = %(environment_id)s FOR NO KEY UPDATE OF organizations;
 
 -- name: take
 -- One for one transaction. No row: another process has locked it or has given it its turn.

@@ -1,4 +1,4 @@
-"""Promotion: which version is where, what keeps it there, and what brings it on.
+"""Promotion: which version is where, what keeps it there, and what promotes it.
 
 The gates of an order are a rule about changes: they hold for a launch or reconfiguration by whatever door (decision
 0218). Only a version that the environment hasn't had is asked about, so that nothing keeps anybody from going back.
@@ -55,6 +55,7 @@ from launchbay.usecases.manifest_differences import compare_versions
 
 GATE_CODE = "PromotionGate"
 _WHERE = "on the page Promotion of the application, or with launchbay"
+_SHOWN_MOST = 50  # instances of an environment
 OPEN = frozenset({"Pending", "Ready", "Applying"})  # statuses of change sets that may still bring a version
 
 
@@ -242,14 +243,15 @@ async def _names(connection: Connection, organization_id: str, stages: Iterable[
     return {row.id: row.name for row in rows}
 
 
-async def _placed(
+async def placed_in(
     connection: Connection,
     application_id: str,
     stages: Iterable[Stage],
-    workflows: Iterable[str],
+    workflows: Iterable[str] = (),
     *,
     is_inside: bool = False,
 ) -> list[PlacedRow]:
+    """Return instances of an application in environments, with their newest runs of workflows."""
     return await store.list_placed(
         connection,
         application_id=application_id,
@@ -298,6 +300,8 @@ class BoardColumn:
     name: str | None  # None: it was deleted, or the caller may not read it
     is_hidden: bool
     instances: list[PlacedRow]
+    more: int  # instances that the caller may read, and that aren't among them
+    behind: str | None  # an instance that the caller may read, and that hasn't the candidate
     version: int | None
     candidate: int | None
     gates: list[Gate]
@@ -327,13 +331,12 @@ class Board:
 
 
 class Neighbours(NamedTuple):
-    """What is in an environment, and in the one before."""
+    """An environment, and what is in the one before."""
 
     stage: Stage
     former: Stage
     names: Mapping[str, str]
     before: list[PlacedRow]
-    here: list[PlacedRow]
 
     def gates(self, version: int, now: datetime) -> list[Gate]:
         """Return the gates of a version; approvals aren't among them."""
@@ -349,15 +352,13 @@ async def neighbours(
     *,
     is_inside: bool = False,
 ) -> Neighbours:
-    """Return what is on both sides of a gate.
+    """Return what is in front of a gate.
 
     Instances of submodules are among it only for what `is_inside` another instance.
     """
     names = await _names(connection, organization_id, (stage, former))
-    placed = await _placed(connection, application_id, (former, stage), stage.workflows, is_inside=is_inside)
-    before = [row for row in placed if row.environment_id == former.environment_id]
-    here = [row for row in placed if row.environment_id == stage.environment_id]
-    return Neighbours(stage, former, names, before, here)
+    before = await placed_in(connection, application_id, (former,), stage.workflows, is_inside=is_inside)
+    return Neighbours(stage, former, names, before)
 
 
 async def read_board(ctx: Context, application_id: str) -> Board:
@@ -369,7 +370,7 @@ async def read_board(ctx: Context, application_id: str) -> Board:
         order = _order(row)
         names = await _names(work.connection, application.organization_id, order.stages)
         workflows = [name for each in order.stages for name in each.workflows]
-        placed = await _placed(work.connection, application.id, order.stages, workflows)
+        placed = await placed_in(work.connection, application.id, order.stages, workflows)
         columns: list[BoardColumn] = []
         for index, stage in enumerate(order.stages):
             former = order.stages[index - 1] if index else None
@@ -432,7 +433,9 @@ async def _column(
         stage=stage,
         name=None if is_hidden else names.get(stage.environment_id),
         is_hidden=is_hidden,
-        instances=shown,
+        instances=shown[:_SHOWN_MOST],
+        more=max(0, len(shown) - _SHOWN_MOST),
+        behind=next((row.id for row in shown if row.version != candidate), None),
         version=None if is_hidden else version_in(map(_facts, here)),
         candidate=candidate,
         gates=gates,
@@ -460,11 +463,10 @@ def brings(promotion: PromotionRow, stage: Stage) -> bool:
 
 async def _with_rules(ctx: Context, column: BoardColumn) -> BoardColumn:
     """Return a column with what other rules would say now, with the present parameters."""
-    behind = next((each for each in column.instances if each.version != column.candidate), None)
-    if column.candidate is None or behind is None:
+    if column.candidate is None or column.behind is None:
         return column
     async with ctx.begin() as work:  # a rule looks at locks, which nothing that reads a page has
-        record = await work.lookup.instance(behind.id, Permission.READ)
+        record = await work.lookup.instance(column.behind, Permission.READ)
         parameters = msgspec.json.decode(record.parameters)
         proposed = Proposal(name=record.name, parameters=parameters, version=column.candidate)
         found = await work.foresee("reconfigure_instance", record, kind="reconfigure", proposed=proposed)
@@ -545,7 +547,7 @@ class Promotion(NamedTuple):
 
 
 class _DryRun(Exception):
-    """Takes a transaction back."""
+    """Rolls back a transaction."""
 
     def __init__(self, promotion: Promotion) -> None:
         super().__init__()
@@ -582,7 +584,7 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
             code="NotInOrder",
         )
     await store.lock_promotion(work.connection, application_id=application.id, environment_id=target.id)
-    placed = await _placed(work.connection, application.id, (former, stage), stage.workflows)
+    placed = await placed_in(work.connection, application.id, (former, stage), stage.workflows)
     version = _wanted_version(application, source, request.version, placed)
     here = [each for each in placed if each.environment_id == target.id]
     behind = [each.id for each in here if each.version != version]
