@@ -8,6 +8,7 @@ LaunchbayError
 │   └── WrongRules           (features/directories/values.py) rules of a directory or archive can't be; has `keys`
 ├── NotAuthenticated         credentials are missing or wrong
 ├── NotAllowed               the caller is known but has no permission
+│   ├── MissingPermission    (auth/lookup.py) which permission; has `permission` and `touched`
 │   └── Refused              (planning/decisions.py) a rule doesn't allow a change now; has `until`
 ├── NotFound                 the object doesn't exist
 ├── Conflict                 the object is busy, or another request changed it

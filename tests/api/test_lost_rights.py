@@ -231,6 +231,7 @@ async def test_turns_of_a_bulk_run_are_refused_once_the_role_is_gone(api: Api) -
         while not (rows := accepted(await api.get(f"bulk/{begun}/instances", status="Refused"))):
             await asyncio.sleep(0.02)
     assert "You need the permission RunInstanceWorkflow" in rows[0]["message"]
+    assert "held there by" not in rows[0]["message"], "others read it, who may see nobody"
 
 
 async def proposed(api: Api, approvals: int) -> str:

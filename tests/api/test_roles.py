@@ -540,3 +540,22 @@ async def test_a_check_names_recent_changes_that_the_text_would_refuse(api: Api)
     found = accepted(await blind.post(f"{home}/roles/check", {"permissions": "", "roleId": role["id"]}))["recent"]
     assert (found["changes"], found["refused"]) == (0, [])
     assert "ViewAudit" in found["missing"]
+
+
+async def test_a_refusal_names_who_has_the_permission_as_far_as_the_caller_may_see_them(api: Api) -> None:
+    home = accepted(await api.post("organizations", {"name": fresh_name("holders")}))["id"]
+    application = accepted(await api.post(f"organizations/{home}/applications", {"name": "shop"}))["id"]
+    path, text = f"applications/{application}/manifest", "launch: { steps: [] }\n"
+    reader = await api.member("Read: [/*]", organization=home)
+    said = refused(await reader.put_yaml(path, text), 403, "NotAllowed")
+    assert f"You need the permission EditApplication for /applications/{application}. " in said
+    assert "EditApplication is held there by Administrator. Ask " in said
+    # Who may read no users hears of roles.
+    other = await api.member("Read: [/applications/*]", organization=home)
+    said = refused(await other.put_yaml(path, text), 403, "NotAllowed")
+    assert "EditApplication is held there by people with the role Administrator. Ask " in said
+    said = refused(await other.get(f"organizations/{home}/audit"), 403, "NotAllowed")
+    assert "ViewAudit is held there by people with the role Administrator. Ask " in said
+    # Who isn't a member hears of nobody.
+    outsider, _, _ = await api.outsider()
+    assert "held" not in refused(await outsider.put_yaml(path, text), 403, "NotAllowed")

@@ -43,7 +43,8 @@ async def find_holders(
 ) -> Holders:
     """Return who holds a permission for all that is wanted, by one role.
 
-    Each item is what one operation touches. The organization was looked up before.
+    Each item is what one operation touches; without items, it is held for anything. The organization was looked up
+    before.
     """
     rows = await users.list_roles_by_organization(connection, organization_id=organization_id)
     found = await asyncio.to_thread(_allowing, rows, permission, wanted)
@@ -66,6 +67,7 @@ def _allowing(rows: Sequence[Role], permission: Permission, wanted: Sequence[Tou
             grants = Grants((RoleGrants(role.name, gate.entries_of_role(role.kind, role.permissions)),))
         except BadRequest:  # a text of an older version that allows nothing anymore
             continue
-        if all(gate.decide(grants, permission, each).allowed for each in wanted):
+        is_for_all = all(gate.decide(grants, permission, each).allowed for each in wanted)
+        if is_for_all if wanted else gate.holds(grants, permission):
             found.append(role)
     return found

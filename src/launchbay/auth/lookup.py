@@ -61,6 +61,28 @@ Identified = TypeVar("Identified", bound=_HasId)
 OwnedT = TypeVar("OwnedT", bound=_Owned)
 
 
+class MissingPermission(NotAllowed):
+    """A member lacks a permission for what an operation touches.
+
+    Nothing touched: for anything in the organization.
+    """
+
+    def __init__(self, organization_id: str, permission: Permission, touched: tuple[Resource, ...] = ()) -> None:
+        where = f"for {' with '.join(map(str, touched))}" if touched else "in this organization"
+        super().__init__(f"You need the permission {permission} {where}.", _REMEDY)
+        self.organization_id = organization_id
+        self.permission = permission
+        self.touched = touched
+        self.is_named = False
+
+    def name(self, holders: object) -> None:
+        """Say who has the permission."""
+        self.is_named = True
+        problem, *remedies = self.messages
+        self.messages = (problem, f"{self.permission} is held there by {holders}.", *remedies)
+        self.args = (" ".join(self.messages),)
+
+
 class _CachedGrants(NamedTuple):
     stamp: int
     grants: Grants
@@ -166,9 +188,9 @@ class Lookup:
         if not grants.member:
             raise _foreign()
         if permission is not None and touching:
-            self._check(grants, permission, touching)
+            self._check(found.id, permission, touching)
         elif permission is not None and not self.holds(found.id, permission):
-            raise NotAllowed(f"You need the permission {permission} in this organization.", _REMEDY)
+            raise MissingPermission(found.id, permission)
         return found
 
     async def member_of(self, organization_id: str, permission: Permission | None = None) -> str:
@@ -185,13 +207,13 @@ class Lookup:
         organization_id = canonical_id(organization_id)
         self._grants[organization_id] = grants
         if permission is not None and not self.holds(organization_id, permission):
-            raise NotAllowed(f"You need the permission {permission} in this organization.", _REMEDY)
+            raise MissingPermission(organization_id, permission)
         return organization_id
 
     async def application(self, application_id: str, permission: Permission, *touching: Resource) -> Application:
         found, stamp = await self._find(lookups.application, application_id)
-        grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (permissions.application(found.id), *touching))
+        await self._grants_in(found.organization_id, stamp)
+        self._check(found.organization_id, permission, (permissions.application(found.id), *touching))
         return found
 
     async def launch_target(
@@ -208,15 +230,15 @@ class Lookup:
             application_id,
             environment_id=None if environment_id is None else _id(environment_id),
         )
-        grants = await self._grants_in(target.organization_id, stamp)
-        self._check(grants, permission, (permissions.application(target.id),))
+        await self._grants_in(target.organization_id, stamp)
+        self._check(target.organization_id, permission, (permissions.application(target.id),))
         return target.application(), target.environment(), target.settings()
 
     async def revision(self, revision_id: str, permission: Permission, *touching: Resource) -> Revision:
         """Return a revision; the permission is for its application."""
         found, stamp = await self._find(lookups.revision, revision_id)
-        grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (permissions.application(found.application_id), *touching))
+        await self._grants_in(found.organization_id, stamp)
+        self._check(found.organization_id, permission, (permissions.application(found.application_id), *touching))
         return found
 
     async def environment(self, environment_id: str, permission: Permission | None, *touching: Resource) -> Environment:
@@ -227,7 +249,7 @@ class Lookup:
         found, stamp = await self._find(lookups.environment, environment_id)
         grants = await self._grants_in(found.organization_id, stamp)
         if permission is not None:
-            self._check(grants, permission, (permissions.environment(found.id), *touching))
+            self._check(found.organization_id, permission, (permissions.environment(found.id), *touching))
         elif not grants.member:
             raise _foreign()
         return found
@@ -244,8 +266,8 @@ class Lookup:
 
     async def service(self, service_id: str, permission: Permission, *touching: Resource) -> Service:
         found, stamp = await self._find(lookups.service, service_id)
-        grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (permissions.service(found.id), *touching))
+        await self._grants_in(found.organization_id, stamp)
+        self._check(found.organization_id, permission, (permissions.service(found.id), *touching))
         return found
 
     async def of_member(self, query: LookupQuery[OwnedT], object_id: str) -> OwnedT:
@@ -263,21 +285,21 @@ class Lookup:
     ) -> OwnedT:
         """Return what `query` finds. The permission is for the resource of `path`."""
         found, stamp = await self._find(query, object_id)
-        grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (path(found),))
+        await self._grants_in(found.organization_id, stamp)
+        self._check(found.organization_id, permission, (path(found),))
         return found
 
     async def role(self, role_id: str, permission: Permission) -> Role:
         found, stamp = await self._find(lookups.role, role_id)
-        grants = await self._grants_in(found.organization_id, stamp)
-        self._check(grants, permission, (permissions.role(found.id),))
+        await self._grants_in(found.organization_id, stamp)
+        self._check(found.organization_id, permission, (permissions.role(found.id),))
         return found
 
     async def member(self, organization_id: str, user_id: str, permission: Permission) -> User:
         """Return a member of the organization. Raises NotFound for other users."""
         found, stamp = await self._find(lookups.member, user_id, organization_id=_id(organization_id))
-        grants = await self._grants_in(organization_id, stamp)
-        self._check(grants, permission, (permissions.user(found.id),))
+        await self._grants_in(organization_id, stamp)
+        self._check(organization_id, permission, (permissions.user(found.id),))
         return found
 
     async def instance(
@@ -289,12 +311,14 @@ class Lookup:
         there, and nothing else.
         """
         found, stamp = await self._find(lookups.instance, instance_id)
-        grants = await self._grants_in(found.organization_id, stamp)
+        await self._grants_in(found.organization_id, stamp)
         if workflow is None:
             target = permissions.instance(found.application_id, found.id)
         else:
             target = permissions.workflow(found.application_id, found.id, workflow)
-        self._check(grants, permission, (target, permissions.environment(found.environment_id), *touching))
+        self._check(
+            found.organization_id, permission, (target, permissions.environment(found.environment_id), *touching)
+        )
         return found
 
     async def instance_detail(
@@ -305,9 +329,9 @@ class Lookup:
         There are at most `jobs` of them, and fewer once their steps reach `steps_bytes`, but always the newest.
         """
         found, stamp = await self._find(lookups.instance_detail, instance_id, jobs=jobs, steps_bytes=steps_bytes)
-        grants = await self._grants_in(found.organization_id, stamp)
+        await self._grants_in(found.organization_id, stamp)
         target = permissions.instance(found.application_id, found.id)
-        self._check(grants, permission, (target, permissions.environment(found.environment_id)))
+        self._check(found.organization_id, permission, (target, permissions.environment(found.environment_id)))
         return found
 
     async def lost_right(self, instance_id: str, workflow: str, sufficient: Collection[Permission]) -> str | None:
@@ -358,7 +382,7 @@ class Lookup:
 
     def require(self, organization_id: str, permission: Permission, *touched: Resource) -> None:
         """Refuse what `allows` denies: for what turns out later to be touched as well. Raises NotAllowed."""
-        self._check(self.grants(organization_id), permission, touched)
+        self._check(organization_id, permission, touched)
 
     def has_grants(self, organization_id: str) -> bool:
         """Tell whether something of an organization was looked up, which background work doesn't do."""
@@ -411,13 +435,12 @@ class Lookup:
             self._remember(self._actor.user_id, organization_id)
         return grants
 
-    @staticmethod
-    def _check(grants: Grants, permission: Permission, touched: tuple[Resource, ...]) -> None:
+    def _check(self, organization_id: str, permission: Permission, touched: tuple[Resource, ...]) -> None:
+        grants = self.grants(organization_id)
         if not gate.decide(grants, permission, touched).allowed:
             if not grants.member:
                 raise _foreign()  # a sentence that named the resources would tell ids of another organization
-            names = " with ".join(str(resource) for resource in touched)
-            raise NotAllowed(f"You need the permission {permission} for {names}.", _REMEDY)
+            raise MissingPermission(organization_id, permission, touched)
 
 
 _NO_STAMP = -1  # of no organization, so grants in memory never pass for these

@@ -163,7 +163,7 @@ class PageRequest:
     def ctx(self) -> Context:
         """The context that use cases need: the application and the signed-in user."""
         is_change = self.http.method == "POST"
-        return Context(self.deps.app, self.actor, override=self.override if is_change else None)
+        return Context(self.deps.app, self.actor, override=self.override if is_change else None, is_request=True)
 
     @property
     def override(self) -> str | None:

@@ -17,7 +17,7 @@ from launchbay.auth.audit import Audit, Document
 from launchbay.auth.authentication import BasicAuthentication
 from launchbay.auth.holders import Holders, find_holders
 from launchbay.auth.identity_tokens import IdentityTokens
-from launchbay.auth.lookup import Lookup, Lookups
+from launchbay.auth.lookup import Lookup, Lookups, MissingPermission
 from launchbay.auth.passwords import Passwords
 from launchbay.auth.permissions import Actor, Method, Permission, Resource, parse_resource
 from launchbay.auth.secret_key import SecretKey
@@ -392,6 +392,11 @@ class Work:
         said = f"{refusal.settled_with} is held there by {self._holders[key]}."
         return refusal._replace(details=(*refusal.details, said))
 
+    async def name_holders(self, error: MissingPermission) -> None:
+        """Say in a refusal who has the permission, if the caller may see them."""
+        wanted = [error.touched] if error.touched else []
+        error.name(await find_holders(self.connection, self.lookup, error.organization_id, error.permission, wanted))
+
     def _may_override(self, change: Change, refusal: Refusal) -> bool:
         try:
             return self._overrides(change, refusal)
@@ -507,7 +512,8 @@ class Context:
     has the same idempotency keys after a restore (decision 0151). `change_set` is the ID of the change set that is
     applied, or whose way back this is: rules ask for its approvals. `override` is why the caller changes what is
     frozen; what acts later has none. What a trial does is taken back, so rules refuse nothing: what they would say is
-    collected in `foreseen`. `warnings` are collected for the caller (`Work.warn`).
+    collected in `foreseen`. `warnings` are collected for the caller (`Work.warn`). In a request, nobody but the caller
+    reads a refusal, so that it may name people whom the caller may see.
     """
 
     app: AppContext
@@ -520,6 +526,7 @@ class Context:
     is_trial: bool = False
     foreseen: list[Refusal | Allowed] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    is_request: bool = False
 
     def begin(self, *, shares_commit: bool = False) -> "_Loan":
         """Open a transaction. The end of the block commits it.
@@ -563,19 +570,29 @@ def _kind_of(operation: str, changed: LookedUp | str, at: Resource | str | None)
 class _Loan:
     """A borrowed connection as a unit of work. A class, since each request enters one (decision 0169)."""
 
-    __slots__ = ("_ctx", "_lent")
+    __slots__ = ("_ctx", "_lent", "_work")
 
     def __init__(self, ctx: Context, lent: AbstractAsyncContextManager[Connection]) -> None:
         self._ctx = ctx
         self._lent = lent
 
     async def __aenter__(self) -> Work:
-        return Work(self._ctx, await self._lent.__aenter__())
+        self._work = Work(self._ctx, await self._lent.__aenter__())
+        return self._work
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[bool | None]:
+        if self._ctx.is_request and isinstance(error, MissingPermission) and not error.is_named:
+            return self._refuse(error, trace)
         return self._lent.__aexit__(kind, error, trace)
+
+    async def _refuse(self, error: MissingPermission, trace: TracebackType | None) -> bool | None:
+        try:
+            await self._work.name_holders(error)
+        finally:
+            is_suppressed = await self._lent.__aexit__(type(error), error, trace)
+        return is_suppressed
 
 
 # Control characters, separators of lines, and what turns the direction of the text that follows.

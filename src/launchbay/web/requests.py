@@ -512,7 +512,7 @@ class Request(msgspec.Struct, Generic[BodyT, QueryT], frozen=True, kw_only=True,
     def ctx(self) -> Context:
         sent = self.headers.get(OVERRIDE)
         override = None if sent is None else override_reason(_decoded(OVERRIDE, sent))
-        return Context(self.deps.app, self.actor, override=override, warnings=self.warnings)
+        return Context(self.deps.app, self.actor, override=override, warnings=self.warnings, is_request=True)
 
 
 def _decoded(name: str, sent: str) -> str:
