@@ -25,6 +25,7 @@ import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -34,6 +35,7 @@ import structlog
 from launchbay.store.database import Database
 from tests.support.databases import Databases, SharedDatabase
 from tests.support.scheduling import ByDuration
+from tests.support.selection import nothing_in
 
 # httpx looks for this package in each request to an application, and searches the whole path for it in vain.
 sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]  # None: there is no such module
@@ -70,6 +72,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(10_000)
         gc.enable()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files without anything that `-m` asks for."""
+    return nothing_in(collection_path, config.getoption("markexpr")) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

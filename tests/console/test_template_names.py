@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -41,21 +42,23 @@ def named_in_template(text: str) -> Iterator[str]:
             yield named
 
 
-MODULES = {str(path.relative_to(SOURCE)): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
-# The templates that somebody names, each with one of the places that do.
-NAMED = {name: place for place, text in TEMPLATES.items() for name in named_in_template(text)} | {
-    name: place for place, text in MODULES.items() if ".html" in text for name in named_in_python(text)
-}
+@cache
+def named() -> dict[str, str]:
+    """Return the templates that somebody names, each with one of the places that do."""
+    modules = {str(path.relative_to(SOURCE)): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+    return {name: place for place, text in TEMPLATES.items() for name in named_in_template(text)} | {
+        name: place for place, text in modules.items() if ".html" in text for name in named_in_python(text)
+    }
 
 
 def test_each_named_template_is_there() -> None:
     known = SIGN_IN | set(TEMPLATES)
-    missing = {name: place for name, place in NAMED.items() if not any(fnmatchcase(each, name) for each in known)}
+    missing = {name: place for name, place in named().items() if not any(fnmatchcase(each, name) for each in known)}
     assert not missing
 
 
 def test_each_template_is_named() -> None:
-    assert not {name for name in TEMPLATES if not any(fnmatchcase(name, each) for each in NAMED)}
+    assert not {name for name in TEMPLATES if not any(fnmatchcase(name, each) for each in named())}
 
 
 def test_a_misspelled_name_is_seen_wherever_it_is() -> None:

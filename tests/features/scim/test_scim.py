@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from httpx2 import Client
-from scim2_client.engines.httpx2 import SyncSCIMClient
-from scim2_tester import Status, check_server
 
 from launchbay.cli.main import main
 from tests.support.databases import Databases
@@ -44,6 +42,10 @@ async def map_groups(api: Api, **roles: list[str]) -> None:
 
 @pytest.mark.slow  # some hundred requests
 async def test_a_server_passes_the_compliance_check(api: Api, provider: Provider) -> None:
+    # Imported here: they take two seconds, in each process that collects this file.
+    from scim2_client.engines.httpx2 import SyncSCIMClient
+    from scim2_tester import Status, check_server
+
     async with served(api) as port:
         headers = {"Authorization": f"Bearer {provider.token}", "Host": "launchbay"}
 
