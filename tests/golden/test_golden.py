@@ -26,6 +26,7 @@ from launchbay.settings import Settings
 from launchbay.telemetry import metrics
 from launchbay.web.openapi import document
 from launchbay.web.problems import STATUSES
+from tests.support.api_contract import contract
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -35,8 +36,8 @@ COLUMNS = 100
 
 
 def openapi() -> str:
-    """Return the document with the keys in the order in which they are served."""
-    return json.dumps(json.loads(msgspec.json.encode(document(ENDPOINTS))), indent=1, ensure_ascii=False)
+    """Return what the OpenAPI document binds programs to."""
+    return contract(json.loads(msgspec.json.encode(document(ENDPOINTS))))
 
 
 def endpoints() -> str:
@@ -135,7 +136,7 @@ def permissions() -> str:
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "openapi.json": openapi,
+    "openapi.golden": openapi,
     "endpoints.golden": endpoints,
     "cli_help.golden": cli_help,
     "console_pages.golden": console_pages,
