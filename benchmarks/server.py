@@ -61,6 +61,14 @@ class Server:
         """Return the CPU time of the server without PostgreSQL, in seconds."""
         return process_cpu_s(self.pid)
 
+    def own_run_ms(self) -> float:
+        """Return how long the server's threads ran, in ms, as the scheduler counts it: exactly."""
+        return _run_ms(self.pid)
+
+    def database_run_ms(self) -> float:
+        """Return how long the processes of PostgreSQL ran, in ms. Those that have ended don't count."""
+        return sum(_run_ms(pid) for pid in _postgres_pids(self.data_dir))
+
     def memory_mb(self) -> float:
         """Return the resident memory of the server process, in MB."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
@@ -152,6 +160,16 @@ def process_cpu_s(pid: int) -> float:
         return 0.0
     # utime, stime and those of children that have ended: PostgreSQL's back ends come and go.
     return sum(int(fields[index]) for index in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
+
+
+def _run_ms(pid: int) -> float:
+    found = 0
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            found += int((thread / "schedstat").read_text().split()[0])
+        except OSError:
+            continue
+    return found / 1_000_000
 
 
 def _postgres_pids(data_dir: Path) -> list[int]:

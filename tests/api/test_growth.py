@@ -17,7 +17,7 @@ from launchbay.auth.gate import Grants, RoleGrants, decide, read_role_text, visi
 from launchbay.auth.permissions import Permission
 from launchbay.store import fleet as store
 from tests.support.databases import Databases
-from tests.support.growth import LARGE, SMALL, Grown, buffers, grow, palette_buffers
+from tests.support.growth import LARGE, SMALL, Grown, buffers, grow, page_statements, palette_buffers, plan_buffers
 from tests.support.service import accepted, running_api
 from tests.support.statements import note_statements
 
@@ -191,3 +191,36 @@ async def test_the_palette_reads_what_begins_with_the_text(sizes: tuple[Grown, G
     if who == "a pattern" and text.lower() in BEGINNINGS:
         pytest.skip("all rows that begin so are compared with it")
     assert large <= 3 * max(small, FEW_BUFFERS) + THEIRS.get(who, 0)
+
+
+# Thousands of organizations of one instance with two jobs: a plan for any of them expects few rows.
+_TINY = """
+CREATE TEMP TABLE tiny ON COMMIT DROP AS
+    SELECT 'd' || lpad(n::text, 23, '0') AS id, now() - n * interval '1 minute' AS at
+    FROM generate_series(1, 20000) AS n;
+INSERT INTO fleet (organization_id, instance_id, name, status, application_id, environment_id, version, owner_id,
+                   labels, destroy_at)
+    SELECT id, id, 'tiny', 'Running', id, id, 1, id, '{}', 'infinity' FROM tiny;
+INSERT INTO fleet_jobs (organization_id, job_id, instance_id, name, status, application_id, environment_id, owner_id,
+                        created_at)
+    SELECT id, 'e' || number || substr(id, 3), id, 'launch', 'Succeeded', id, id, id, at
+    FROM tiny, generate_series(1, 2) AS number;
+ANALYZE fleet;
+ANALYZE fleet_jobs
+"""
+PAGES = ("", "/instances", "/runs")
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_a_plan_that_serves_all_organizations_reads_no_more_of_a_large_one(
+    sizes: tuple[Grown, Grown], page: str
+) -> None:
+    sent = await page_statements(sizes[1], f"/console/organizations/ORGANIZATION{page}")
+    lists = [each for each in sent if each.text.startswith(b"WITH found") and each.is_prepared]
+    assert lists
+    with psycopg.connect(sizes[1].url) as connection:
+        connection.execute(_TINY)
+        for each in lists:
+            lasting, planned = (plan_buffers(connection, each, mode) for mode in ("generic", "custom"))
+            assert lasting <= 2 * max(planned, FEW_BUFFERS), each.text.decode()
+        connection.rollback()

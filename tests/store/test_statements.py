@@ -9,7 +9,7 @@ from launchbay.auth.permissions import Permission
 from launchbay.limits import LIST_CHUNK_ROWS
 from launchbay.store import fleet, keys, statements
 from launchbay.store.database import Connection, Database
-from launchbay.store.statements import Change, Row, Rows, Value
+from launchbay.store.statements import Change, Row, Rows, Shape, Value
 from tests.support.databases import numbered
 
 
@@ -157,3 +157,39 @@ async def test_who_sees_every_instance_shares_a_prepared_statement_without_the_c
         assert await fleet.count_running(connection, **about, **everyone) == 0
     [text] = await prepared()
     assert "unnest" not in text
+
+
+class ListedName(NamedTuple):
+    name: str
+
+
+LISTED = b"""
+SELECT name FROM organizations
+WHERE (%(name)s::text IS NULL OR name = %(name)s) AND (%(ids)s::text[] IS NULL OR id = ANY (%(ids)s::text[]))
+  AND %(all)s::boolean
+ORDER BY CASE %(sort)s::text WHEN 'name' THEN name ELSE id END LIMIT %(count)s
+"""
+
+
+async def test_a_list_is_prepared_for_each_set_of_conditions_and_planned_for_lists_of_values(
+    connection: Connection,
+) -> None:
+    listed = Rows("listed", LISTED, ListedName, shape=Shape(frozenset({"sort"}), frozenset({"name", "count"})))
+    for each, name in {"a": "Zebra", "b": "Acme"}.items():
+        await insert(connection, id=each, name=name)
+
+    async def names(**given: object) -> list[str]:
+        wanted = {"name": None, "ids": None, "all": True, "sort": "name", "count": 9, **given}
+        return [row.name for row in await listed(connection, **wanted)]
+
+    for _ in range(3):  # the second use prepares it
+        assert await names() == ["Acme", "Zebra"]
+        assert await names(sort="id", count=1) == ["Zebra"]
+        assert await names(name="Acme") == ["Acme"]
+        assert await names(ids=["a"]) == ["Zebra"]
+        assert await names(all=False) == []
+        assert await names(sort="it's") == ["Zebra", "Acme"]
+    rows = await connection.execute("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%FROM organ%'")
+    prepared = [row[0] for row in await rows.fetchall()]
+    assert sum("ORDER BY CASE" in text for text in prepared) == 5
+    assert all("NULL::text[]" in text for text in prepared if "ORDER BY CASE" in text)

@@ -12,7 +12,7 @@ from benchmarks import population
 from launchbay.store.connection import Statement
 from launchbay.store.database import conninfo
 from tests.support.pages import browser
-from tests.support.service import Api, Caller
+from tests.support.service import EMAIL, PASSWORD, Api, Caller
 from tests.support.statements import counted
 
 SMALL = population.Size(300, people=50)
@@ -71,6 +71,31 @@ async def _buffers_of(api: Api, statement: Statement) -> int:
         result = await connection.run(explained)
         plan = msgspec.json.decode(result.get_value(0, 0) or b"")[0]["Plan"]
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+def plan_buffers(connection: psycopg.Connection, statement: Statement, mode: str) -> int:
+    """Return the buffers that a prepared statement reads with a `generic` or a `custom` plan."""
+    connection.execute(f"SET LOCAL plan_cache_mode = force_{mode}_plan")
+    connection.execute(b"PREPARE measured AS " + statement.text)
+    given = ", ".join(["%s"] * len(statement.parameters))
+    values = [None if each is None else each.decode() for each in statement.parameters]
+    execute = f"EXECUTE measured({given})" if given else "EXECUTE measured"
+    found = psycopg.ClientCursor(connection).execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {execute}", values)
+    row = found.fetchone()
+    assert row is not None, "EXPLAIN returns its plan"
+    plan = row[0][0]["Plan"]
+    connection.execute("DEALLOCATE measured")
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+async def page_statements(grown: Grown, path: str) -> Sequence[Statement]:
+    """Return what a page of the console sends to the database for the administrator."""
+    async with browser(grown.api) as client:
+        await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        with counted() as reads:
+            answer = await client.get(path.replace("ORGANIZATION", grown.api.organization))
+    assert answer.status_code == 200, answer.text
+    return _reads(reads.statements)
 
 
 async def palette_buffers(grown: Grown, who: str, text: str) -> int:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from launchbay.model.job import JobOutcome, OriginKind, is_cancellation
 from launchbay.model.waits import Ends
-from launchbay.store.statements import Column, load
+from launchbay.store.statements import Column, Shape, load
 
 _sql = load("fleet")
 
@@ -99,7 +99,16 @@ class ExpiryRow(NamedTuple):
     environment_id: str
 
 
-list_instances = _sql.rows("list_instances", FleetRow, is_prepared=False)
+# What pages ask for again and again. Lists that are made of values, such as applications, are planned for these.
+_INSTANCES = Shape(
+    constants=frozenset({"statuses", "job_statuses", "job_outcomes", "sort"}),
+    free=frozenset({"organization_id", "id_chars", "count"}),
+)
+_JOBS = Shape(
+    constants=frozenset({"statuses", "outcomes"}),
+    free=frozenset({"organization_id", "instance_ids", "each", "count", "most"}),
+)
+list_instances = _sql.rows("list_instances", FleetRow, shape=_INSTANCES)
 # The IDs alone of the same list: PostgreSQL leaves out what only the other columns need.
 list_instance_ids: Column[str] = Column(
     "list_instance_ids",
@@ -187,7 +196,7 @@ class WorkRow(NamedTuple):
     failures: int
 
 
-list_jobs = _sql.rows("list_jobs", FleetJobRow, is_prepared=False)
+list_jobs = _sql.rows("list_jobs", FleetJobRow, shape=_JOBS)
 count_jobs_by_time = _sql.rows("count_jobs_by_time", TimeRow, is_prepared=False)
 list_unlisted = _sql.column("list_unlisted", str)
 list_old_jobs = _sql.value("list_old_jobs", int)

@@ -38,7 +38,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import psycopg
 from aiosql import SQLParseException
@@ -53,27 +53,46 @@ from launchbay.store.database import CommitGroup, Connection
 T = TypeVar("T")
 _SEEN, _SEEN_END = b"/* seen */", b"/* end */"
 _CONDITION = re.compile(re.escape(_SEEN) + rb".*?" + re.escape(_SEEN_END), re.DOTALL)
+SHAPES = 100  # kept of each statement; a connection prepares a text at its second use
+_LITERALS = {None: b"NULL", True: b"true", False: b"false"}
 _PARAMETER = re.compile(r"%(?:%|\((\w+)\)s)")
 
 
-class _Statement:
-    __slots__ = ("_is_prepared", "_parameters", "_text", "_whole", "name", "text")
+class Shape(NamedTuple):
+    """Says which sets of optional conditions of a list are prepared.
 
-    def __init__(self, name: str, text: bytes, *, is_prepared: bool = True) -> None:
+    Each set is a statement (decision 0233). `constants` have few values, which are part of its text, as are NULL and
+    booleans. `free` may have any value, since the plan is the same. If another parameter is given, the list is planned
+    for its values.
+    """
+
+    constants: frozenset[str]
+    free: frozenset[str]
+
+
+class _Statement:
+    __slots__ = ("_is_prepared", "_parameters", "_shape", "_shaped", "_text", "_whole", "name", "text")
+
+    def __init__(self, name: str, text: bytes, *, is_prepared: bool = True, shape: Shape | None = None) -> None:
         self.name = name
         self.text = text
-        self._is_prepared = is_prepared
+        self._is_prepared = is_prepared and shape is None
+        self._shape = shape
+        self._shaped: dict[tuple[Any, ...], _Statement] = {}
         self._text, self._parameters = _numbered(text.decode())
         # With the condition of what the caller may see, each caller has a plan of their own.
         # Who sees everything needs no condition.
         self._whole: _Statement | None = None
         if _SEEN in text:
             self._is_prepared = False
-            self._whole = _Statement(name, _CONDITION.sub(b"TRUE", text), is_prepared=is_prepared)
+            self._whole = _Statement(name, _CONDITION.sub(b"TRUE", text), is_prepared=is_prepared, shape=shape)
+            self._shape = None
 
     def _filled(self, parameters: Mapping[str, Any]) -> Statement:
         if self._whole is not None and parameters["seen"] is None and parameters["scoped"] is None:
             return self._whole._filled(parameters)  # noqa: SLF001 - of its own kind
+        if self._shape is not None and (shaped := self._shaped_for(parameters, self._shape)) is not None:
+            return shaped._filled(parameters)  # noqa: SLF001 - of its own kind
         # Most parameters are short strings or None: a call for each costs more than its text.
         values = [
             value.encode()
@@ -84,6 +103,39 @@ class _Statement:
             for value in [parameters[name] for name in self._parameters]
         ]
         return Statement(self._text, values, self._is_prepared)
+
+    def _shaped_for(self, parameters: Mapping[str, Any], shape: Shape) -> "_Statement | None":
+        """Return the statement that is prepared for these conditions.
+
+        It is None if it must be planned for their values.
+        """
+        fixed: list[bytes | None] = []  # by parameter, what the statement has in its place
+        for name in self._parameters:
+            value = parameters[name]
+            if value is None or value is True or value is False:
+                fixed.append(_LITERALS[value])
+            elif name in shape.constants:
+                fixed.append(b"'%s'" % (_to_text(value) or b"").replace(b"'", b"''"))
+            elif name in shape.free:
+                fixed.append(None)
+            else:
+                return None
+        key = tuple(fixed)
+        found = self._shaped.get(key)
+        if found is None:
+            if len(self._shaped) >= SHAPES:
+                self._shaped.clear()
+            found = self._shaped[key] = _Statement(self.name, self._with_literals(fixed))
+        return found
+
+    def _with_literals(self, fixed: Sequence[bytes | None]) -> bytes:
+        literals = dict(zip(self._parameters, fixed, strict=True))
+
+        def fill(found: re.Match[str]) -> str:
+            literal = literals[found[1]] if found[1] else None
+            return found[0] if literal is None else literal.decode()
+
+        return _PARAMETER.sub(fill, self.text.decode()).encode()
 
     def later(self, connection: Connection, /, **parameters: Any) -> None:
         """Send it with the transaction's next statement, or else with its commit."""
@@ -138,8 +190,16 @@ class Column(_Statement, Generic[T]):
 class _Rows(_Statement, Generic[T]):
     __slots__ = ("_fields", "_make")
 
-    def __init__(self, name: str, text: bytes, row: Callable[..., T], *, is_prepared: bool = True) -> None:
-        super().__init__(name, text, is_prepared=is_prepared)
+    def __init__(
+        self,
+        name: str,
+        text: bytes,
+        row: Callable[..., T],
+        *,
+        is_prepared: bool = True,
+        shape: Shape | None = None,
+    ) -> None:
+        super().__init__(name, text, is_prepared=is_prepared, shape=shape)
         self._make: Callable[[Sequence[Any]], T] = getattr(row, "_make", None) or (lambda values: row(*values))
         self._fields: tuple[str, ...] | None = row.__match_args__  # type: ignore[attr-defined] # dataclasses, tuples, structs
 
@@ -323,12 +383,12 @@ class Statements:
     def row(self, name: str, row: type[T]) -> Row[T]:
         return Row(name, self.text(name), row)
 
-    def rows(self, name: str, row: type[T], *, is_prepared: bool = True) -> Rows[T]:
+    def rows(self, name: str, row: type[T], *, is_prepared: bool = True, shape: Shape | None = None) -> Rows[T]:
         """Bind a statement that returns rows.
 
         One with many optional conditions isn't prepared: planned with its parameters, it has only those that it needs.
         """
-        return Rows(name, self.text(name), row, is_prepared=is_prepared)
+        return Rows(name, self.text(name), row, is_prepared=is_prepared, shape=shape)
 
     def value(self, name: str, _kind: type[T]) -> Value[T]:
         """Bind a statement that returns one value; its type serves the type checker."""

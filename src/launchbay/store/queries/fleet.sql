@@ -1,6 +1,6 @@
 -- name: list_instances
 -- Instances of an organization by filters, in one of the orders, from a place in it; with their number, if asked for.
--- Conditions and orders that are not asked for fold away when PostgreSQL plans with the parameters, so each is planned anew.
+-- Conditions and orders that are not asked for fold away: each set of them has a plan (`Shape` in `store/fleet.py`).
 -- One value is compared as such: an index then has its rows in the order of the list, and the first page is all that is read of them.
 -- The first row has the number. Where nothing is found, it is the only one, and the rest of it is null.
 WITH found AS NOT MATERIALIZED (
