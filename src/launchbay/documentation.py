@@ -1,14 +1,15 @@
 """The documentation in the package: its pages, their sections and entries, and a search."""
 
 import re
+import sqlite3
 import tomllib
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
-from math import ceil
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -88,92 +89,31 @@ _KINDS = {
     "reference/cli/": "command",
 }
 _DEEPEST = 6
+# Words of a question that say nothing about its subject: they count only if there is no other.
 _LINKING = frozenset(
-    {
-        "a",
-        "after",
-        "an",
-        "and",
-        "are",
-        "at",
-        "be",
-        "but",
-        "by",
-        "can",
-        "can't",
-        "cannot",
-        "did",
-        "didn't",
-        "do",
-        "does",
-        "doesn't",
-        "don't",
-        "for",
-        "from",
-        "get",
-        "got",
-        "had",
-        "has",
-        "have",
-        "how",
-        "i",
-        "in",
-        "instead",
-        "is",
-        "isn't",
-        "it",
-        "its",
-        "me",
-        "my",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "our",
-        "see",
-        "that",
-        "the",
-        "there",
-        "they",
-        "this",
-        "to",
-        "was",
-        "we",
-        "what",
-        "when",
-        "why",
-        "with",
-        "won't",
-        "you",
-    }
+    re.findall(
+        r"[a-z']+",
+        """
+        a after an and are at be but by can can't cannot did didn't do does doesn't don't for from get got had has have
+        how i in instead is isn't it its me my no not of on or our see that the there they this to was we what when why
+        with won't you
+        """,
+    )
 )
-_ENDINGS = ("ing", "ed", "es", "s")  # that a search leaves out: "crashes" and "crashed" find "crash"
-_SHORTEST_STEM, _SHORTEST_ENDING = 4, 3
-# Points of a word that a search finds in a heading, as a word of its own in it, in the page's title, and in the text.
-_IN_HEADING, _AS_WORD, _IN_TITLE, _MOST_IN_TEXT = 8, 8, 4, 5
-_LONGER_WORD = 6  # letters: "install" finds "installation", and "launch" doesn't find "LaunchbayQueueLong"
-_LONG_CHARS = 1_000  # in a longer text, a word has to appear more often for the same points
-# The best section for so many words, or for so many that count, may lack some; each costs points.
-_SENTENCE_WORDS, _COUNTING_WORDS, _PER_MISSING = 6, 5, 12
-_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
-_LETTERS_AND_DIGITS = _LETTERS | frozenset("0123456789")
-_SHORT_ENDINGS = ("", "s", "es", "ed", "ing")
+_WORD = re.compile(r"[\w']+")
+_INSIDE_NAME = re.compile(r"(?<=[a-z])(?=[A-Z])")  # "UnknownAction" is found by its words too
 QUERY_CHARS = 200  # of a search; the rest is ignored
-_PUNCTUATION = '.,;:?!"()[]“”'
-_AS_KEYWORD = 8  # of a page, for its first section
-_OF_PAGES = {
-    "troubleshooting": 16,
-    "get-started/faq": 3,
-    "howto/": 4,
-    "explain/security": -6,
-    "reference/glossary": -6,
-    "reference/api/": -10,
-    "reference/cli/": -8,
-    "reference/console-pages": -6,
-}
+_MOST_WORDS = 10
+_QUESTION_WORDS = 5  # from so many on, a section with the rarest of them is better than one that happens to have all
+# A word in the page's title counts as five in the text, in the heading as 20, in keywords as 10.
+_RANKED = "SELECT rowid FROM sections WHERE sections MATCH ? ORDER BY bm25(sections, 5, 20, 10, 1) * share LIMIT ?"
+_WITH_WORD = "SELECT rowid FROM sections WHERE sections MATCH ?"
+_WITH_TEXT = """
+SELECT rowid FROM sections WHERE instr(lower(title || ' ' || heading || ' ' || keywords || ' ' || body), ?)
+"""
+# Who searches has a task: pages to look things up in come after guides that fit as well.
+_LOOKED_UP, _LOOKED_UP_SHARE = ("reference/", "explain/"), 0.75
 _EXCERPT_CHARS = 160
-_MOST_WORDS = 10  # each is looked for in every section
 
 
 class Section(NamedTuple):
@@ -447,139 +387,107 @@ def _named(words: str) -> list[DocumentedName]:
 
 
 def search(words: str, most: int = 20) -> list[Hit]:
-    """Return the sections with all words, or else with most of them, best first.
+    """Return the sections with all words, then those with some, best first.
 
-    Entries with this name come first. Words such as *a* and *not* count only if there is no other. In a sentence, a
-    section that is about most of the words can be before one that only has all of them.
+    Entries with this name come first. Words such as *a* and *not* count only if there is no other. Of a question, the
+    sections are ranked by how much they are about its words, whether they have all or not.
     """
     if len(words) > QUERY_CHARS:  # without half a word at the end
         words = words[:QUERY_CHARS].rpartition(" ")[0] or words[:QUERY_CHARS]
-    typed = dict.fromkeys(word.strip(_PUNCTUATION) for word in words.lower().replace("’", "'").split())
-    typed.pop("", None)
-    wanted = ([word for word in typed if word not in _LINKING] or list(typed))[:_MOST_WORDS]
-    stems = [_stem(word) for word in wanted]
-    is_sentence = len(typed) >= _SENTENCE_WORDS or len(wanted) >= _COUNTING_WORDS
-    scored = []
-    for page, number, *parts in _searched():
-        points = [_points(stem, *parts) for stem in stems]
-        if any(points):
-            missing = points.count(0)
-            lost = missing * _PER_MISSING if is_sentence else 0
-            scored.append((0 if is_sentence else missing, lost - sum(points) - _boost(page), page, number, points))
-    named = {entry.place for entry in _named(" ".join(dict.fromkeys(words.split())))}
-    scored.sort(key=lambda each: (f"{each[2]}#{pages()[each[2]].sections[each[3]].anchor}" not in named, each))
+    typed = list(dict.fromkeys(_WORD.findall(words.lower().replace("’", "'"))))
+    wanted = ([word for word in typed if word not in _LINKING] or typed)[:_MOST_WORDS]
+    index = _index()
+    sections_of = {word: index.with_word(word) for word in wanted}
+    known = [word for word in wanted if sections_of[word]]
+    entry_places = (each.place for each in _named(" ".join(dict.fromkeys(words.split()))))
+    named = [row for place in entry_places for row in index.at(place)]
+    found = [] if len(known) >= _QUESTION_WORDS else index.ranked(known, " AND ", most)
+    numbers = list(dict.fromkeys([*named, *found, *index.ranked(known, " OR ", most)]))[:most]
     return [
-        _hit(path, number, [word for word, found in zip(wanted, points, strict=True) if not found], stems)
-        for rank, _, path, number, points in scored[:most]
-        if rank == scored[0][0]
+        _hit(*index.places[each], [word for word in wanted if each not in sections_of[word]], wanted)
+        for each in numbers
     ]
 
 
-def _hit(path: str, number: int, missing: Sequence[str], stems: Sequence[str]) -> Hit:
+def _hit(path: str, number: int, missing: Sequence[str], words: Sequence[str]) -> Hit:
     page = pages()[path]
     section = page.sections[number]
-    shown = next((stem for stem in stems if stem in section.text.lower()), "")
+    shown = next((word for word in words if word in section.text.lower()), "")
     return Hit(page, section, excerpt(section, shown), tuple(missing))
 
 
-def _boost(path: str) -> int:
-    return next((points for name, points in _OF_PAGES.items() if path.startswith(name)), 0)
+class _Index:
+    """The sections of the pages in a full-text index of SQLite, in memory.
+
+    `places` has path and number of each section, by its row. If this Python's SQLite was built without FTS5, the index
+    says so and finds words as they are typed, in the order of the pages.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[int, tuple[str, int]] = {}
+        self._rows: dict[str, int] = {}
+        self._lock = Lock()  # one connection, and pages are shown by several threads
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        columns = "title, heading, keywords, body, share"
+        try:
+            self._database.execute(
+                f"CREATE VIRTUAL TABLE sections USING fts5({columns} UNINDEXED, tokenize = 'porter unicode61')"
+            )
+            self._is_ranked = True
+        except sqlite3.OperationalError:
+            warnings.warn(
+                "SQLite of this Python has no FTS5: a search of the pages doesn't rank what it finds.", stacklevel=2
+            )
+            self._database.execute(f"CREATE TABLE sections ({columns})")
+            self._is_ranked = False
+        for page in pages().values():
+            if not page.path.startswith(_NOT_SEARCHED):
+                self._add(page)
+
+    def _add(self, page: Page) -> None:
+        share = _LOOKED_UP_SHARE if page.path.startswith(_LOOKED_UP) else 1
+        for number, section in enumerate(page.sections):
+            row = len(self.places) + 1
+            heading = plain(section.heading)
+            words = f"{'' if number else page.keywords} {_INSIDE_NAME.sub(' ', heading)}"
+            self._database.execute(
+                "INSERT INTO sections (rowid, title, heading, keywords, body, share) VALUES (?, ?, ?, ?, ?, ?)",
+                (row, plain(page.title), heading, words, plain(section.text), share),
+            )
+            self.places[row] = (page.path, number)
+            self._rows[f"{page.path}#{section.anchor}"] = row
+
+    def at(self, place: str) -> list[int]:
+        """Return the row of a place, or nothing if its page isn't searched."""
+        row = self._rows.get(place)
+        return [] if row is None else [row]
+
+    def with_word(self, word: str) -> set[int]:
+        """Return the rows that have a word, in any of its forms."""
+        found = self._query(_WITH_WORD, _quoted(word)) if self._is_ranked else self._query(_WITH_TEXT, word)
+        return {row for (row,) in found}
+
+    def ranked(self, words: Sequence[str], operator: str, most: int) -> list[int]:
+        """Return the best rows for words that `operator` joins."""
+        if not self._is_ranked:
+            sets = [self.with_word(word) for word in words] or [set()]
+            return sorted(set.intersection(*sets) if operator == " AND " else set.union(*sets))[:most]
+        found = self._query(_RANKED, operator.join(map(_quoted, words)), most) if words else []
+        return [row for (row,) in found]
+
+    def _query(self, statement: str, *values: str | int) -> list[tuple[int]]:
+        with self._lock:
+            return self._database.execute(statement, values).fetchall()
+
+
+def _quoted(word: str) -> str:
+    """Return a word as a phrase of FTS5, so that no part of it is an operator."""
+    return f'"{word}"'
 
 
 @cache
-def _searched() -> tuple[tuple[str, int, str, str, str, str], ...]:
-    """Return path, number, title of the page, heading, text and keywords of each section.
-
-    Words are in lower case. The keywords of a page are those of its first section.
-    """
-    return tuple(
-        (
-            page.path,
-            number,
-            page.title.lower(),
-            section.heading.lower(),
-            section.text.lower(),
-            "" if number else page.keywords.lower(),
-        )
-        for page in pages().values()
-        if not page.path.startswith(_NOT_SEARCHED)
-        for number, section in enumerate(page.sections)
-    )
-
-
-def _stem(word: str) -> str:
-    """Return a word without its ending, if enough is left."""
-    ending = next((each for each in _ENDINGS if word.endswith(each)), "")
-    stem = word.removesuffix(ending)
-    return stem if len(stem) >= _SHORTEST_STEM else word
-
-
-def _points(stem: str, title: str, heading: str, text: str, keywords: str) -> int:
-    """Return how well a section fits.
-
-    A stem counts where a word begins with it and, in headings, anywhere in a name.
-    """
-    most = _MOST_IN_TEXT * max(_LONG_CHARS, len(text)) // _LONG_CHARS
-    found = sum(1 for _ in islice(_beginnings(stem, text), most))
-    points = min(_MOST_IN_TEXT, ceil(found * _LONG_CHARS / max(_LONG_CHARS, len(text))))
-    if stem in heading:
-        is_word = _is_word_in(stem, heading)  # not a part of a name
-        points += (_IN_HEADING if is_word or "`" in heading else 0) + (_AS_WORD if is_word else 0)
-    points += _IN_TITLE if points and stem in title else 0
-    return points + (_AS_KEYWORD if any(True for _ in _beginnings(stem, keywords)) else 0)
-
-
-# What people type is looked for as it is: a regular expression of it would take as long as they want.
-def _beginnings(stem: str, text: str) -> Iterator[int]:
-    """Yield the offset after each place where a word begins with a stem."""
-    at = text.find(stem)
-    while at >= 0:
-        end = at + len(stem)
-        is_begin = at == 0 or text[at - 1] not in _LETTERS_AND_DIGITS
-        if is_begin and (len(stem) > _SHORTEST_STEM or any(_ends(stem, text, end))):
-            yield end
-        else:
-            end = at + 1
-        at = text.find(stem, end)
-
-
-def _ends(stem: str, text: str, end: int) -> Iterator[int]:
-    """Yield where the word of a short stem can end: "HA" isn't "has", and "start" isn't "stars"."""
-    endings = _SHORT_ENDINGS if len(stem) == _SHORTEST_STEM else ("",)
-    if _SHORTEST_ENDING <= len(stem) < _SHORTEST_STEM:
-        yield end
-        return
-    for ending in endings:
-        after = end + len(ending)
-        if text.startswith(ending, end) and text[after : after + 1] not in _LETTERS:
-            yield after
-
-
-def _is_word_in(stem: str, heading: str) -> bool:
-    """Return whether a word of the heading is the stem with an ending."""
-    at = heading.find(stem)
-    while at >= 0:
-        if _is_boundary(heading, at):
-            end = at + len(stem)
-            if len(stem) == _SHORTEST_STEM or len(stem) < _SHORTEST_ENDING:
-                ends = [*_ends(stem, heading, end)]
-            else:
-                rest = heading[end : end + _LONGER_WORD]
-                ends = [end + count for count in range(len(rest) + 1) if all(each in _LETTERS for each in rest[:count])]
-            if any(_is_boundary(heading, each) for each in ends):
-                return True
-        at = heading.find(stem, at + 1)
-    return False
-
-
-def _is_boundary(text: str, at: int) -> bool:
-    """Return whether a word begins or ends here."""
-    before, after = text[at - 1 : at] if at else "", text[at : at + 1]
-    return _is_of_words(before) != _is_of_words(after)
-
-
-def _is_of_words(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def _index() -> _Index:
+    return _Index()
 
 
 def excerpt(section: Section, word: str) -> str:
