@@ -234,6 +234,8 @@ async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(
         proposed = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-1")
         change_set = proposed["changeSet"]
         assert proposed["status"] == "Pending"
+        assert "stale" not in proposed
+        other = await agent.good("propose_change", act="destroy", instances=[instance], reason="OPS-2")
         early = await agent.bad("apply_change_set", change_set=change_set)
         assert early["code"] == "ChangeSetPending"
         # The token can't say yes to itself, whichever way it calls.
@@ -245,6 +247,8 @@ async def test_destruction_waits_for_a_person_who_may_be_the_owner_of_the_token(
         assert applied["status"] == "Applying"
         [planned] = applied["instances"]
         assert (await agent.good("wait", job=planned["job"], seconds=20))["status"] == "Succeeded"
+        late = await agent.good("read_change_set", change_set=other["changeSet"])
+        assert (len(late["stale"]), late["next"]) == (1, "Propose it again.")
         shown = await agent.read(f"launchbay://change-sets/{change_set}")
         assert shown["answers"] == [{"by": EMAIL, "approves": True, "comment": "Go ahead.", "counts": True}]
     assert (await bay.api.document(instance))["status"] == "Destroyed"

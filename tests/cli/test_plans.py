@@ -56,6 +56,13 @@ def test_each_effect_is_shown_with_what_changes_and_why(capsys: pytest.CaptureFi
     assert err == "To allow what is deleted, approve with --allow-deletes 'box.a[0]'\n"
 
 
+def test_a_stale_change_set_is_not_shown_as_one_that_can_be_applied(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = shown(capsys, status="Ready", stale=["shop-1: Since then, the version changed."])
+
+    assert "Ready, but stale" in out
+    assert "Since then, the version changed." in out
+
+
 def test_plans_that_are_not_there_say_why(capsys: pytest.CaptureFixture[str]) -> None:
     unmade, failed = plan(status="Planning"), plan(status="Failed", problem="Step 'apply': tofu isn't installed.")
     out, err = shown(capsys, unmade, failed, plan())

@@ -412,7 +412,9 @@ def _wait_for_rollout(rollout: str, timeout: float | None, **given: Any) -> None
 
 
 def _wait_for_change_set(change_set: str, timeout: float | None, **given: Any) -> None:
-    _wait_until_ended("change set", change_set, timeout, given, lambda client, number: client.read_change_set(number))
+    _wait_until_ended(
+        "change set", change_set, timeout, given, lambda client, number: client.read_change_set(number, compare=False)
+    )
 
 
 wait_for_rollout = RemoteCommand(

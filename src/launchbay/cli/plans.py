@@ -37,7 +37,8 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
     rows = found.get("plan") or ()
     plans = {each["instanceName"]: each["effects"] for each in rows if each.get("effects")}
     bare = [{name: value for name, value in each.items() if name != "effects"} for each in rows]
-    show({**found, "plan": bare}, output)
+    status = f"{found['status']}, but stale" if found.get("stale") else found["status"]
+    show({**found, "status": status, "plan": bare}, output)
     for name, plan in plans.items():
         _print(_plan_lines(name, plan))
     deletes = list(dict.fromkeys(address for plan in plans.values() for address in plan["deletes"]))
@@ -94,9 +95,9 @@ def wait_for_plans(client: Any, change_set: str, timeout_s: float | None) -> dic
     """
     until_s = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        found = client.read_change_set(change_set)
+        found = client.read_change_set(change_set, compare=False)
         if not any(each.effects is not None and each.effects.status in _UNMADE for each in found.plan):
-            document: dict[str, Any] = msgspec.to_builtins(found)
+            document: dict[str, Any] = msgspec.to_builtins(client.read_change_set(change_set))
             return document
         if until_s is not None and time.monotonic() >= until_s:
             raise CommandFailed(f"Its plans aren't made within {timeout_s:g} s.", ExitCode.TIMED_OUT)

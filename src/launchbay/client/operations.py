@@ -2467,8 +2467,11 @@ class Operations:
         """
 
     @operation(OperationSpec("GET", "/api/1/change-sets/{changeSetId}"))
-    def read_change_set(self, change_set_id: str) -> Call[types.ChangeSetDocument]:
-        """Show a change set with its plan. Permission: Read on each object shown."""
+    def read_change_set(self, change_set_id: str, *, compare: bool | None = None) -> Call[types.ChangeSetDocument]:
+        """Show a change set with its plan, and whether it is stale. Permission: Read on each object shown.
+
+        `compare`: Whether to compare it with the present state. Default: if it has at most 10 instances.
+        """
 
     @operation(OperationSpec("DELETE", "/api/1/change-sets/{changeSetId}"))
     def delete_change_set(self, change_set_id: str, *, if_match: str | None = None) -> Call[None]:

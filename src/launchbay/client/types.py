@@ -1991,6 +1991,7 @@ class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     commit: str | None
     plan_digest: str | None = None
     waiting_for: str | None = None
+    stale: list[str] | None = None
 
 
 class ChangeSetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -1132,11 +1132,12 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
         "Applying": "wait with the job of each instance.",
         "Rejected": "A person said no. Read the answers.",
         "Expired": "Propose it again.",
-    }.get(found.status)
+    }.get("Expired" if found.stale else found.status)
     return {
         "changeSet": found.id,
         "act": found.act,
         "status": found.status,
+        "stale": found.stale,
         "planDigest": found.plan_digest,
         "answers": [
             {"by": each.email, "approves": each.approves, "comment": each.comment, "counts": each.counts}

@@ -125,8 +125,7 @@ async def _accept(work: Work, asked: InstanceRecord, body: Mapping[str, Any], wa
     planned = await plan_configuration(work, asked.id, body, way_back)
     record, root = planned.record, planned.root
     plan = plan_reconfigure(record.status)
-    if record.status is InstanceStatus.DESTROYED:
-        raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
+    refuse_destroyed(record)
     new_instances = sum(node.former is None for node in root.walk() if node is not root)
     await work.admit_job(record.organization_id, new_instances=new_instances)
     if record.job_id is not None or not may_accept(plan):
@@ -150,6 +149,12 @@ async def _accept(work: Work, asked: InstanceRecord, body: Mapping[str, Any], wa
     )
     work.warn([*root.ignored_parameters(), *ignored_in_configuration(body)])
     return StartedJob(record.id, job_id)
+
+
+def refuse_destroyed(record: InstanceRecord) -> None:
+    """Raise BadRequest for an instance that has ended."""
+    if record.status is InstanceStatus.DESTROYED:
+        raise BadRequest("The instance is destroyed; it cannot be reconfigured.", code="InstanceDestroyed")
 
 
 async def plan_configuration(

@@ -95,12 +95,42 @@ async def test_usual_durations_are_those_of_earlier_runs(api: Api) -> None:
 async def test_a_stale_change_set_is_refused_and_names_what_changed(api: Api) -> None:
     _, [instance] = await pickies(api, 1)
     shown = await made(api, act="version", ids=[instance], version=3)
+    path = f"change-sets/{shown['id']}"
+    assert accepted(await api.get(path))["stale"] == []
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": 1}}))
     await api.settled(instance)
+    found = accepted(await api.get(path))
+    assert any("present parameter input.size changed" in sentence for sentence in found["stale"])
+    assert found["waitingFor"].startswith(f"It can't be applied. {found['stale'][0]} (1 more) ")
+    assert "Make another one from the present state; it expires at" in found["waitingFor"]
+    unseen = accepted(await api.get(f"{path}?compare=false"))
+    assert unseen["stale"] is None
+    assert unseen["waitingFor"].startswith("Waiting since")
     told = refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "StaleChangeSet")
     assert "present parameter input.size changed" in told
     assert (await api.document(instance))["version"] == 2
-    assert accepted(await api.get(f"change-sets/{shown['id']}"))["status"] == "Ready"
+
+
+async def test_who_may_read_a_change_set_and_not_apply_it_does_not_hear_that_nothing_changed(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3)
+    name = fresh_name("reader")
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": "- Read: [/*]\n"}))
+    reader = await person(api, name)
+
+    assert accepted(await reader.get(f"change-sets/{shown['id']}"))["stale"] is None
+
+
+async def test_a_change_set_of_a_destroyed_instance_is_stale(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    shown = await made(api, act="version", ids=[instance], version=3)
+    destroy = await made(api, act="destroy", ids=[instance])
+    accepted(await api.post(f"change-sets/{destroy['id']}/apply"))
+    await ended(api, destroy["id"])
+
+    found = accepted(await api.get(f"change-sets/{shown['id']}"))
+
+    assert "The instance is destroyed; it cannot be reconfigured." in found["waitingFor"]
 
 
 async def test_an_instance_that_something_else_has_for_a_moment_is_no_reason_to_refuse(

@@ -113,6 +113,17 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
 
+class Compared(msgspec.Struct, frozen=True):
+    """Whether to compare a change set with the present state."""
+
+    compare: Annotated[
+        bool | None,
+        msgspec.Meta(
+            description="Whether to compare it with the present state. Default: if it has at most 10 instances."
+        ),
+    ] = None
+
+
 class ChangeSetAnswer(msgspec.Struct):
     """The answer of one user; `at` is in milliseconds since the Unix epoch."""
 
@@ -211,6 +222,10 @@ class ChangeSetDocument(ChangeSetItem, kw_only=True):
     waitingFor: Annotated[
         str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
     ] = None
+    stale: Annotated[
+        list[str] | None,
+        msgspec.Meta(description="What has changed since, so that it can't be applied. Null if nobody compared it."),
+    ] = None
 
 
 _Patterns = Annotated[
@@ -297,9 +312,10 @@ async def list_change_sets(request: Request[None, Pages]) -> Response:
     permission="Read on each object shown",
     returns=_SHOWN,
 )
-async def read_change_set(request: Request[None, None]) -> ChangeSetDocument:
-    """Show a change set with its plan."""
-    return change_set_document(await change_sets.read_change_set(request.ctx, request.path["changeSetId"]))
+async def read_change_set(request: Request[None, Compared]) -> ChangeSetDocument:
+    """Show a change set with its plan, and whether it is stale."""
+    change_set_id, compare = request.path["changeSetId"], request.query.compare
+    return change_set_document(await change_sets.read_compared(request.ctx, change_set_id, compare=compare))
 
 
 @routes.post(
@@ -421,6 +437,7 @@ def change_set_document(view: ChangeSetView) -> ChangeSetDocument:
         commit=view.change_set.git_commit,
         planDigest=view.plan_digest,
         waitingFor=change_sets.waiting_for(view),
+        stale=view.stale,
     )
 
 

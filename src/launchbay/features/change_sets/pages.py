@@ -72,8 +72,6 @@ _VERBS = {
     "manage": "Take over",
     "destroy": "Destroy",
 }
-_COMPARED_AT_ONCE = 10  # instances that the page plans again without being asked
-_OBJECTS_COMPARED_AT_ONCE = 100  # of a directory
 _TITLE_CHARS = 120
 _SHOWN = 50  # instances of a page
 _POLICIES = 50  # environments of a page
@@ -190,17 +188,13 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     """Show what a change set does, who decides, and what became of it."""
     ctx, organization_id = request.ctx, request.path("id")
     request.ask_frame(organization_id)
-    view = await change_sets.read_change_set(ctx, request.path("change"))
+    view = await change_sets.read_compared(ctx, request.path("change"), compare=bool(request.query("compare")) or None)
     found, permissions = view.change_set, await request.permissions(organization_id)
     planned = [_planned(row) for row in view.instances]
     plans = _plans(view)
     after = parse_number(request.query("after")) or 0
     rest = [each for each in planned if each.row.place > after]
     is_open = found.status in {"Pending", "Ready"}
-    is_small = len(planned) <= _COMPARED_AT_ONCE
-    if view.directory is not None:
-        is_small = len(view.directory.objects) <= _OBJECTS_COMPARED_AT_ONCE
-    stale = await _staleness(request, found.id) if is_open and (is_small or request.query("compare")) else None
     # Not before: the comparison is a transaction of its own.
     asked_people = request.ask(user_names(request, organization_id, [found.owner_id, found.applied_by]))
     newest = request.ask(change_sets.list_change_sets(ctx, organization_id, after=None, count=_OTHERS + 1))
@@ -217,7 +211,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         title=title_of(found, view.instances),
         summary=_summary(found, view.instances),
         state=STATUSES[found.status],
-        waiting=waiting_for(view),
+        waiting=None if view.stale else waiting_for(view),
         answers=view.answers,
         approvals=sum(each.approves and each.user_id not in view.lost for each in view.answers),
         lost=view.lost,
@@ -231,8 +225,8 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         kept=[each for each in view.directory.objects if each.sign == KEEP] if view.directory else [],
         may_delete=found.status != "Applying" and permissions.control(found, request.actor),
         is_open=is_open,
-        is_compared=stale is not None,
-        stale=stale or [],
+        is_compared=view.stale is not None,
+        stale=view.stale or [],
         planned=rest[:_SHOWN],
         total=_total([each.promise for each in planned]),
         hidden=found.instances - len(planned),
@@ -406,16 +400,6 @@ def _total(promises: Sequence[Promise]) -> Total:
         warnings=Counter(text for promise in promises for text in promise.warnings),
         permissions=list(used),
     )
-
-
-async def _staleness(request: PageRequest, change_set_id: str) -> list[str] | None:
-    """Return what has changed since; None for who may not look."""
-    try:
-        return await change_sets.find_staleness(request.ctx, change_set_id)
-    except NotAllowed:
-        return None
-    except LaunchbayError as error:
-        return list(error.messages)
 
 
 def _path(request: PageRequest) -> str:

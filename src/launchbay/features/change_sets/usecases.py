@@ -18,7 +18,7 @@ from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission, Resource
 from launchbay.clock import iso_time
-from launchbay.errors import BadRequest, Conflict, NotAllowed, NotFound, TooManyRequests
+from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.change_sets import rows as store
 from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance, act_purpose
 from launchbay.features.change_sets.rules import ChangePolicy, is_covered, missing_approval, read_policy
@@ -72,7 +72,13 @@ from launchbay.usecases.launch import check_name, launch, nothing_launched, plan
 from launchbay.usecases.launch_tree import LaunchNode
 from launchbay.usecases.on_behalf import require_control
 from launchbay.usecases.preview import Preview, PreviewedComponent, preview_end, preview_tree
-from launchbay.usecases.reconfigure import LOCK_LOOKS, LOCK_LOOKS_MOST, plan_configuration, reconfigure
+from launchbay.usecases.reconfigure import (
+    LOCK_LOOKS,
+    LOCK_LOOKS_MOST,
+    plan_configuration,
+    reconfigure,
+    refuse_destroyed,
+)
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 from launchbay.usecases.selection import choose_instances, page_of_visible, require_visible, visible_runs
 from launchbay.usecases.services import fingerprints
@@ -83,6 +89,8 @@ from launchbay.usecases.workflows import run_workflow
 log = structlog.get_logger(__name__)
 _APPROVE = Permission.APPROVE_INSTANCE_WORKFLOW
 _SHOWN = 20  # sentences of one refusal
+_COMPARED_AT_ONCE = 10  # instances that are planned again without being asked
+_OBJECTS_COMPARED_AT_ONCE = 100  # of a directory
 ActKind = Literal["launch", "reconfigure", "version", "relaunch", "manage", "destroy", "apply"]
 _FIELDS: Mapping[str, frozenset[str]] = {
     "launch": frozenset({"application_id", "launch", "if_exists"}),
@@ -497,7 +505,8 @@ async def count_asking(ctx: Context, organization_id: str) -> int:
 class ChangeSetView:
     """A change set with its answers and the instances that the caller may read.
 
-    `lost` are those who approved it, and may not do so anymore.
+    `lost` are those who approved it, and may not do so anymore. `stale` has a sentence for each difference from what
+    was shown, for which it can't be applied; None if nobody has compared it.
     """
 
     change_set: ChangeSet
@@ -507,6 +516,7 @@ class ChangeSetView:
     lost: frozenset[str] = frozenset()  # user IDs of answers that count no longer
     directory: "DirectoryView | None" = None
     plans: Mapping[int, PlanRow] = field(default_factory=dict)  # by the place of their instance
+    stale: list[str] | None = None
 
     @property
     def plan_digest(self) -> str | None:
@@ -535,8 +545,8 @@ def waiting_for(view: ChangeSetView) -> str | None:
     found = view.change_set
     since = iso_time(max((found.created_at, *(answer.at for answer in view.answers))))
     expiry = f"it expires at {iso_time(found.expires_at)}"
-    if found.status in {"Pending", "Ready"} and (plans := _waits_for_plans(view)) is not None:
-        return f"{plans}; {expiry}."
+    if found.status in {"Pending", "Ready"} and (hindrance := _hindrance(view)) is not None:
+        return f"{hindrance}; {expiry}."
     if found.status == "Ready" and not view.lost:
         return f"Waiting since {since} for somebody who applies it; {expiry}."
     if found.status == "Applying":
@@ -554,8 +564,11 @@ def waiting_for(view: ChangeSetView) -> str | None:
     return f"Waiting since {since} for {approvals} by others than {found.owner_email}{given}; {expiry}.{ended}"
 
 
-def _waits_for_plans(view: ChangeSetView) -> str | None:
-    """Return why the plans of a change set keep anybody from approving it."""
+def _hindrance(view: ChangeSetView) -> str | None:
+    """Return what keeps anybody from approving or applying a change set."""
+    if view.stale:
+        more = f" ({len(view.stale) - 1} more)" if len(view.stale) > 1 else ""
+        return f"It can't be applied. {view.stale[0]}{more} Make another one from the present state"
     waiting = sum(row.status == "Waiting" for row in view.plans.values())
     if any(row.status == "Failed" for row in view.plans.values()):
         return "Nobody can approve or apply it, since a plan failed"
@@ -662,6 +675,27 @@ def _may_approve(
         _touched(application_id, instance_id),
         permissions.environment(environment_id),
     )
+
+
+async def read_compared(ctx: Context, change_set_id: str, *, compare: bool | None = None) -> ChangeSetView:
+    """Return a change set, compared with the present state while it is open.
+
+    Without `compare`, only a small one is: it is planned again.
+    """
+    view = await read_change_set(ctx, change_set_id)
+    if compare is None:
+        small, parts = _COMPARED_AT_ONCE, view.change_set.instances
+        if view.directory is not None:
+            small, parts = _OBJECTS_COMPARED_AT_ONCE, len(view.directory.objects)
+        compare = parts <= small
+    if not compare or view.change_set.status not in {"Pending", "Ready"}:
+        return view
+    try:
+        return replace(view, stale=await find_staleness(ctx, change_set_id))
+    except NotAllowed:  # who may read it, and not do what it does
+        return view
+    except LaunchbayError as error:  # such as an instance that is gone
+        return replace(view, stale=list(error.messages))
 
 
 async def find_staleness(ctx: Context, change_set_id: str) -> list[str]:
@@ -1107,6 +1141,7 @@ async def _plan_one(work: Work, act: ChangeAct, instance_id: str | None, offers:
         return await _plan_end(work, act, record, offers)
     if act.act in _RUNS_AGAIN:
         return await _plan_relaunch(work, act, record, offers)
+    refuse_destroyed(record)
     body = dict(act.configuration or {})
     if act.act == "version":
         body = await same_configuration(work, record, version=act.version, parameters=act.parameters or {})

@@ -91,7 +91,9 @@ def _applied(connection: Connection, change_set: dict[str, Any], timeout_s: floa
     if change_set["status"] == "Ready":
         answer(connection, Operations.apply_change_set.call(change_set["id"]))
     until_s = None if timeout_s is None else time.monotonic() + timeout_s
-    while (found := msgspec.to_builtins(connection.client.read_change_set(change_set["id"])))["status"] not in _ENDED:
+    while (found := msgspec.to_builtins(connection.client.read_change_set(change_set["id"], compare=False)))[
+        "status"
+    ] not in _ENDED:
         if until_s is not None and time.monotonic() >= until_s:
             raise CommandFailed(f"It hasn't ended within {timeout_s:g} s.", ExitCode.TIMED_OUT)
         time.sleep(_POLL_S)
