@@ -2468,7 +2468,7 @@ class Operations:
 
     @operation(OperationSpec("GET", "/api/1/change-sets/{changeSetId}"))
     def read_change_set(self, change_set_id: str, *, compare: bool | None = None) -> Call[types.ChangeSetDocument]:
-        """Show a change set with its plan, and whether it is stale. Permission: Read on each object shown.
+        """Show a change set with its plan. Permission: Read on each object shown.
 
         `compare`: Whether to compare it with the present state. Default: if it has at most 10 instances.
         """

@@ -313,7 +313,7 @@ async def list_change_sets(request: Request[None, Pages]) -> Response:
     returns=_SHOWN,
 )
 async def read_change_set(request: Request[None, Compared]) -> ChangeSetDocument:
-    """Show a change set with its plan, and whether it is stale."""
+    """Show a change set with its plan."""
     change_set_id, compare = request.path["changeSetId"], request.query.compare
     return change_set_document(await change_sets.read_compared(request.ctx, change_set_id, compare=compare))
 
