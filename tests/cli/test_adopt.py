@@ -1,6 +1,7 @@
 """`launchbay adopt` on a server without the program: the adoption is there, and the first plan fails."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,17 @@ def test_a_first_plan_that_fails_exits_with_1_after_the_document(cli: Shell, com
     assert state["resourceCount"] == 250
     stored = cli.document("instance", "adoption", document["instanceId"])
     assert stored["states"] == document["states"]
+
+
+def test_status_and_lists_say_next_to_the_status_that_it_is_observed(cli: Shell, command: tuple[str, ...]) -> None:
+    instance = json.loads(cli.run(*command, "--output", "json").stdout)["instanceId"]
+
+    assert re.search(r"status +Running, observed\n", cli.good("status", instance))
+    document = cli.document("status", instance)
+    assert (document["status"], document["isObserved"], document["isDrifted"]) == ("Running", True, False)
+    for words in (("instance", "list"), ("ps",)):
+        [row] = [line for line in cli.good(*words).splitlines() if instance in line]
+        assert "Running, observed" in row
 
 
 def test_a_first_plan_that_takes_too_long_leaves_a_document_too(cli: Shell, command: tuple[str, ...]) -> None:

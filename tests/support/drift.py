@@ -134,10 +134,15 @@ def open_findings(drift: Any) -> dict[str, Any]:
 async def found_by_hand(api: Api, finding: Finding) -> str:
     """Return an instance of which a check seems to have found this."""
     instance = await api.running("launch: {steps: []}\n")
+    await find_by_hand(api, instance, finding)
+    return instance
+
+
+async def find_by_hand(api: Api, instance: str, finding: Finding) -> None:
+    """Note what a check seems to have found of an instance."""
     text = msgspec.json.encode([finding]).decode()
     async with api.database.transaction() as connection:
         made = "INSERT INTO drift_reports (instance_id, organization_id, checked_at) VALUES (%s, %s, now())"
         await connection.execute(made, [instance, api.organization])
         noted = "UPDATE drift_reports SET findings = %s, new_findings = 1 WHERE instance_id = %s"
         await connection.execute(noted, [text, instance])
-    return instance

@@ -79,7 +79,13 @@ def _status(instance: str, **given: Any) -> None:
         return
     job, error, failure = document["job"], document["errorMessage"], document["lastFailure"]
     brief = {name: document[name] for name in _SHOWN if document[name] is not None}
-    brief["status"] = status_words(document["status"], None, is_asleep=document["isAsleep"])
+    brief["status"] = status_words(
+        document["status"],
+        None,
+        is_asleep=document["isAsleep"],
+        is_observed=document["isObserved"],
+        is_drifted=document["isDrifted"],
+    )
     if document["ends"] is not None:
         at = with_local_times(iso_time(from_ms(document["ends"]["at"])))
         brief["ends"] = f"{at}: {with_local_times(document['ends']['text'])}"
@@ -151,6 +157,8 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "status": document["status"],
         "health": known.get("health"),
         "isAsleep": known.get("isAsleep", False),
+        "isObserved": known.get("isObserved", False),
+        "isDrifted": known.get("isDrifted", False),
         "application": known.get("applicationName", document["applicationId"]),
         "environment": known.get("environmentName", document["environmentId"]),
         "version": document["version"],

@@ -220,6 +220,7 @@ async def tab_values(
         "changed_secrets": await changed_secrets,
         "overridden": await overridden,
         "observed": OBSERVED,
+        "drifted": await drifted,
         "runnable": []
         if record.is_observed
         else [each for each in shown.workflows if each != DESTROY and permissions.run(record, each)],

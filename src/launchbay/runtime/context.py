@@ -245,7 +245,7 @@ class StepRun:
     async def approved_call(
         self, artifact: bytes, parameters: Mapping[str, Any], expressions: Mapping[str, str]
     ) -> ActionCall:
-        """Return the call of what was approved, which knows whether it has begun before."""
+        """Return the call of what was approved, which knows if it began before."""
         plans, job, path = self._job.deps.approved_plans, self._job, self.step_path
         attempt = f"{job.job_id} {self.attempt}"
 

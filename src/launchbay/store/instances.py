@@ -282,6 +282,8 @@ class RelativeRow(NamedTuple):
     is_asleep: bool
     is_ending: bool
     is_incomplete: bool
+    is_observed: bool
+    is_drifted: bool
 
 
 list_family = _sql.rows("list_family", RelativeRow)

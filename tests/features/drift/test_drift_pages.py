@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from launchbay.features.drift.rules import Finding
 from tests.support.changes import FINDING
-from tests.support.drift import found_by_hand
+from tests.support.drift import find_by_hand, found_by_hand
+from tests.support.families import CHILD, child_application, links, parent
 from tests.support.pages import ORIGIN, get, send
 from tests.support.service import Api, accepted
 
@@ -34,6 +35,33 @@ async def test_a_finding_shows_both_values_and_is_ignored_from_the_page(api: Api
     assert "&lt;b&gt;Autoscaler&lt;/b&gt;" in ignored
     refused = await send(visitor, f"{path}/{FINDING.id}", do="ignore", reason=" ", days="30", formToken=token)
     assert refused.answer.status_code == 400
+
+
+async def test_the_overview_says_it_next_to_the_status(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await found_by_hand(api, FINDING)
+    other = await api.running("launch: {steps: []}\n")
+
+    head = (await visitor.get(f"/console/instances/{instance}")).text.partition('class="head"')[2].partition("</h1>")[2]
+
+    status, _, after = head.partition(f'<a class="chip line" href="/console/instances/{instance}/drift">')
+    assert "Running" in status
+    assert after.startswith("Changed outside</a>")
+    assert "Changed outside" not in (await visitor.get(f"/console/instances/{other}")).text
+
+
+async def test_the_overview_of_a_parent_says_it_of_a_submodule(api: Api, visitor: httpx.AsyncClient) -> None:
+    child = await child_application(api, CHILD)
+    application = await api.application(parent({"db": child}))
+    instance = await api.launch(application)
+    await api.settled(instance)
+    inner = links(await api.document(instance))["db"]
+    await find_by_hand(api, inner, FINDING)
+
+    page = (await visitor.get(f"/console/instances/{instance}")).text
+
+    row = page.partition(f'id="relative-{inner}"')[2].partition("</li>")[0]
+    assert "Running" in row
+    assert f'href="/console/instances/{inner}/drift">Changed outside</a>' in row
 
 
 async def test_checks_by_schedule_are_set_and_ended_on_the_page(api: Api, visitor: httpx.AsyncClient) -> None:

@@ -400,7 +400,7 @@ class JobPlans:
         return None
 
     async def begin(self, job: JobRun, path: str, attempt: str) -> None:
-        """Note that an attempt of a step does what was approved from now on."""
+        """Note that an attempt of a step begins what was approved."""
         await run_until_available(self._database, store.begin_step, begun_by=attempt, **_step(job, path))
 
     async def begun_by(self, job: JobRun, path: str) -> str | None:

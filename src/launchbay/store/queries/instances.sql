@@ -251,7 +251,8 @@ SELECT family.id, family.parent_id, family.name, family.status, family.applicati
     SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
 ) AS is_asking, EXISTS (
     SELECT FROM asleep_instances WHERE asleep_instances.instance_id = instances.id
-) AS is_asleep, instances.status <> 'Destroyed' AND launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete
+) AS is_asleep, instances.status <> 'Destroyed' AND launchbay_is_ending(instances.id) AS is_ending, launchbay_is_incomplete(instances.id) AS is_incomplete,
+       instances.is_observed, EXISTS (SELECT FROM drifted_instances WHERE drifted_instances.instance_id = instances.id) AS is_drifted
 FROM family JOIN instances ON instances.id = family.id JOIN applications ON applications.id = family.application_id
 LEFT JOIN fleet ON fleet.instance_id = family.id
 ORDER BY family.level, family.id LIMIT %(count)s;
