@@ -40,7 +40,7 @@ class CheckRules:
         self._seen: set[str] = set()
 
     def check(self) -> tuple[str, ...] | None:
-        """Report what is wrong, and return what checks run; None where the manifest doesn't say it."""
+        """Report what is wrong; return what checks run, None if unsaid."""
         checks = self._leaf.syntax.checks
         if checks is None:
             return None

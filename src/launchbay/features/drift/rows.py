@@ -85,7 +85,7 @@ class ScheduleRow(NamedTuple):
 
 
 class Scheduled(NamedTuple):
-    """How many instances of a schedule run, its owner may check, and of these don't wait yet."""
+    """Instances of a schedule: how many run, may be checked, and don't wait."""
 
     running: int
     allowed: int

@@ -467,7 +467,7 @@ def _check(call: WireCall, found: FoundPerson | FoundGroup) -> None:
 
 
 def _version(found: FoundPerson | FoundGroup) -> str | None:
-    """Return the tag of a resource, or None for a group without its members."""
+    """Return the tag of a resource; None for a group without members."""
     if isinstance(found, FoundGroup) and not found.has_members:
         return None
     state = (found.row._replace(total=1), _parts(found))
