@@ -17,7 +17,7 @@ JOBS = 'job=~".*launchbay.*"'  # the scrape jobs, in the rules
 
 # Rows of the dashboard: the beginnings of the names of the metrics in them. Each metric is in one row, by its longest.
 ROWS: Mapping[str, tuple[str, ...]] = {
-    "Jobs": ("job", "step", "ended_job", "labeled_job", "queue", "workers", "drifted"),
+    "Jobs": ("job", "step", "ended_job", "labeled_job", "queue", "workers", "drifted", "instances"),
     "Requests": ("http", "quota", "event_streams", "change_rule"),
     "Schedules": ("schedule",),
     "Wake-ups through NATS": ("dispatch",),

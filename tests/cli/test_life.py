@@ -278,9 +278,9 @@ def test_a_table_says_that_an_instance_sleeps_and_is_to_be_destroyed() -> None:
     assert status_words("Failed", None, is_asleep=True) == "Failed"
 
 
-def test_a_table_says_that_an_instance_is_observed_or_changed_outside() -> None:
-    marks = {"is_asleep": False, "is_observed": True, "is_drifted": True}
-    assert status_words("Running", None, **marks) == "Running, observed, changed outside"
+def test_a_table_says_that_an_instance_is_observed_changed_outside_or_uses_an_older_secret() -> None:
+    marks = {"is_asleep": False, "is_observed": True, "is_drifted": True, "has_changed_secrets": True}
+    assert status_words("Running", None, **marks) == "Running, observed, changed outside, secret changed"
     assert status_words("Destroyed", None, **marks) == "Destroyed"
 
 

@@ -226,3 +226,15 @@ def test_a_provider_of_secrets_is_tested_with_an_exit_code_and_its_readers_are_a
         shown = cli.good("service", "provider-use", "files")
         for text in ("secret", "instance", "application", "environment", "first", "reader", "default", "password"):
             assert text in shown
+        (secrets / "password").write_text("canary-of-the-next")
+        cli.good("launch", "reader", "--name", "second", "--wait")
+        for verb in (("instance", "list"), ("ps",)):
+            assert [each["name"] for each in cli.document(*verb, "--secrets-changed")] == ["first"]
+        assert "Running, secret changed" in cli.good("instance", "list")
+        status = cli.good("status", "first")
+        for text in ("Running, secret changed", "files/password, read by read"):
+            assert text in status
+        assert "files/password" in cli.good("instance", "changed-secrets", "first")
+        assert "secret changed" not in cli.good("status", "second")
+        cli.good("bulk", "create", "destroy", "--secrets-changed", "--wait")
+        assert [each["name"] for each in cli.document("ps")] == ["second"]

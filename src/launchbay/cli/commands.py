@@ -431,13 +431,15 @@ def _create_bulk(connection: Connection, call: Call[Any], options: Mapping[str, 
         "application": options["application"] and names.application(options["application"]),
         "environment": options["environment"] and names.environment(options["environment"]),
         "q": options["search"],
+        "secretsChanged": options["has_changed_secrets"],
         "all": options["all_instances"],
     }
     select = {name: value for name, value in chosen.items() if value}
     if select:
         call = replace(call, body={**call.body, "select": {**(call.body.get("select") or {}), **select}})
     _require_choice(
-        call, "filters such as --status, --last, --label, --application, --environment and --search, or --all"
+        call,
+        "filters such as --status, --label, --application, --search and --secrets-changed, or --all",
     )
     document = answer(connection, call)
     if options["wait"] and document["id"]:  # a preview has none
@@ -620,6 +622,15 @@ def narrowing_options(*, labels: str = "label", words_in: str = "names, labels o
         click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
         click.Option(["--search"], help=f"Only instances with these words in {words_in}.", metavar="WORDS"),
     ]
+
+
+def changed_secrets_option() -> click.Option:
+    """Return the option that chooses instances which use an older version of a secret."""
+    return click.Option(
+        ["--secrets-changed", "has_changed_secrets"],
+        is_flag=True,
+        help="Only instances that read a secret of a provider which has changed since.",
+    )
 
 
 def _schedule(connection: Connection, call: Call[Any], options: Mapping[str, Any]) -> None:
@@ -972,6 +983,7 @@ EXTENSIONS: Mapping[str, Extension] = {
         _create_bulk,
         [
             *choosing_options(labels="chosen_labels", words_in="names or labels; IDs from 8 characters on"),
+            changed_secrets_option(),
             click.Option(["--all", "all_instances"], is_flag=True, help="All instances. It takes no filter."),
             *waiting_options(
                 until="Wait until it ends, and exit with 1 unless it succeeded on all instances.", of_job=False

@@ -12,6 +12,7 @@ import msgspec
 
 from launchbay.cli.commands import (
     POLL_S,
+    changed_secrets_option,
     choosing_options,
     connected,
     follow,
@@ -42,6 +43,7 @@ def _list_all(
     application: str | None,
     environment: str | None,
     status: str | None,
+    has_changed_secrets: bool,
     limit: int | None,
     **given: Any,
 ) -> None:
@@ -55,6 +57,7 @@ def _list_all(
         names.organization(),
         status=status or (None if with_destroyed else ",".join(ALIVE)),
         **where,
+        secrets_changed=has_changed_secrets or None,
         sort="-created",
         limit=PAGE_ROWS_MAX if limit is None else min(limit, PAGE_ROWS_MAX),
     )
@@ -70,6 +73,7 @@ def _list_all(
                 is_asleep=each.is_asleep,
                 is_observed=each.is_observed,
                 is_drifted=each.is_drifted,
+                has_changed_secrets=each.secrets_changed,
             )
             if is_table
             else each.status,
@@ -82,7 +86,7 @@ def _list_all(
     show(rows, connection.output)
     if is_table:
         _say_undo([each.parent_id is not None for each in found if each.waiting_destroy is not None])
-    if not (status or with_destroyed):
+    if not (status or with_destroyed or has_changed_secrets):
         _say_destroyed(connection, **where)
 
 
@@ -141,6 +145,7 @@ list_all = RemoteCommand(
         click.Option(["--application"], help="Only instances of this application.", metavar="APPLICATION"),
         click.Option(["--environment"], help="Only instances in this environment.", metavar="ENVIRONMENT"),
         click.Option(["--status"], type=_STATUS, help="Only instances in this status."),
+        changed_secrets_option(),
         click.Option(["-a", "--all", "with_destroyed"], is_flag=True, help="Include destroyed instances."),
         click.Option(["--limit"], type=click.IntRange(min=1), help="Maximum number. Default: all."),
         quiet_option(),
@@ -163,6 +168,7 @@ def _ps(
     application: str | None,
     environment: str | None,
     search: str | None,
+    has_changed_secrets: bool,
     sort: str,
     limit: int,
     with_destroyed: bool,
@@ -177,6 +183,7 @@ def _ps(
         "application": None if application is None else names.application(application),
         "environment": None if environment is None else names.environment(environment),
         "q": search,
+        "secrets_changed": has_changed_secrets or None,
     }
     is_alive = not (status or with_destroyed)
     listed = connection.client.list_organization_instances.each(
@@ -194,14 +201,20 @@ def _ps(
         show([_ps_row(each) for each in found], connection.output, _PS_COLUMNS)
         _say_undo([each["parentId"] is not None for each in found if each["waitingDestroy"] is not None])
         _say_frozen(connection, found)
-        if is_alive:
+        if is_alive and not has_changed_secrets:
             _say_destroyed(connection, **wanted)
     else:
         show(found, connection.output)
 
 
 def status_words(
-    status: str, waiting_destroy: Any, *, is_asleep: bool, is_observed: bool = False, is_drifted: bool = False
+    status: str,
+    waiting_destroy: Any,
+    *,
+    is_asleep: bool,
+    is_observed: bool = False,
+    is_drifted: bool = False,
+    has_changed_secrets: bool = False,
 ) -> str:
     """Return the status of an instance for a table."""
     is_there = status != InstanceStatus.DESTROYED
@@ -209,6 +222,7 @@ def status_words(
         "sleeping": is_asleep and status == InstanceStatus.RUNNING,
         "observed": is_observed and is_there,
         "changed outside": is_drifted and is_there,
+        "secret changed": has_changed_secrets and is_there,
         "to be destroyed": waiting_destroy is not None,
     }
     return ", ".join([status, *(words for words, holds in marks.items() if holds)])
@@ -237,6 +251,7 @@ def _ps_row(instance: dict[str, Any]) -> dict[str, Any]:
             is_asleep=instance["isAsleep"],
             is_observed=instance["isObserved"],
             is_drifted=instance["isDrifted"],
+            has_changed_secrets=instance["secretsChanged"],
         ),
         "health": instance["health"],
         "application": instance["applicationName"],
@@ -256,6 +271,7 @@ ps = RemoteCommand(
     help="List instances of the organization with their last jobs, newest first, without destroyed ones.",
     params=[
         *choosing_options(),
+        changed_secrets_option(),
         click.Option(["--workflow"], help="Only instances whose last job was this workflow.", metavar="WORKFLOW"),
         click.Option(["--sort"], type=_SORT, default="-created", help="Order; - reverses it.  [default: -created]"),
         click.Option(["--limit"], type=click.IntRange(min=1), default=50, help="Maximum number.  [default: 50]"),

@@ -85,7 +85,10 @@ def _status(instance: str, **given: Any) -> None:
         is_asleep=document["isAsleep"],
         is_observed=document["isObserved"],
         is_drifted=document["isDrifted"],
+        has_changed_secrets=document["secretsChanged"],
     )
+    if document["changedSecrets"]:
+        brief["changedSecrets"] = [f"{each['secret']}, read by {each['step']}" for each in document["changedSecrets"]]
     if document["ends"] is not None:
         at = with_local_times(iso_time(from_ms(document["ends"]["at"])))
         brief["ends"] = f"{at}: {with_local_times(document['ends']['text'])}"
@@ -159,6 +162,10 @@ def status_of(connection: Connection, instance_id: str) -> dict[str, Any]:
         "isAsleep": known.get("isAsleep", False),
         "isObserved": known.get("isObserved", False),
         "isDrifted": known.get("isDrifted", False),
+        "secretsChanged": known.get("secretsChanged", False),
+        "changedSecrets": answer(connection, Operations.list_changed_secrets.call(instance_id))
+        if known.get("secretsChanged")
+        else [],
         "application": known.get("applicationName", document["applicationId"]),
         "environment": known.get("environmentName", document["environmentId"]),
         "version": document["version"],

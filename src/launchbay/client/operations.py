@@ -1328,42 +1328,11 @@ class Operations:
         returned.
         """
 
-    # Secrets
-
-    @operation(OperationSpec("GET", "/api/1/services/{id}/secrets"))
-    def list_service_secrets(self, service_id: str) -> Call[types.SecretNames]:
-        """List the secret parameters of a service, without their values. Permission: Read."""
-
-    @operation(OperationSpec("POST", "/api/1/services/{id}/secrets/reveal", media_type=JSON))
-    def reveal_service_secret(
-        self, service_id: str, *, name: str, reason: str, if_match: str | None = None
-    ) -> Call[types.Revealed]:
-        """Show a secret parameter of a service in clear, and log that. Permission: RevealSecrets.
-
-        `reason`: Why you need the value. The audit log keeps it.
-        """
-
-    @operation(OperationSpec("GET", "/api/1/instances/{id}/secrets"))
-    def list_instance_secrets(self, instance_id: str) -> Call[types.SecretNames]:
-        """List the parameters and return values of an instance that are masked. Permission: Read."""
-
-    @operation(OperationSpec("POST", "/api/1/instances/{id}/secrets/reveal", media_type=JSON))
-    def reveal_instance_secret(
-        self,
-        instance_id: str,
-        *,
-        name: str,
-        reason: str,
-        kind: Literal["parameters", "returnValues"] | None = None,
-        if_match: str | None = None,
-    ) -> Call[types.Revealed]:
-        """Show a parameter or return value of an instance in clear, and log that. Permission: RevealSecrets.
-
-        `reason`: Why you need the value. The audit log keeps it.
-        `kind`: `parameters` or `returnValues`. Default: where the name is, parameters first.
-        """
-
     # Instances
+
+    @list_operation(OperationSpec("GET", "/api/1/instances/{id}/secrets/changed"))
+    def list_changed_secrets(self, instance_id: str) -> Call[list[types.ChangedSecretDocument]]:
+        """Show the secrets that changed since an instance read them. Permission: Read."""
 
     @list_operation(OperationSpec("GET", "/api/1/environments/{envId}/instances"))
     def list_environment_instances(
@@ -1688,6 +1657,41 @@ class Operations:
     @operation(OperationSpec("GET", "/api/1/instances/{id}/adoption"))
     def read_adoption(self, instance_id: str) -> Call[types.AdoptionDocument]:
         """Show what an instance has adopted. Permission: Read."""
+
+    # Secrets
+
+    @operation(OperationSpec("GET", "/api/1/services/{id}/secrets"))
+    def list_service_secrets(self, service_id: str) -> Call[types.SecretNames]:
+        """List the secret parameters of a service, without their values. Permission: Read."""
+
+    @operation(OperationSpec("POST", "/api/1/services/{id}/secrets/reveal", media_type=JSON))
+    def reveal_service_secret(
+        self, service_id: str, *, name: str, reason: str, if_match: str | None = None
+    ) -> Call[types.Revealed]:
+        """Show a secret parameter of a service in clear, and log that. Permission: RevealSecrets.
+
+        `reason`: Why you need the value. The audit log keeps it.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/secrets"))
+    def list_instance_secrets(self, instance_id: str) -> Call[types.SecretNames]:
+        """List the parameters and return values of an instance that are masked. Permission: Read."""
+
+    @operation(OperationSpec("POST", "/api/1/instances/{id}/secrets/reveal", media_type=JSON))
+    def reveal_instance_secret(
+        self,
+        instance_id: str,
+        *,
+        name: str,
+        reason: str,
+        kind: Literal["parameters", "returnValues"] | None = None,
+        if_match: str | None = None,
+    ) -> Call[types.Revealed]:
+        """Show a parameter or return value of an instance in clear, and log that. Permission: RevealSecrets.
+
+        `reason`: Why you need the value. The audit log keeps it.
+        `kind`: `parameters` or `returnValues`. Default: where the name is, parameters first.
+        """
 
     # Workflows
 

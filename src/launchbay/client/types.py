@@ -749,6 +749,16 @@ class ProviderUseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     services: list[Named]
 
 
+class ChangedSecretDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A secret that has changed since a step read it."""
+
+    secret: str
+    component: str
+    step: str
+    read_at: int
+    job: str
+
+
 class SecretNames(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The names of masked values."""
 

@@ -217,7 +217,7 @@ async def tab_values(
         "base": f"{HOME}/instances/{record.id}",
         "life": life,
         "sleep": await sleep,
-        "changed_secrets": await changed_secrets,
+        "changed_secrets": list(dict.fromkeys(f"{row.provider}/{row.secret}" for row in await changed_secrets)),
         "overridden": await overridden,
         "observed": OBSERVED,
         "drifted": await drifted,

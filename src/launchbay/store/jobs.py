@@ -391,6 +391,7 @@ class LoadRow(NamedTuple):
     overdue: int
     oldest_overdue_s: float
     drifted_instances: int
+    instances_with_changed_secrets: int
     workers: int
     clock_s: float  # of the database, since the Unix epoch
     backed_up_at_s: float | None  # the same, of the last backup that `launchbay backup` has completed

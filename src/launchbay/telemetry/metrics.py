@@ -157,6 +157,9 @@ jobs_under_way = _of_database("launchbay_jobs_under_way", "Jobs of all processes
 overdue = _of_database("launchbay_schedules_overdue", "Schedules that are due and free to start.")
 oldest_overdue = _of_database("launchbay_schedules_oldest_overdue_seconds", "Time since the oldest of them became due.")
 drifted_instances = _of_database("launchbay_drifted_instances", "Instances that a check found changed.")
+instances_with_changed_secrets = _of_database(
+    "launchbay_instances_with_changed_secrets", "Instances whose steps read a secret that has changed since."
+)
 workers = _of_database("launchbay_workers", "Workers with a recent heartbeat.")
 last_backup = _of_database(
     "launchbay_last_backup_timestamp_seconds",
@@ -334,6 +337,7 @@ async def sample(database: Database) -> None:
     overdue.set(load.overdue)
     oldest_overdue.set(load.oldest_overdue_s)
     drifted_instances.set(load.drifted_instances)
+    instances_with_changed_secrets.set(load.instances_with_changed_secrets)
     workers.set(load.workers)
     last_backup.set(load.backed_up_at_s or 0.0)
 

@@ -23,6 +23,7 @@ from launchbay.service_types.contract import (
     SecretProblem,
     SignedIn,
 )
+from launchbay.telemetry.metrics import exposition
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
@@ -73,6 +74,11 @@ async def marked(api: Api) -> set[str]:
     return found
 
 
+async def changed_secrets(api: Api, instance: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = accepted(await api.get(f"instances/{instance}/secrets/changed"))
+    return found
+
+
 async def read(api: Api, instance: str, receiver: LoopbackServer, reference: str) -> None:
     job = await api.ran(instance, "read", url=receiver.url(), reference=reference)
     assert job["status"] == "Succeeded", job
@@ -91,6 +97,11 @@ async def test_a_changed_file_marks_who_read_it_before_until_they_read_again(
     assert await marked(api) == set(), "nobody has seen it"
     await read(api, first, receiver, "files/password")
     assert await marked(api) == {second}
+    job = accepted(await api.get(f"instances/{second}/jobs"))[0]["id"]
+    [changed] = await changed_secrets(api, second)
+    assert changed.pop("readAt") > 0
+    assert changed == {"secret": "files/password", "component": "workflow", "step": "send", "job": job}
+    assert [await changed_secrets(api, each) for each in (first, other)] == [[], []]
     uses = accepted(await api.get(f"services/{service}/provider/use"))["reads"]
     assert {each["instance"]["id"]: each["isChanged"] for each in uses} == {first: False, second: True, other: False}
     await read(api, second, receiver, "files/password")
@@ -109,6 +120,7 @@ async def test_a_test_of_the_provider_sees_the_change_and_pages_show_it(
     body = {"environmentId": api.environment, "paths": ["password"]}
     accepted(await api.post(f"services/{service}/provider/test", body))
     assert await marked(api) == {instance}
+    assert "launchbay_instances_with_changed_secrets 1.0" in (await exposition(api.database)).decode()
     transport = httpx.ASGITransport(api.parts.app)
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=30) as visitor:
         await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})

@@ -388,6 +388,19 @@ async def secrets_of_the_api(view: View) -> None:
         view.same(f"secrets of {each}", ([*found["parameters"]], [*found["returnValues"]]), ([], []))
 
 
+@comparison
+async def changed_secrets_of_the_api(view: View) -> None:
+    oracle = view.oracle
+    some = oracle.with_changed_secrets | {*sorted(oracle.living)[:5]}
+    for each in sorted(some) if oracle.only is None else ():
+        found = accepted(await view.caller.get(f"instances/{each}/secrets/changed"))
+        view.same(f"instances/{each}/secrets/changed", sorted(map(_read_of, found)), oracle.changed_reads(each))
+
+
+def _read_of(found: dict[str, Any]) -> tuple[str, str, str, int, str]:
+    return found["secret"], found["component"], found["step"], found["readAt"], found["job"]
+
+
 def _same_lines(view: View, where: str, lines: list[Any], rows: list[Row]) -> None:
     """Compare lines of a log, and that none is missing before the last of them."""
     names = ("at", "level", "step", "text", "attempt", "stream")

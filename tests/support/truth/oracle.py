@@ -266,14 +266,32 @@ class Oracle:
 
     @cached_property
     def with_changed_secrets(self) -> set[str]:
+        return {row["instance_id"] for row in self._changed_reads} & self.living.keys()
+
+    @cached_property
+    def _changed_reads(self) -> list[Row]:
         newest = {(row["service_id"], row["path"]): row["version"] for row in self.tables["secret_versions"]}
-        found = {
-            row["instance_id"]
+        return [
+            row
             for row in self.tables["secret_reads"]
             if (version := row["version"])
             and newest.get((row["service_id"], row["secret"].partition("#")[0]), version) != version
-        }
-        return found & {each for each, row in self.instances.items() if row["status"] != "Destroyed"}
+        ]
+
+    def changed_reads(self, instance_id: str) -> list[tuple[Any, ...]]:
+        """Return secret, component, step, time in ms and job of each read whose secret has changed since."""
+        names = {row["id"]: row["name"] for row in self.tables["services"]}
+        return sorted(
+            (
+                f"{names[row['service_id']]}/{row['secret']}",
+                row["component"],
+                row["step"],
+                ms(row["read_at"]),
+                row["job_id"],
+            )
+            for row in self._changed_reads
+            if row["instance_id"] == instance_id
+        )
 
     @cached_property
     def people(self) -> set[str]:

@@ -6,12 +6,13 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.features.secret_providers import usecases as providers
-from launchbay.limits import SECRET_READS_SHOWN, STEP_SECRETS
+from launchbay.limits import CHANGED_SECRETS_SHOWN, SECRET_READS_SHOWN, STEP_SECRETS
 from launchbay.web.requests import JsonBody, Request
 from launchbay.web.responses import Named
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
 routes = Routes("Services", extension=True)
+instance_routes = Routes("Instances", extension=True)
 
 
 class ProviderTestBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +66,16 @@ class SecretReadDocument(msgspec.Struct, kw_only=True):
     isChanged: Annotated[
         bool, msgspec.Meta(description="Whether the secret has another version since, as far as somebody saw it.")
     ]
+
+
+class ChangedSecretDocument(msgspec.Struct, kw_only=True):
+    """A secret that has changed since a step read it."""
+
+    secret: Annotated[str, msgspec.Meta(description="As steps name it, `provider/path#key`, never the value.")]
+    component: str
+    step: str
+    readAt: Annotated[int, msgspec.Meta(description="In milliseconds since 1970.")]
+    job: Annotated[str, msgspec.Meta(description="The ID of the job that read it.")]
 
 
 class OpenSessionDocument(msgspec.Struct, kw_only=True):
@@ -146,3 +157,25 @@ async def read_secret_provider_use(request: Request[None, None]) -> ProviderUseD
         ],
         services=[Named(service_id, name) for service_id, name in found.services],
     )
+
+
+@instance_routes.get(
+    "/instances/{id}/secrets/changed",
+    command="instance changed-secrets",
+    permission="Read",
+    returns=Returns(
+        f"What each step read last, by the secret; {CHANGED_SECRETS_SHOWN} at most.", type=list[ChangedSecretDocument]
+    ),
+)
+async def list_changed_secrets(request: Request[None, None]) -> list[ChangedSecretDocument]:
+    """Show the secrets that changed since an instance read them."""
+    return [
+        ChangedSecretDocument(
+            secret=f"{row.provider}/{row.secret}",
+            component=row.component,
+            step=row.step,
+            readAt=to_ms(row.read_at),
+            job=row.job_id,
+        )
+        for row in await providers.list_changed_secrets(request.ctx, request.path["id"])
+    ]

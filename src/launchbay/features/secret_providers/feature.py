@@ -46,7 +46,7 @@ async def _stuck(connection: Connection) -> list[Stuck]:
 
 FEATURE = Feature(
     name="secret_providers",
-    routes=(api.routes,),
+    routes=(api.routes, api.instance_routes),
     sealed={rows.sealed_sessions: lambda session_id, _: rows.session_purpose(session_id)},
     tasks=_tasks,
     stuck=_stuck,

@@ -117,6 +117,10 @@ class ChangedRow(NamedTuple):
 
     provider: str
     secret: str
+    component: str
+    step: str
+    read_at: datetime
+    job_id: str
 
 
 class ReadersRow(NamedTuple):

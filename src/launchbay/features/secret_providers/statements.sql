@@ -132,10 +132,11 @@ WHERE secret_versions.seen_at < excluded.seen_at AND (secret_versions.version <>
 
 -- name: list_changed
 -- What steps of an instance read, and has another version since.
-SELECT services.name AS provider, changed_secrets.secret
-FROM changed_secrets JOIN services ON services.id = changed_secrets.service_id
-WHERE changed_secrets.instance_id = %(instance_id)s
-GROUP BY services.name, changed_secrets.secret ORDER BY services.name, changed_secrets.secret LIMIT %(count)s;
+SELECT services.name AS provider, secret, component, step, read_at, job_id
+FROM changed_secrets JOIN secret_reads USING (service_id, instance_id, component, step, secret)
+    JOIN services ON services.id = service_id
+WHERE instance_id = %(instance_id)s
+ORDER BY services.name, secret, component, step LIMIT %(count)s;
 
 -- name: list_reads
 -- Who has read from a service, the newest reads first.

@@ -18,7 +18,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, BadRequest, Conflict, LaunchbayError
 from launchbay.features.identities.usecases import JobIdentities
 from launchbay.features.secret_providers import rows as store
-from launchbay.features.secret_providers.rows import ReadRow, StuckRow, UncheckedRow, session_purpose
+from launchbay.features.secret_providers.rows import ChangedRow, ReadRow, StuckRow, UncheckedRow, session_purpose
 from launchbay.features.secret_providers.rules import NothingThere, StepValues
 from launchbay.features.secret_providers.sessions import lasting
 from launchbay.features.secret_providers.versions import note_version
@@ -353,9 +353,8 @@ async def _referring(work: Work, service: Service) -> list[tuple[str, str]]:
     return found
 
 
-async def list_changed_secrets(ctx: Context, instance_id: str) -> list[str]:
+async def list_changed_secrets(ctx: Context, instance_id: str) -> list[ChangedRow]:
     """Return the secrets that have changed since steps of an instance read them."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        rows = await store.list_changed(work.connection, instance_id=record.id, count=CHANGED_SECRETS_SHOWN)
-    return [f"{row.provider}/{row.secret}" for row in rows]
+        return await store.list_changed(work.connection, instance_id=record.id, count=CHANGED_SECRETS_SHOWN)

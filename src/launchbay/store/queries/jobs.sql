@@ -523,6 +523,7 @@ SELECT (SELECT count(*) FROM ready WHERE due_at IS NULL OR due_at <= now()) AS q
        (SELECT count(*) FROM jobs WHERE status = 'Executing') AS jobs_under_way,
        due.overdue, due.oldest_overdue_s,
        (SELECT count(*) FROM drifted_instances) AS drifted_instances,
+       (SELECT count(DISTINCT instance_id) FROM changed_secrets) AS instances_with_changed_secrets,
        (SELECT count(*) FROM workers WHERE beat_at > now() - %(fresh_s)s * interval '1 second') AS workers,
        extract(epoch FROM clock_timestamp())::float8 AS clock_s,
        (SELECT extract(epoch FROM created_at)::float8 FROM server_keys WHERE name = 'last backup') AS backed_up_at_s
