@@ -32,7 +32,7 @@ def assert_marks(page: Page, field: str, message: str) -> None:
     [control] = re.findall(r'\sid="([^"]*)"', marked[0])
     [described] = re.findall(r'aria-describedby="([^"]*)"', marked[0])
     assert described.split()[-1] == f"{control}-error"
-    [error] = re.findall(rf'<p class="field-error" id="{control}-error">(.*?)</p>', html)
+    [(_, error)] = re.findall(rf'<(p|div) class="field-error" id="{control}-error">(.*?)</\1>', html, re.DOTALL)
     assert message in error
     alerts = re.findall(r'<div class="why fail" role="alert">.*?</div>', html)
     assert all(f'href="#{control}"' in alert for alert in alerts)

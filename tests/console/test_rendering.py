@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from launchbay.console.rendering import (
     display_value,
+    excerpt,
     first_and_last,
     format_duration,
     format_remaining,
@@ -157,3 +158,19 @@ def test_what_pages_share_is_rendered_once_for_the_same_values() -> None:
 def test_what_pages_share_sees_no_other_value() -> None:
     with pytest.raises(jinja2.UndefinedError, match="hidden"):
         piece("navigation.html", home="/console", section="", approvals=0, runs=0, on_phone=False)
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "shown"),
+    [
+        ("Line 2, column 3: no.", "a\nb c\n", "2  b c\n     ^"),
+        ("Line 1, column 1: no.", "a\r\nb", "1  a\n   ^"),
+        ("Line 1, column 101: no.", "x" * 100 + "y" * 100, "1  " + "x" * 30 + "y" * 30 + "\n" + " " * 33 + "^"),
+        ("Line 9, column 1: no.", "a", ""),
+        ("The text is too long.", "a", ""),
+    ],
+)
+def test_a_mistake_in_a_text_is_shown_with_its_line_and_a_sign_at_its_column(
+    message: str, text: str, shown: str
+) -> None:
+    assert excerpt(message, text) == shown

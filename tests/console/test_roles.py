@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.forms import open_form
 from tests.support.pages import browser, get
 from tests.support.service import EMAIL, PASSWORD, PERSON_PASSWORD, Api, accepted, fresh_name, person, running_api
 
@@ -81,7 +82,11 @@ async def test_who_gains_and_loses_what_is_shown_before_a_role_is_saved(api: Api
     assert "change services, on /services/*" in check
     assert accepted(await api.get(f"roles/{role['id']}"))["permissions"] == body["permissions"]
     answer = await checked(visitor, path, "- Fly: [/*]\n")
-    assert "Line 1, column 3" in answer.text
+    assert answer.text.count("Line 1, column 3") == 1
+    form = await open_form(visitor, path, path)
+    refused = await form.fill("permissions", "- Fly: [/*]\n").send(visitor)
+    assert (refused.status_code, refused.text.count("Line 1, column 3")) == (400, 1)
+    assert "1  - Fly: [/*]\n     ^" in unescape(refused.text)
 
 
 async def test_the_text_of_a_new_role_is_checked_too(api: Api, visitor: httpx.AsyncClient) -> None:

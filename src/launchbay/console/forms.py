@@ -13,7 +13,7 @@ import msgspec
 from markupsafe import Markup
 from starlette.requests import Request
 
-from launchbay.console.rendering import redact
+from launchbay.console.rendering import MISTAKE, redact
 from launchbay.errors import BadRequest, LaunchbayError, MalformedBody, TooLarge
 from launchbay.limits import CONSOLE_FORM_BYTES, CONSOLE_FORM_FIELDS, KIB
 from launchbay.model.expiry import NEVER
@@ -147,7 +147,8 @@ class FormState:
         is_named = bool(colon) and (before.casefold() == found.label.casefold() or bool(_spellings(before) & names))
         if not is_named and not _spellings(self.problem.field) & names:
             return ""
-        return " ".join((after[:1].upper() + after[1:] if is_named else first, *others))
+        between = "\n" if MISTAKE.match(first) else " "
+        return between.join((after[:1].upper() + after[1:] if is_named else first, *others))
 
 
 class Forms:
@@ -178,11 +179,13 @@ class Forms:
         first, *others = self._problem.messages or ("",)
         if not self.wrong:
             return [*self._problem.messages]
-        if first != FIX_FIELDS:
+        is_placed = MISTAKE.match(self.wrong[0].problem) is not None  # its text is the only place to read it in
+        if first != FIX_FIELDS and not is_placed:
             text = self.wrong[0].problem.removesuffix(f" {' '.join(others)}" if others else "")
             return [Markup("{}: {}").format(_link(self.wrong[0]), text), *others]
         count = "highlighted field" if len(self.wrong) == 1 else f"{len(self.wrong)} highlighted fields"
-        return [Markup("Fix the {}: {}.").format(count, Markup(", ").join(map(_link, self.wrong))), *others]
+        fix = Markup("Fix the {}: {}.").format(count, Markup(", ").join(map(_link, self.wrong)))
+        return [fix] if is_placed else [fix, *others]
 
 
 def _spellings(field: str) -> set[str]:

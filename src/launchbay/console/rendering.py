@@ -160,6 +160,24 @@ def with_times(text: str, now: datetime) -> Markup:
     return found
 
 
+MISTAKE = re.compile(r"Line (\d+), column (\d+): ")  # in a text
+_EXCERPT_CHARS = 60
+
+
+def excerpt(message: str, text: str) -> str:
+    """Return the line of a text with a mistake, and a sign below its column.
+
+    Empty: the message names no line of it.
+    """
+    found, lines = MISTAKE.match(message), re.split(r"\r\n?|\n", text)
+    if found is None or not 0 < int(found[1]) <= len(lines):
+        return ""
+    line, column = lines[int(found[1]) - 1], max(int(found[2]) - 1, 0)
+    begin = max(0, column - _EXCERPT_CHARS // 2)
+    number = f"{found[1]}  "
+    return f"{number}{line[begin : begin + _EXCERPT_CHARS]}\n{' ' * (len(number) + column - begin)}^"
+
+
 def step_words(path: str) -> str:
     """Return component and name of the step at a path: `web · smoke-test`."""
     return f"{owner_of(path)} · {step_name(path)}"
@@ -485,6 +503,7 @@ def _environment() -> jinja2.Environment:
         glyph,
         icon,
         format_time,
+        excerpt,
         first_and_last,
         format_duration,
         format_remaining,

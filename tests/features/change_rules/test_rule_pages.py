@@ -74,6 +74,9 @@ async def test_an_error_in_rules_is_shown_with_its_line_and_column(
     assert page.status == (200 if do else 400)
     assert "Line 2, column 9: a: There is no fact 'kin'." in read_of(page.answer.text)
     assert "when: $.kin == 1" in unescape(page.answer.text), "the text is kept"
+    assert page.answer.text.count("There is no fact") == 1
+    assert "2    when: $.kin == 1\n           ^" in unescape(page.answer.text)
+    assert ("Fix the highlighted field: " in page.answer.text) == (not do)
     assert accepted(await api.get(f"environments/{environment}/change-rules"))["version"] == 0
 
 

@@ -74,7 +74,7 @@ async def _show(request: PageRequest, kind: Owner, problem: LaunchbayError | Non
         "change_rules/templates/change_rules.html",
         section="environments",
         organization_id=place.organization_id,
-        problem=problem or wrong,
+        problem=problem,
         status=200 if problem is None else None,
         place=place,
         path=_path(kind, place.id),
@@ -89,7 +89,7 @@ async def _show(request: PageRequest, kind: Owner, problem: LaunchbayError | Non
         example=_EXAMPLE,
         seen=request.seen("change-rules", _shown(now.rules)),
         check=check,
-        is_wrong=wrong is not None,
+        wrong=wrong,
     )
 
 
