@@ -6,7 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from launchbay.cli.lazy import DOCUMENTATION
+from launchbay.cli.lazy import DOCUMENTATION, DOCUMENTATION_OF_RULES
 from launchbay.documentation import pages
 from tests.support.shell import Shell
 
@@ -103,6 +103,14 @@ def test_other_words_search_the_pages(alone: Shell) -> None:
 @pytest.mark.parametrize(("noun", "page"), DOCUMENTATION.items())
 def test_the_help_of_a_noun_names_a_page(alone: Shell, noun: str, page: str) -> None:
     assert alone.good(noun, "--help").endswith(f"Documentation: launchbay docs {page}\n")
+    assert page in pages()
+
+
+@pytest.mark.parametrize(("ruled", "page"), DOCUMENTATION_OF_RULES.items())
+def test_the_help_of_a_command_that_sets_rules_names_their_page(alone: Shell, ruled: str, page: str) -> None:
+    noun = "organization" if ruled == "promotion-order" else "environment"
+    for verb in {ruled, ruled if ruled == "rule-versions" else f"set-{ruled}"}:
+        assert alone.good(noun, verb, "--help").endswith(f"Documentation: launchbay docs {page}\n")
     assert page in pages()
 
 

@@ -82,6 +82,7 @@ _EXAMPLES: Mapping[str, str] = {
     "organization put-object": "organization put-object vault --kind service --content @service.yml",
     "organization rename": "organization rename Harbour",
     "organization set-group-roles": 'organization set-group-roles \'{"operators": ["Operator"]}\'',
+    "organization set-rules": "organization set-rules @rules.yml",
     "organization set-views": 'organization set-views \'{"name": "Failed", "query": "last:failed"}\'',
     "page accept-invitation": "page accept-invitation TOKEN",
     "page invitation": "page invitation TOKEN",

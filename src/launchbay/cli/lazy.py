@@ -39,6 +39,8 @@ class HelpfulGroup(click.Group):
         command = self.find(ctx, cmd_name)
         if command is not None and command.epilog is None:
             page = DOCUMENTATION.get(cmd_name if ctx.parent is None else self.name or "")
+            if self.name in _RULED:
+                page = DOCUMENTATION_OF_RULES.get(cmd_name.removeprefix("set-").removeprefix("lift-"), page)
             command.epilog = f"Documentation: launchbay docs {page}" if page else self.epilog
             if not isinstance(command, click.Group):
                 path = " ".join([*_below_root(ctx), cmd_name])
@@ -169,6 +171,20 @@ DOCUMENTATION: Mapping[str, str] = {
     "webhook": "howto/webhooks",
     "worker": "howto/scale-out",
     "zone": "reference/services",
+}
+_RULED = {"application", "environment", "organization"}
+# What is ruled there, with or without `set-` or `lift-` → page.
+DOCUMENTATION_OF_RULES: Mapping[str, str] = {
+    "change-policy": "howto/require-change-sets",
+    "concurrency": "howto/limit-jobs",
+    "drift-schedule": "howto/find-drift",
+    "freeze": "howto/stop-the-line",
+    "freeze-windows": "howto/stop-the-line",
+    "lifetime": "howto/lifetimes",
+    "promotion-order": "howto/promote",
+    "rule-versions": "howto/rules",
+    "rules": "howto/rules",
+    "sleep": "howto/sleep",
 }
 NOUNS: Mapping[str, str] = {
     "access-token": "Manage access tokens of users and service accounts.",

@@ -165,7 +165,7 @@ _EXCERPT_CHARS = 60
 
 
 def excerpt(message: str, text: str) -> str:
-    """Return the line of a text with a mistake, and a sign below its column.
+    """Return the line with a mistake, and a sign below its column.
 
     Empty: the message names no line of it.
     """

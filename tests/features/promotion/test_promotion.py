@@ -476,3 +476,13 @@ async def test_a_submodule_passes_where_the_environment_before_has_it_as_a_submo
     await api.settled(await api.launch(outermost, **launch))
     await order(10**9)
     await api.settled(await api.launch(outermost, **launch))  # the environment has had it
+
+
+async def test_environments_that_do_not_follow_each_other_are_refused_with_what_to_do(api: Api) -> None:
+    found = await way(api, 3)
+    await found.order()
+    name = accepted(await api.get(f"applications/{found.application}"))["name"]
+    ids = {"fromId": found.environments[0], "toId": found.environments[2]}
+    said = refused(await api.post(f"applications/{found.application}/promotions", ids), 400, "NotInOrder")
+    assert f"launchbay application promotion-order {name}. Promote to the next environment in it" in said
+    assert "EditEnvironment" in said

@@ -580,7 +580,8 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
     if stage is None or former is None or former.environment_id != source.id:
         raise BadRequest(
             f"In the order of {application.name!r}, {target.name!r} doesn't follow {source.name!r}.",
-            "See the order: launchbay application promotion-order. Whoever may edit its environments can set it.",
+            f"See the order: launchbay application promotion-order {application.name}. Promote to the next environment "
+            "in it, or ask who has EditEnvironment to change it.",
             code="NotInOrder",
         )
     await store.lock_promotion(work.connection, application_id=application.id, environment_id=target.id)
