@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.documentation import ROOT
+from tests.support.sources import nodes_of, tree_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Used through public names, but of the inside: subclasses, files, and modules without documentation.
@@ -42,7 +43,7 @@ def private_imports() -> set[str]:
     found: set[str] = set()
     packages = packages_distributions()
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in nodes_of(tree_of(path)):
             names = []
             if isinstance(node, ast.Import):
                 names = [each.name for each in node.names]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from tests.support.documentation import DOCS, ROOT, table_codes
+from tests.support.sources import nodes_of, tree_of
 
 PAGES = (DOCS / "reference" / "errors.md", DOCS / "reference" / "findings.md")
 SOURCE = ROOT / "src" / "launchbay"
@@ -21,8 +22,8 @@ def codes_in(tree: ast.AST) -> Iterator[str]:
 
     That is `code = "…"`, `X_CODE = "…"`, `code="…"`, or an argument that is written like one.
     """
-    annotations = {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
-    for node in ast.walk(tree):
+    annotations = {id(node.slice) for node in nodes_of(tree) if isinstance(node, ast.Subscript)}
+    for node in nodes_of(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(code))) if name.endswith("_CODE"):
                 yield from _codes_among([ast.Constant(code)])
@@ -55,7 +56,7 @@ def codes_of_the_source() -> dict[str, str]:
     """Return every code with a file that has it."""
     found: dict[str, str] = {}
     for path in sorted(SOURCE.rglob("*.py")):
-        for code in codes_in(ast.parse(path.read_text("utf-8"))):
+        for code in codes_in(tree_of(path)):
             found.setdefault(code, str(path.relative_to(ROOT)))
     return found
 

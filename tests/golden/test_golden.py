@@ -27,6 +27,7 @@ from launchbay.telemetry import metrics
 from launchbay.web.openapi import document
 from launchbay.web.problems import STATUSES
 from tests.support.api_contract import contract
+from tests.support.sources import nodes_of, tree_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -93,7 +94,7 @@ def error_codes() -> str:
     nodes = [
         node
         for path in sorted(SOURCE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes_of(tree_of(path))
         if isinstance(node, ast.ClassDef | ast.Call)
     ]
     bases = {

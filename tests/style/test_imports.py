@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sources import nodes_of, tree_of
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 TESTS = ROOT / "tests"
 SMALL_LINES = 40
 BUILT_IN = {name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)}
+# An import of a folder of tests, and whether it is of tests in there.
+FROM_TESTS = re.compile(r"\bfrom\s+(tests(?:\.\w+)?)\b(?:[.\w]*\.(test_|conftest))?")
 SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\s", re.DOTALL)
 
 # Packages whose names users import, though other modules define them.
@@ -50,13 +54,13 @@ def modules() -> Mapping[str, ast.Module]:
     read = {}
     for path in sorted((SOURCE / "launchbay").rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        read[name.removesuffix(".__init__")] = ast.parse(path.read_text("utf-8"))
+        read[name.removesuffix(".__init__")] = tree_of(path)
     return read
 
 
 def imported_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield module and name of each import from the product, wherever it stands."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "launchbay":
             for alias in node.names:
                 yield node.module or "", alias.name
@@ -131,12 +135,12 @@ def texts(tree: ast.Module) -> Iterator[str]:
     """Yield the strings of a module that are no docstrings."""
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
             if isinstance(node.value, str):
                 yield node.value
@@ -158,7 +162,7 @@ def exception_bases(trees: Iterable[ast.Module]) -> dict[str, str]:
     bases = {
         node.name: ast.unparse(node.bases[0]).rpartition(".")[2]
         for tree in trees
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef) and node.bases
     }
     found: dict[str, str] = {}
@@ -172,6 +176,9 @@ def exception_bases(trees: Iterable[ast.Module]) -> dict[str, str]:
 def foreign_helpers(path: Path, text: str) -> Iterator[str]:
     """Yield imports of a test file from other tests than the shared helpers."""
     own = path.relative_to(ROOT).parts[:2]
+    near = {"tests.support", ".".join(own)}
+    if all(found[1] in near and found[2] is None for found in FROM_TESTS.finditer(text)):
+        return  # parsing all tests takes seconds
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tests":
             parts = tuple((node.module or "").split("."))
@@ -272,16 +279,17 @@ def finders(modules: Mapping[str, ast.Module]) -> Iterator[str]:
     queries = {
         target.id
         for tree in modules.values()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Call)
-        and ast.unparse(node.value.func) == "LookupQuery"
+        and isinstance(node.value.func, ast.Name)
+        and node.value.func.id == "LookupQuery"
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     for name, tree in modules.items():
-        called = [ast.unparse(node.func).split(".") for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        if any(len(parts) > 1 and parts[-1] == "find" and parts[-2] in queries for parts in called):
+        found = [node.value for node in nodes_of(tree) if isinstance(node, ast.Attribute) and node.attr == "find"]
+        if any(ast.unparse(each).rpartition(".")[2] in queries for each in found):
             yield name
 
 
