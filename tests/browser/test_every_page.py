@@ -2,17 +2,20 @@
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from playwright.sync_api import Error, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
 from launchbay.app.features import PAGES
-from tests.support.browser import AXE, RUN_AXE, WALK_S, Site, opened
+from tests.support.browser import AXE, RUN_AXE, WALK_S, Site, Watched, opened, watch
 from tests.support.showcase import NO_PAGES, World, made
 
 NARROW_PX = 360
+WIDE_PX = 1280
 # What the corpus would have put into a page. Our own glyphs and icons have a class.
 _PLANTED = "a[href^='javascript' i], iframe, main img[src=x], main svg:not([class]), main [onload]"
 # The parts around a page, with their HTML.
@@ -38,42 +41,6 @@ def test_no_page_is_missing_from_these_tests(world: World) -> None:
     patterns = {page.path: re.sub(r"\{\w+\}", "[^/]+", page.path) for page in PAGES if page.method == "GET"}
     missing = {path for path, pattern in patterns.items() if not any(re.fullmatch(pattern, each) for each in shown)}
     assert missing <= NO_PAGES, missing - NO_PAGES
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(WALK_S)
-def test_nothing_stored_runs_on_any_page_and_axe_finds_nothing_in_light_and_dark(page: Page, world: World) -> None:
-    """Opening the pages takes most of the time, so both look at them in one walk."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed; frontend/packages installs it.")
-    outside: list[str] = []
-    page.context.on("request", lambda request: outside.append(request.url) if "evil.example" in request.url else None)
-    axe, known = AXE.read_text("utf-8"), set[str]()
-    found: dict[str, Any] = {}
-    for name, path in world.paths.items():
-        page.emulate_media(color_scheme="light", reduced_motion="reduce")
-        opened(page, path)
-        page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
-        page.evaluate(axe)
-        # What is around the page is as it was on another one, except for what differs: once is enough.
-        shell: dict[str, str] = page.evaluate(_SHELL)
-        context = {"exclude": [[part] for part, text in shell.items() if text in known]}
-        violations = page.evaluate(_RUN_AXE_IN, [context, {}])
-        # The two differ in their colours alone.
-        page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-        # Colors on their way from light to dark are no finding.
-        page.evaluate("Promise.allSettled(document.getAnimations().map(each => each.finished))")
-        violations += page.evaluate(_RUN_AXE_IN, [context, {"runOnly": ["color-contrast"]}])
-        known.update(shell.values())
-        if violations:
-            found[name] = violations
-        assert page.evaluate("window.__ran") is None, name
-        assert page.locator(_PLANTED).count() == 0, name
-        text = page.inner_text("body")
-        assert re.search(r"(?<![0-9a-f])1337(?![0-9a-f])", text) is None, name  # an ID may contain it
-        assert "the-hidden-word" not in text or name in {"manifest", "versions", "version"}, name
-    assert found == {}, json.dumps(found, indent=1)
-    assert outside == []
 
 
 # What only a fault of a template or a value that nobody rendered shows. "0 of 1 components" is right.
@@ -123,21 +90,6 @@ class _Blocks(HTMLParser):
             self.found[-1] += data
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(WALK_S)
-def test_no_page_has_a_stray_space_an_unrendered_value_or_a_wrong_number_word(page: Page, world: World) -> None:
-    found: set[tuple[str, str, str]] = set()
-    for name, path in world.paths.items():
-        for block in _Blocks(page.request.get(path).text()).found:
-            text = re.sub(r"\s+", " ", block)
-            found |= {
-                (name, fault, text[max(0, at.start() - 60) : at.end() + 30])
-                for fault, pattern in FAULTS.items()
-                for at in re.finditer(pattern, text)
-            }
-    assert not found, "\n".join(map(str, sorted(found)))
-
-
 # The elements that go furthest beyond the edge; what scrolls in another element may be innocent.
 WIDE = """most => {
     const right = each => Math.round(each.getBoundingClientRect().right);
@@ -146,22 +98,116 @@ WIDE = """most => {
         .sort((one, other) => right(other) - right(one))
         .slice(0, 12).map(each => [right(each), getComputedStyle(each).position, each.outerHTML.slice(0, 120)]);
 }"""
+# Menus are placed in the window once they have opened. All at once move each other, so they are placed again.
+_FITS = "most => { dispatchEvent(new Event('resize')); return document.documentElement.scrollWidth <= most; }"
 
 
-def test_no_page_is_wider_than_a_phone(page: Page, world: World) -> None:
-    page.set_viewport_size({"width": NARROW_PX, "height": 740})
-    wide = {}
-    for name, path in world.paths.items():
-        opened(page, path)
+@dataclass
+class Walk:
+    """What was wrong on the pages, by their names; they are opened once, since that takes most of the time."""
+
+    watched: Watched
+    wide: dict[str, Any] = field(default_factory=dict)
+    violations: dict[str, Any] = field(default_factory=dict)
+    stored: dict[str, Any] = field(default_factory=dict)
+    wrong: set[tuple[str, str, str]] = field(default_factory=set)
+    outside: list[str] = field(default_factory=list)
+    _known: set[str] = field(default_factory=set)
+
+    def see(self, page: Page, name: str, path: str) -> None:
+        """Look at a page as it is sent, in the width of a phone, and in that of a desktop in light and dark."""
+        page.set_viewport_size({"width": NARROW_PX, "height": 740})
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
+        answer = opened(page, path)
+        assert answer is not None
+        self._read(name, answer.text())
         page.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
-        # Menus are placed in the window once they have opened. All at once move each other, so they are placed again.
-        fits = "most => { dispatchEvent(new Event('resize')); return document.documentElement.scrollWidth <= most; }"
+        self._measure(page, name)
+        page.set_viewport_size({"width": WIDE_PX, "height": 720})
+        self._audit(page, name)
+        self._look(page, name)
+
+    def _read(self, name: str, html: str) -> None:
+        for block in _Blocks(html).found:
+            text = re.sub(r"\s+", " ", block)
+            self.wrong |= {
+                (name, fault, text[max(0, at.start() - 60) : at.end() + 30])
+                for fault, pattern in FAULTS.items()
+                for at in re.finditer(pattern, text)
+            }
+
+    def _measure(self, page: Page, name: str) -> None:
         try:
-            page.wait_for_function(fits, arg=NARROW_PX, timeout=2_000)
+            page.wait_for_function(_FITS, arg=NARROW_PX, timeout=2_000)
         except Error:
             width = page.evaluate("document.documentElement.scrollWidth")
-            wide[name] = width, page.evaluate(WIDE, NARROW_PX)
-    assert not wide, json.dumps(wide, indent=1)
+            self.wide[name] = width, page.evaluate(WIDE, NARROW_PX)
+
+    def _audit(self, page: Page, name: str) -> None:
+        if not AXE.exists():
+            return
+        page.evaluate(AXE.read_text("utf-8"))
+        # What is around the page is as it was on another one, except for what differs: once is enough.
+        shell: dict[str, str] = page.evaluate(_SHELL)
+        context = {"exclude": [[part] for part, text in shell.items() if text in self._known]}
+        violations = page.evaluate(_RUN_AXE_IN, [context, {}])
+        # The two differ in their colours alone.
+        page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+        # Colors on their way from light to dark are no finding.
+        page.evaluate("Promise.allSettled(document.getAnimations().map(each => each.finished))")
+        violations += page.evaluate(_RUN_AXE_IN, [context, {"runOnly": ["color-contrast"]}])
+        self._known.update(shell.values())
+        if violations:
+            self.violations[name] = violations
+
+    def _look(self, page: Page, name: str) -> None:
+        text = page.inner_text("body")
+        seen = {
+            "a script ran": page.evaluate("window.__ran") is not None,
+            "an element was planted": page.locator(_PLANTED).count() > 0,
+            "an expression was computed": re.search(r"(?<![0-9a-f])1337(?![0-9a-f])", text),  # an ID may contain it
+            "a secret is shown": "the-hidden-word" in text and name not in {"manifest", "versions", "version"},
+        }
+        if found := [what for what, is_so in seen.items() if is_so]:
+            self.stored[name] = found
+
+
+@pytest.fixture(scope="module")
+def walk(site: Site, browser: Browser, signed_in: Any, world: World) -> Iterator[Walk]:
+    """What a walk over all pages has found."""
+    context = browser.new_context(base_url=site.url, storage_state=signed_in)
+    walked = Walk(watch(context))
+    note = walked.outside.append
+    context.on("request", lambda request: note(request.url) if "evil.example" in request.url else None)
+    page = context.new_page()
+    for name, path in world.paths.items():
+        walked.see(page, name, path)
+    yield walked
+    context.close()
+
+
+@pytest.mark.timeout(WALK_S)
+def test_nothing_stored_runs_on_any_page_and_no_secret_is_shown(walk: Walk) -> None:
+    assert walk.stored == {}
+    assert walk.outside == []
+    walk.watched.assert_quiet()
+
+
+@pytest.mark.timeout(WALK_S)
+def test_axe_finds_nothing_on_any_page_in_light_and_dark(walk: Walk) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed; frontend/packages installs it.")
+    assert walk.violations == {}, json.dumps(walk.violations, indent=1)
+
+
+@pytest.mark.timeout(WALK_S)
+def test_no_page_has_a_stray_space_an_unrendered_value_or_a_wrong_number_word(walk: Walk) -> None:
+    assert not walk.wrong, "\n".join(map(str, sorted(walk.wrong)))
+
+
+@pytest.mark.timeout(WALK_S)
+def test_no_page_is_wider_than_a_phone(walk: Walk) -> None:
+    assert not walk.wide, json.dumps(walk.wide, indent=1)
 
 
 def test_a_phone_shows_the_current_tab_and_the_log_of_an_instance_in_its_width(page: Page, world: World) -> None:

@@ -14,7 +14,7 @@ from textwrap import dedent
 from typing import Any
 
 import httpx
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Response, expect
 
 
 def ready(page: Page) -> None:
@@ -27,12 +27,13 @@ def ready(page: Page) -> None:
 WALK_S = 600  # over more than 70 pages, on a machine that is busy with other things too
 
 
-def opened(page: Page, path: str) -> None:
-    """Open a page and wait until its scripts have done their work."""
-    page.goto(path)
+def opened(page: Page, path: str) -> Response | None:
+    """Open a page, wait until its scripts have done their work, and return how it was sent if it is another one."""
+    answer = page.goto(path)
     page.wait_for_load_state("load")
     for host in page.locator("[data-editor]:not([data-script]), [data-graph]").all():
         host.and_(page.locator("[data-ready]")).wait_for(state="attached")
+    return answer
 
 
 def paste(page: Page, text: str) -> None:
