@@ -7,6 +7,7 @@ import jinja2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 from launchbay.console.rendering import (
     display_value,
@@ -174,3 +175,59 @@ def test_a_mistake_in_a_text_is_shown_with_its_line_and_a_sign_at_its_column(
     message: str, text: str, shown: str
 ) -> None:
     assert excerpt(message, text) == shown
+
+
+class Shouted(str):
+    """A text of another class, as enumerations are."""
+
+
+class Element:
+    def __html__(self) -> str:
+        return "<hr>"
+
+
+SHOWN = [
+    ("<b>", "&lt;b&gt;"),
+    ("'\"&", "&#39;&#34;&amp;"),
+    ("plain", "plain"),
+    (Markup("<b>"), "<b>"),
+    (Element(), "<hr>"),
+    (Shouted("<b>"), "&lt;b&gt;"),
+    (["<b>"], "[&#39;&lt;b&gt;&#39;]"),
+    (7, "7"),
+    (True, "True"),
+    (None, "None"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), SHOWN)
+def test_a_template_shows_a_value_as_jinja_does(value: object, text: str) -> None:
+    assert templates.from_string("{{ value }}").render(value=value) == text
+    assert jinja2.Environment(autoescape=True).from_string("{{ value }}").render(value=value) == text
+
+
+def test_what_macros_and_blocks_return_is_escaped_once() -> None:
+    shown = templates.from_string(
+        "{% macro bold(x) %}<b>{{ x }}{{ caller() if caller is defined }}</b>{% endmacro %}"
+        "{% set kept %}<i>{{ value }}</i>{% endset %}{{ kept }}{{ bold(value) }}"
+        "{% call bold(1) %}{{ value }}{% endcall %}"
+        "{% for each in [value] %}{{ bold(each.upper()) }}{% endfor %}"
+    )
+    once = "&lt;"
+    assert shown.render(value="<") == f"<i>{once}</i><b>{once}</b><b>1{once}</b><b>{once}</b>"
+
+
+def test_no_template_turns_escaping_off() -> None:
+    with pytest.raises(AssertionError, match="escaping"):
+        templates.from_string("{% autoescape false %}{{ value }}{% endautoescape %}")
+
+
+def test_what_a_page_shows_is_no_markup_before_it_is_joined() -> None:
+    # Making one of each value took a third of rendering.
+    found = list(templates.from_string("{{ name }}{{ number }}").root_render_func(_values(name="a", number=1)))
+    assert found == ["a", "1"]
+    assert {type(each) for each in found} == {str}
+
+
+def _values(**given: object) -> jinja2.runtime.Context:
+    return templates.from_string("").new_context(given)
