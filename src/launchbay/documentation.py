@@ -91,14 +91,13 @@ _KINDS = {
 _DEEPEST = 6
 # Words of a question that say nothing about its subject: they count only if there is no other.
 _LINKING = frozenset(
-    re.findall(
-        r"[a-z']+",
-        """
-        a after an and are at be but by can can't cannot did didn't do does doesn't don't for from get got had has have
-        how i in instead is isn't it its me my no not of on or our see that the there they this to was we what when why
-        with won't you
-        """,
+    word
+    for line in (
+        "a after an and are at be but by can can't cannot did didn't do does doesn't don't",
+        "for from get got had has have how i in instead is isn't it its me my no not of on or",
+        "our see that the there they this to was we what when why with won't you",
     )
+    for word in line.split()
 )
 _WORD = re.compile(r"[\w']+")
 _INSIDE_NAME = re.compile(r"(?<=[a-z])(?=[A-Z])")  # "UnknownAction" is found by its words too
@@ -481,7 +480,7 @@ class _Index:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as a phrase of FTS5, so that no part of it is an operator."""
+    """Return a word as a phrase of FTS5, which has no operators."""
     return f'"{word}"'
 
 

@@ -69,7 +69,7 @@ def _state(item: str) -> StateBody:
 
 
 def _checked(connection: Connection, instance_id: str, timeout_s: float) -> dict[str, Any]:
-    """Return the drift of an instance when its first check is done, or as it is after that time."""
+    """Wait for the first check of an instance up to that time, and return its drift."""
     until_s = time.monotonic() + timeout_s
     while True:
         found: dict[str, Any] = answer(connection, Operations.read_drift.call(instance_id))
