@@ -166,6 +166,13 @@ ALERTS = (
         "info",
         "An organization has used up its quota {{ $labels.quota }}.",
     ),
+    Alert(
+        "LaunchbayRuleFails",
+        f"sum by (job) (increase(launchbay_change_rule_failures_total{{{JOBS}}}[15m])) > 0",
+        "0m",
+        "warning",
+        "A rule about changes can't be computed, so it refuses changes.",
+    ),
 )
 
 

@@ -350,6 +350,16 @@ async def test_a_policy_of_the_environment_stays_in_force(bay: Served) -> None:
 
 
 @pytest.mark.features("change_rules")
+async def test_a_tool_passes_on_what_a_rule_warns_of(bay: Served) -> None:
+    environment, application = await bay.api.offer(), await bay.api.application(SIMPLE)
+    rules = "- name: think\n  when: true\n  warn: Think twice.\n"
+    accepted(await bay.api.put(f"environments/{environment}/change-rules", {"rules": rules}))
+    async with bay.agent() as agent:
+        done = await agent.good("launch", application=application, environment=environment, name="direct")
+    assert done["warnings"][0].startswith("Think twice. (rule 'think'")
+
+
+@pytest.mark.features("change_rules")
 async def test_agents_may_propose_and_not_apply_where_a_rule_says_so(bay: Served) -> None:
     environment, application = await bay.api.offer(), await bay.api.application(SIMPLE)
     instance = await bay.api.launch(application, environmentId=environment)

@@ -145,6 +145,12 @@ CASES = {
         "40m",
         "An organization has used up its quota instances.",
     ),
+    "LaunchbayRuleFails": Case(
+        {f"launchbay_change_rule_failures_total{{{JOB}}}": "0x9 2x60"},
+        "12m",
+        "40m",
+        "A rule about changes can't be computed, so it refuses changes.",
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from launchbay.cli.connection import Target, choose_target
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand
 from launchbay.client import AsyncClient
+from launchbay.mcp.answers import note_warning
 
 _TIMEOUT_S = 90.0  # longer than the longest wait of a tool
 
@@ -27,7 +28,11 @@ def _mcp(profile: str | None, organization: str | None) -> None:
 
 async def _serve(target: Target, serve_stdio: Callable[[AsyncClient, str | None], Awaitable[None]]) -> None:
     async with AsyncClient(
-        target.url, target.authentication, timeout_s=_TIMEOUT_S, headers={"Launchbay-Agent": "mcp"}
+        target.url,
+        target.authentication,
+        timeout_s=_TIMEOUT_S,
+        headers={"Launchbay-Agent": "mcp"},
+        on_warning=note_warning,
     ) as client:
         await serve_stdio(client, target.organization or None)
 

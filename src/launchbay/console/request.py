@@ -147,6 +147,7 @@ class PageRequest:
     signed_in: Actor | None = None
     session: str = ""
     form: Form = field(default_factory=Form)
+    warnings: list[str] = field(default_factory=list)  # about what a form did
     scope: PageScope = field(init=False)
     _frames: "dict[str | None, asyncio.Task[Frame]]" = field(default_factory=dict, init=False)
 
@@ -162,8 +163,9 @@ class PageRequest:
     @property
     def ctx(self) -> Context:
         """The context that use cases need: the application and the signed-in user."""
-        is_change = self.http.method == "POST"
-        return Context(self.deps.app, self.actor, override=self.override if is_change else None, is_request=True)
+        if self.http.method != "POST":
+            return Context(self.deps.app, self.actor, is_request=True)
+        return Context(self.deps.app, self.actor, override=self.override, warnings=self.warnings, is_request=True)
 
     @property
     def override(self) -> str | None:
@@ -459,8 +461,12 @@ class PageRequest:
         )
 
     def redirect(self, path: str, message: str = "") -> Response:
-        """Redirect to another page after a form was accepted; that page shows the message."""
+        """Redirect to another page after a form was accepted.
+
+        That page shows the message, and what rules warned of.
+        """
         response = RedirectResponse(path, 303, HEADERS)
+        message = " ".join([message, *(f"Warning: {each}" for each in dict.fromkeys(self.warnings))]).strip()
         if message:
             cookie = flash_cookie(self.session, message, secure=self.is_secure)
             response.headers.append("Set-Cookie", cookie)

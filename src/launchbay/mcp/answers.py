@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,16 @@ _UNSEEN = re.compile(
 )
 _OF_USERS = {"from", "to", "outputs", "parameters", "returnValues"}  # maps whose names and values are those of users
 _TIMES = re.compile(r"(?:At|_at|Seen|since|until)\Z")
+
+
+WARNINGS: ContextVar[list[str] | None] = ContextVar("warnings", default=None)  # of the calls of one tool
+
+
+def note_warning(text: str) -> None:
+    """Keep a warning of a call for the answer of the tool."""
+    noted = WARNINGS.get()
+    if noted is not None:
+        noted.append(text)
 
 
 class Verbatim(str):

@@ -28,7 +28,7 @@ from launchbay import __version__
 from launchbay.client import AsyncClient, Retries
 from launchbay.client.errors import ClientError
 from launchbay.limits import MIB
-from launchbay.mcp.answers import rendered
+from launchbay.mcp.answers import WARNINGS, note_warning, rendered
 from launchbay.mcp.numbers import marked, restored
 from launchbay.mcp.resources import TEMPLATES, read_resource
 from launchbay.mcp.tools import TOOLS, Caller, Refused, Tool, explained
@@ -60,6 +60,8 @@ def create_server(callers: Callers) -> Server[Any]:
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name[:100]!r}. tools/list has all.")
+        warnings: list[str] = []
+        WARNINGS.set(warnings)
         try:
             given = tool.read(restored(params.arguments or {}))
             async with callers(context.request) as caller:
@@ -71,6 +73,8 @@ def create_server(callers: Callers) -> Server[Any]:
         except Exception as error:  # noqa: BLE001 - the package would answer with the text of the exception
             _log.error("mcp.failed", tool=tool.name, exception="".join(traceback.format_exception(error)))
             return _result({"error": "Internal error. Retry; if it persists, tell an administrator."}, is_error=True)
+        if warnings and isinstance(answer, dict) and "warnings" not in answer:
+            answer = {**answer, "warnings": warnings}
         return _result(answer)
 
     async def read(
@@ -205,7 +209,10 @@ class HttpServer:
         async def callers(request: Request | None) -> AsyncIterator[Caller]:
             assert request is not None, "over HTTP there is a request"
             async with AsyncClient(
-                _IN_PROCESS, retries=Retries(attempts=1), transport=InProcess(api, request.scope)
+                _IN_PROCESS,
+                retries=Retries(attempts=1),
+                transport=InProcess(api, request.scope),
+                on_warning=note_warning,
             ) as client:
                 yield Caller(client, request.scope["state"]["console"])
 

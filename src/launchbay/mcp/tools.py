@@ -28,7 +28,7 @@ from launchbay.client.types import (
 )
 from launchbay.ids import is_id
 from launchbay.limits import PLAN_PATTERNS
-from launchbay.mcp.answers import TEXT_CHARS, Verbatim
+from launchbay.mcp.answers import TEXT_CHARS, Verbatim, note_warning
 from launchbay.model.expiry import IfExists
 from launchbay.model.findings import Hints
 from launchbay.model.instance import ALIVE
@@ -603,6 +603,8 @@ async def launch(caller: Caller, given: Launch) -> Any:
     answer, job = await caller.client.perform(caller.client.core.started(call))
     if not job:  # it was there, and nothing runs on it
         return {"instance": answer.id, "job": None, "page": caller.page(f"/instances/{answer.id}"), "next": _WAS_THERE}
+    for each in answer.warnings or ():  # it asks for them, so the client doesn't say them
+        note_warning(each)
     return _begun(caller, answer.id, job)
 
 

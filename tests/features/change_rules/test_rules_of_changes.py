@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from prometheus_client import generate_latest
 
 from launchbay.features.change_rules.rules import Facts, parse
 from launchbay.features.change_rules.suite import read_suite
@@ -187,6 +188,7 @@ async def test_a_rule_that_fails_refuses_and_is_counted(api: Api) -> None:
     assert said.startswith("No luck. ")
     assert "The rule couldn't be computed, so it refuses: $.parameters.missing > 2: > can't compare null" in said
     assert metrics.rule_failures._value.get() == before + 1
+    assert "launchbay_change_rule_failures_total" in generate_latest(metrics.REGISTRY).decode(), "an alert reads it"
 
 
 async def test_a_token_that_rolls_back_is_a_token(api: Api) -> None:

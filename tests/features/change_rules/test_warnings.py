@@ -1,0 +1,66 @@
+"""Rules that warn: every door shows the warning, and the change happens."""
+
+import re
+from html import unescape
+
+import httpx
+import pytest
+
+from tests.support.forms import open_form
+from tests.support.pages import get, words_of
+from tests.support.service import Api, accepted
+
+SAID = "Think twice. (rule 'think', version 1 of the rules of the environment"
+RULES = "- name: think\n  when: true\n  warn: Think twice.\n"
+MANIFEST = """
+smoke: { steps: [] }
+launch:
+  parameters: { servers: { type: int, default: 1 } }
+  steps: []
+destroy: { steps: [] }
+"""
+
+
+@pytest.fixture(scope="module")
+def api(working_service: Api) -> Api:
+    """The service; its engine runs jobs."""
+    return working_service
+
+
+async def warned(api: Api) -> tuple[str, str, str]:
+    """Return an application, an environment whose rule warns, and an instance that was there before."""
+    environment, application = await api.offer(), await api.application(MANIFEST)
+    instance = await api.launch(application, environmentId=environment)
+    await api.settled(instance)
+    accepted(await api.put(f"environments/{environment}/change-rules", {"rules": RULES}))
+    return application, environment, instance
+
+
+def warning_of(answer: httpx.Response) -> str:
+    accepted(answer)
+    return str(answer.headers.get("launchbay-warnings", ""))
+
+
+async def test_the_api_warns_of_a_launch_a_reconfiguration_a_schedule_and_a_change_set(api: Api) -> None:
+    application, environment, instance = await warned(api)
+    launch = {"environmentId": environment}
+    assert SAID in warning_of(await api.post(f"applications/{application}/launch", launch))
+    changed = await api.put(f"instances/{instance}/configuration", {"parameters": {"servers": 2}})
+    assert SAID in warning_of(changed)
+    await api.settled(instance)
+    assert SAID in warning_of(await api.post(f"instances/{instance}/smoke/schedule", {"interval": "3600000"}))
+    body = {"act": "launch", "applicationId": application, "launch": launch}
+    made = await api.post(f"organizations/{api.organization}/change-sets", body)
+    assert SAID in str(accepted(made)) or SAID in warning_of(made)
+    assert SAID in warning_of(await api.post(f"change-sets/{accepted(made)['id']}/apply"))
+
+
+async def test_the_console_warns_after_a_form(api: Api, visitor: httpx.AsyncClient) -> None:
+    application, environment, _ = await warned(api)
+    page = f"/console/applications/{application}/launch"
+    form = (await open_form(visitor, page, page)).fill("environmentId", environment)
+    sent = await form.send(visitor, do="launch")
+    assert sent.status_code == 303, words_of(sent.text)
+    shown = (await get(visitor, sent.headers["location"])).answer.text
+    [toast] = re.findall(r"data-toast><span>(.*?)</span>", shown)
+    assert unescape(toast).startswith(f"Launch started. Warning: {SAID}")
