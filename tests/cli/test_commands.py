@@ -113,18 +113,35 @@ def test_a_check_of_a_role_tells_in_sentences_who_gains_and_loses_what(cli: Shel
     assert cli.good("role", "check", text, "--role", "Checked readers").splitlines() == [
         "The text can be saved.",
         f"Warning: EditInstance: nothing has the ID {'0' * 24}, so the pattern allows nothing.",
-        "Kim Lee gains EditInstance on /applications/checked.",
-        f"Kim Lee gains EditInstance on /applications/{'0' * 24}.",
-        "Kim Lee loses Read on everything.",
+        "",
+        "Who gains and loses what:",
+        "  Kim Lee",
+        "    + EditInstance on /applications/checked",
+        f"    + EditInstance on /applications/{'0' * 24}",
+        "    - Read on everything",
     ]
     cli.good("user", "assign-roles", "kim@example.org", "Readers of one")
     told = cli.good("role", "check", text, "--role", "Checked readers")
-    assert "Kim Lee has Read on everything anyway, by another role." in told
+    assert "  Kim Lee\n" in told
+    assert "    = Read on everything  (stays, by another role)" in told
     same = cli.good("role", "check", "[{Read: [/*]}]", "--role", "Checked readers")
-    assert "Kim Lee gains and loses nothing." in same
-    assert "No one holds the role." in cli.good("role", "check", "[{Read: [/*]}]")
+    assert "  Kim Lee\n    gains and loses nothing\n" in same
+    assert "No one holds the role, so no one gains or loses anything." in cli.good("role", "check", "[{Read: [/*]}]")
     assert "'Reed' is not a permission." in cli.bad(9, "role", "check", "[{Reed: [/*]}]")
     assert "put it into @FILE" in cli.bad(2, "role", "check", "- Read: [/*]")
+
+
+def test_a_check_of_a_role_lists_recent_changes_that_it_would_have_refused(cli: Shell) -> None:
+    cli.good("role", "create", "Checked builders", "--permissions", "[{EditApplication: [/*]}, {Read: [/*]}]")
+    cli.good("user", "create", "Lou", "--email", "lou@example.org", "--password", "wheel barrow 73 tulip")
+    cli.good("user", "assign-roles", "lou@example.org", "Checked builders")
+    number = cli.good("application", "create", "built").strip()
+    lou = replace(cli, environ={**cli.environ, "LAUNCHBAY_EMAIL": "lou@example.org"})
+    lou.environ["LAUNCHBAY_PASSWORD"] = "wheel barrow 73 tulip"
+    lou.good("application", "rename", number, "rebuilt")
+    said = cli.good("role", "check", "[{Read: [/*]}]", "--role", "Checked builders")
+    assert "Of the last change by its holders, it would have refused 1:" in said, said
+    assert "  lou@example.org  rename_application  /applications/rebuilt  needs EditApplication\n" in said, said
 
 
 def test_creates_and_lists_print_only_ids_when_quiet(cli: Shell) -> None:

@@ -24,7 +24,7 @@ LIMITS = {
 LONGER = {
     "explain/architecture": 161,  # a line for each folder
     "explain/guarantees": 133,  # fifteen guarantees
-    "howto/alerts": 151,  # a section for each alert, to which the alert leads
+    "howto/alerts": 156,  # a section for each alert, to which the alert leads
 }
 ENTRY_LINES = 8  # of a symptom in the page on troubleshooting
 # The page whose every line is a next step, and a record that tests read section by section.

@@ -783,53 +783,70 @@ def _check_role(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -
         raise CommandFailed(printable("\n".join(document["errors"])), ExitCode.REFUSED)
 
 
+_MOST_CHANGES = 20  # that a check of a role lists
+
+
 def _lines_of_check(connection: Connection, document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield whether it can be saved, who gains and loses what, and what would have differed."""
+    names: dict[str, Mapping[str, str]] = {}
     yield "The text can be saved."
-    recent = document.get("recent")
-    if recent and recent["missing"]:
-        yield recent["missing"]
-    elif recent and recent["changes"]:
-        yield f"It would have refused {len(recent['refused'])} of the last {recent['changes']} changes by its holders."
-        yield from (
-            f"  {each['by']}: {each['operation']} {each['object']} takes {each['permission']}"
-            for each in recent["refused"][:20]
-        )
     for warning in document["warnings"]:
         yield f"Warning: {warning}"
-    names: dict[str, Mapping[str, str]] = {}
-    for holder in document["holders"]:
-        who = f"{'Service account ' if holder['isServiceAccount'] else ''}{holder['name']}"
-        for verb, key, more in (
-            ("gains", "gains", ""),
-            ("loses", "losses", ""),
-            ("has", "kept", " anyway, by another role"),
-        ):
+    holders, hidden = document["holders"], document["hidden"]
+    yield ""
+    yield (
+        "Who gains and loses what:"
+        if holders or hidden
+        else "No one holds the role, so no one gains or loses anything."
+    )
+    for holder in holders:
+        yield f"  {'Service account ' if holder['isServiceAccount'] else ''}{holder['name']}"
+        for sign, key, more in (("+", "gains", ""), ("-", "losses", ""), ("=", "kept", "  (stays, by another role)")):
             for entry in holder[key]:
-                yield f"{who} {verb} {_words_of_entry(connection, entry, names)}{more}."
+                yield f"    {sign} {_words_of_entry(connection, entry, names)}{more}"
         if not holder["gains"] and not holder["losses"]:
-            yield f"{who} gains and loses nothing."
-    if document["hidden"]:
-        others = "1 other holds" if document["hidden"] == 1 else f"{document['hidden']} others hold"
-        yield f"{others} the role. You aren't allowed to see who."
-    elif not document["holders"]:
-        yield "No one holds the role."
+            yield "    gains and loses nothing"
+    if hidden:
+        yield f"  {hidden} {'other' if holders else 'person'}{'' if hidden == 1 else 's'} whom you may not see"
+    if recent := document.get("recent"):
+        yield from _lines_of_recent(connection, recent, names)
+
+
+def _lines_of_recent(
+    connection: Connection, recent: Mapping[str, Any], names: dict[str, Mapping[str, str]]
+) -> Iterator[str]:
+    refused, count = recent["refused"], recent["changes"]
+    if not recent["missing"] and not count:
+        return
+    yield ""
+    if recent["missing"]:
+        yield recent["missing"]
+        return
+    among = "the last change" if count == 1 else f"the last {count} changes"
+    yield f"Of {among} by its holders, it would have refused {len(refused) or 'none'}{':' if refused else '.'}"
+    for each in refused[:_MOST_CHANGES]:
+        where = _KIND_OF_PATH.sub(partial(_named_path, connection, names), each["object"])
+        at = with_local_times(iso_time(from_ms(each["at"])))
+        yield f"  {at}  {each['by']}  {each['operation']}  {where}  needs {each['permission']}"
+    if len(refused) > _MOST_CHANGES:
+        yield f"  and {len(refused) - _MOST_CHANGES} more"
+
+
+def _named_path(connection: Connection, names: dict[str, Mapping[str, str]], found: re.Match[str]) -> str:
+    kind, number = found[1], found[2]
+    if kind not in names:
+        names[kind] = {}
+        with suppress(ClientError, click.UsageError):
+            names[kind] = connection.names.known(kind)
+    return f"/{kind}s/{names[kind].get(number, number)}"
 
 
 def _words_of_entry(connection: Connection, entry: str, names: dict[str, Mapping[str, str]]) -> str:
     """Return an entry of a role with names for IDs."""
-
-    def named(found: re.Match[str]) -> str:
-        kind, number = found[1], found[2]
-        if kind not in names:
-            names[kind] = {}
-            with suppress(ClientError, click.UsageError):
-                names[kind] = connection.names.known(kind)
-        return f"/{kind}s/{names[kind].get(number, number)}"
-
     found = _ENTRY.fullmatch(entry)
     if found is None:
         return entry
-    where = "everything" if found[2] == "/*" else _KIND_OF_PATH.sub(named, found[2])
+    where = "everything" if found[2] == "/*" else _KIND_OF_PATH.sub(partial(_named_path, connection, names), found[2])
     return f"{found[1]} on {where}"
 
 
