@@ -787,7 +787,7 @@ _MOST_CHANGES = 20  # that a check of a role lists
 
 
 def _lines_of_check(connection: Connection, document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield whether it can be saved, who gains and loses what, and what would have differed."""
+    """Yield who gains and loses what, and what would have differed."""
     names: dict[str, Mapping[str, str]] = {}
     yield "The text can be saved."
     for warning in document["warnings"]:
