@@ -10,10 +10,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from launchbay.app.features import FEATURES
 from tests.support.applications import BAD_SIZE, picky
+from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.git_server import Follower, GitServer, account, needs_git
 from tests.support.later_kills import (
@@ -390,6 +392,31 @@ async def _drift(bay: Bay, *, fails: bool = False) -> Begun:
     return Begun(outcome, ("Failed" if fails else "Checked", 1), after_death=lease)
 
 
+async def _put_back(bay: Bay) -> Begun:
+    """Make the change set of a rule that puts drift back."""
+    api = bay.api
+    _, [instance] = await _running(bay)
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", {"addresses": ["*"]}))
+    found = msgspec.json.encode([FINDING]).decode()
+    await bay.execute(
+        "INSERT INTO drift_reports (instance_id, organization_id, checked_at, findings, new_findings)"
+        " SELECT id, organization_id, now(), %s, 1 FROM instances WHERE id = %s",
+        found,
+        instance,
+    )
+
+    async def outcome() -> Any:
+        made = await bay.execute(
+            "SELECT 1 FROM change_set_instances JOIN change_sets ON change_sets.id = change_set_id"
+            " WHERE instance_id = %s AND comment LIKE 'Put back by a rule%%'",
+            instance,
+        )
+        said = accepted(await api.get(f"instances/{instance}/drift/report"))["putBack"]
+        return len(made), said
+
+    return Begun(outcome, (1, None), (0, REFUSAL))
+
+
 async def _tell(bay: Bay, receiver: LoopbackServer) -> Begun:
     """Send an event to a webhook. It may arrive twice, with the same ID."""
     api, path = bay.api, f"/{fresh_name('hook').replace(' ', '-')}"
@@ -417,6 +444,7 @@ SCENES: dict[str, tuple[Callable[[Bay], Awaitable[Begun]], ...]] = {
     "idle instances": (_idle,),
     "rollbacks": (_rollback,),
     "schedules of drift": (_drift_schedule,),
+    "put backs": (_put_back,),
     "promotions": (_promotion,),
 }
 CASES = [

@@ -89,6 +89,7 @@ async def matrix(api: Api) -> str:
         "the same by a rule of the application": replace(
             person, is_later=True, cause=Cause("idle", "d" * 24, "application")
         ),
+        "a put back by a rule": replace(person, is_later=True, change_set=uncovered),
         "an approved change set": replace(person, change_set=covered),
         "a change set without approvals": replace(person, change_set=uncovered),
     }

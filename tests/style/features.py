@@ -74,7 +74,10 @@ FEATURES: dict[str, Feature] = {
         )
     ),
     "documentation": Feature(),
-    "drift": Feature(may_import=("change_sets", "plans", "recurring"), tables="drift_reports drift_schedules"),
+    "drift": Feature(
+        may_import=("change_sets", "plans", "recurring"),
+        tables="drift_reports drift_schedules put_back_rules put_backs",
+    ),
     "freezes": Feature(),
     "generations": Feature(tables="generations rollbacks_due"),
     "git_sources": Feature(

@@ -701,6 +701,21 @@ async def set_environment_drift_schedule(stage: Stage) -> Call:
     return partial(stage.api.put, f"environments/{await stage.environment()}/drift-schedule", NIGHTLY)
 
 
+RULE = {"addresses": ["terraform_data.*"]}
+
+
+async def set_application_put_back_rule(stage: Stage) -> Call:
+    return partial(stage.api.put, f"applications/{await stage.api.application()}/put-back-rule", RULE)
+
+
+async def set_environment_put_back_rule(stage: Stage) -> Call:
+    return partial(stage.api.put, f"environments/{await stage.environment()}/put-back-rule", RULE)
+
+
+async def set_put_back_rule(stage: Stage) -> Call:
+    return partial(stage.api.put, f"instances/{await stage.settled()}/drift/put-back-rule", RULE)
+
+
 async def set_drift_schedule(stage: Stage) -> Call:
     return partial(stage.api.put, f"instances/{await stage.settled()}/drift/check-schedule", NIGHTLY)
 
@@ -1028,6 +1043,7 @@ SCENARIOS: dict[str, Scenario] = {
         delete_plan,
         adopt_instance, check_drift, ignore_drift, watch_drift, put_back_drift, take_over_drift,
         set_drift_schedule, set_application_drift_schedule, set_environment_drift_schedule,
+        set_put_back_rule, set_application_put_back_rule, set_environment_put_back_rule,
         create_rollout, stop_rollout, continue_rollout, take_back_rollout,
         put_instance_labels, put_application_labels, put_environment_labels, replace_views,
         create_webhook, update_webhook, test_webhook, retry_deliveries, delete_webhook, forget_host_key,

@@ -768,6 +768,28 @@ class Operations:
         `jitter`: Delays each time by a random part of it, in milliseconds.
         """
 
+    @operation(OperationSpec("GET", "/api/1/applications/{appId}/put-back-rule"))
+    def read_application_put_back_rule(self, application_id: str) -> Call[types.PutBackRuleDocument]:
+        """Show what is put back in instances of an application. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/applications/{appId}/put-back-rule", media_type=JSON))
+    def set_application_put_back_rule(
+        self,
+        application_id: str,
+        *,
+        addresses: Sequence[str],
+        allow_deletes: Sequence[str] | None = None,
+        most_per_day: int | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set what is put back in instances of an application. Permission: EditApplication; EditInstance and
+        RunInstanceWorkflow to put back.
+
+        `addresses`: All that a launch may touch. None: nothing is put back.
+        `allow_deletes`: Those of them that it may delete.
+        `most_per_day`: How often an address is put back within a day.
+        """
+
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/impact"))
     def read_impact(self, application_id: str, *, version: int | None = None) -> Call[types.ImpactDocument]:
         """Show what a version would do to live instances. Permission: Read.
@@ -1218,6 +1240,28 @@ class Operations:
         `jitter`: Delays each time by a random part of it, in milliseconds.
         """
 
+    @operation(OperationSpec("GET", "/api/1/environments/{envId}/put-back-rule"))
+    def read_environment_put_back_rule(self, environment_id: str) -> Call[types.PutBackRuleDocument]:
+        """Show what is put back in instances of an environment. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/environments/{envId}/put-back-rule", media_type=JSON))
+    def set_environment_put_back_rule(
+        self,
+        environment_id: str,
+        *,
+        addresses: Sequence[str],
+        allow_deletes: Sequence[str] | None = None,
+        most_per_day: int | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set what is put back in instances of an environment. Permission: EditEnvironment; EditInstance and
+        RunInstanceWorkflow to put back.
+
+        `addresses`: All that a launch may touch. None: nothing is put back.
+        `allow_deletes`: Those of them that it may delete.
+        `most_per_day`: How often an address is put back within a day.
+        """
+
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/audiences"))
     def read_environment_audiences(self, environment_id: str) -> Call[types.AudiencesBody]:
         """Show for whom steps in an environment may get tokens. Permission: Read."""
@@ -1635,6 +1679,27 @@ class Operations:
 
         `cron`: As of a recurring schedule. Without it: never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
+        """
+
+    @operation(OperationSpec("GET", "/api/1/instances/{id}/drift/put-back-rule"))
+    def read_put_back_rule(self, instance_id: str) -> Call[types.PutBackRuleDocument]:
+        """Show what is put back in an instance. Permission: Read."""
+
+    @operation(OperationSpec("PUT", "/api/1/instances/{id}/drift/put-back-rule", media_type=JSON))
+    def set_put_back_rule(
+        self,
+        instance_id: str,
+        *,
+        addresses: Sequence[str],
+        allow_deletes: Sequence[str] | None = None,
+        most_per_day: int | None = None,
+        if_match: str | None = None,
+    ) -> Call[None]:
+        """Set what is put back in an instance. Permission: EditInstance; RunInstanceWorkflow to put back.
+
+        `addresses`: All that a launch may touch. None: nothing is put back.
+        `allow_deletes`: Those of them that it may delete.
+        `most_per_day`: How often an address is put back within a day.
         """
 
     @operation(OperationSpec("POST", "/api/1/applications/{appId}/adoptions", media_type=JSON, keyed=True))

@@ -2258,6 +2258,7 @@ class DriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     unchecked: list[Unchecked]
     findings: list[FindingDocument]
     checks: list[CheckDocument]
+    put_back: str | None
 
 
 class DriftedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -2284,6 +2285,16 @@ class DriftScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="c
     zone: str
     jitter: int
     next_at: int | None
+    owner_email: str
+    problem: str | None
+
+
+class PutBackRuleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is put back without anybody."""
+
+    addresses: list[str]
+    allow_deletes: list[str]
+    most_per_day: int
     owner_email: str
     problem: str | None
 

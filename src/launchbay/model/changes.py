@@ -74,6 +74,10 @@ EXEMPT: Mapping[str, str] = {
     "create_service": "no environment offers it yet",
     **dict.fromkeys(("put_back_drift", "take_over_drift"), "the change set asks when it is applied"),
     **dict.fromkeys(
+        ("set_put_back_rule", "set_application_put_back_rule", "set_environment_put_back_rule"),
+        "each change set that it makes asks when it is applied",
+    ),
+    **dict.fromkeys(
         ("set_drift_schedule", "set_application_drift_schedule", "set_environment_drift_schedule"),
         "checks read what is there",
     ),

@@ -82,6 +82,7 @@ def _document(oracle: Oracle, each: str, row: Row | None) -> Json:
             "counts": dict.fromkeys(_OPEN, 0),
             **times,
             **lists,
+            "putBack": None,
         }
     now_ms = ms(oracle.now) or 0
     numbers = ("new", "ignored", "unchecked")
@@ -105,6 +106,7 @@ def _document(oracle: Oracle, each: str, row: Row | None) -> Json:
             }
             for one in json.loads(row["checks"])
         ],
+        "putBack": next((one["message"] for one in oracle.tables["put_backs"] if one["instance_id"] == each), None),
     }
 
 

@@ -112,6 +112,19 @@ def _schedule(oracle: Oracle, each: str) -> dict[str, Any]:
     }
 
 
+def _put_back_rule(oracle: Oracle, each: str) -> dict[str, Any]:
+    row = next((row for row in oracle.tables["put_back_rules"] if row["object_id"] == each), None)
+    if row is None:
+        return {"addresses": [], "allowDeletes": [], "mostPerDay": 3, "ownerEmail": "", "problem": None}
+    return {
+        "addresses": row["addresses"],
+        "allowDeletes": row["allow_deletes"],
+        "mostPerDay": row["most_per_day"],
+        "ownerEmail": oracle.users[row["owner_id"]]["email"],
+        "problem": row["problem"],
+    }
+
+
 @comparison
 async def schedules_of_drift_checks(view: View) -> None:
     oracle = view.oracle
@@ -121,9 +134,13 @@ async def schedules_of_drift_checks(view: View) -> None:
     for kind, each in places:
         shown = accepted(await view.caller.get(f"{kind}s/{each}/drift-schedule"))
         view.same(f"{kind} {each}, drift schedule", shown, _schedule(oracle, each))
+        shown = accepted(await view.caller.get(f"{kind}s/{each}/put-back-rule"))
+        view.same(f"{kind} {each}, put-back rule", shown, _put_back_rule(oracle, each))
     for each in sorted(oracle.living)[:3]:
         shown = accepted(await view.caller.get(f"instances/{each}/drift/check-schedule"))
         view.same(f"instance {each}, drift schedule", shown, _schedule(oracle, each))
+        shown = accepted(await view.caller.get(f"instances/{each}/drift/put-back-rule"))
+        view.same(f"instance {each}, put-back rule", shown, _put_back_rule(oracle, each))
     names = {"LAUNCHBAY_URL": view.url, "LAUNCHBAY_EMAIL": view.email, "LAUNCHBAY_PASSWORD": view.password}
     environ = {**names, "LAUNCHBAY_ORGANIZATION": oracle.organization, "COLUMNS": "1000"}
     with tempfile.TemporaryDirectory() as directory:
@@ -131,3 +148,5 @@ async def schedules_of_drift_checks(view: View) -> None:
         for kind, each in places:
             shown = await asyncio.to_thread(shell.document, kind, "drift-schedule", each)
             view.same(f"{kind} drift-schedule {each}", in_ms(shown), _schedule(oracle, each))
+            shown = await asyncio.to_thread(shell.document, kind, "put-back-rule", each)
+            view.same(f"{kind} put-back-rule {each}", shown, _put_back_rule(oracle, each))

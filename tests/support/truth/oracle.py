@@ -49,6 +49,8 @@ TABLES = {
     "secret_versions": "*",
     "secret_reads": "*",
     "drift_schedules": "*",
+    "put_back_rules": "*",
+    "put_backs": "instance_id, message",
     "change_rules": "owner_id, version, rules AS text, author_id, created_at",
     "audit_entries": "*",
     "memberships": "organization_id, user_id",

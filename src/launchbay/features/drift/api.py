@@ -7,7 +7,7 @@ import msgspec
 from launchbay.clock import from_ms, to_ms
 from launchbay.errors import BadRequest
 from launchbay.features.drift import usecases as drift
-from launchbay.features.drift.rows import ScheduleRow
+from launchbay.features.drift.rows import PutBackRule, ScheduleRow
 from launchbay.features.drift.rules import Check, Finding, Unchecked, count_new, is_ignored_at
 from launchbay.features.recurring.usecases import Timing
 from launchbay.web.requests import JsonBody, Request
@@ -45,6 +45,28 @@ class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
 
     def timing(self) -> Timing | None:
         return None if self.cron is None else Timing(cron=self.cron, zone=self.zone, jitter_ms=self.jitter)
+
+
+class PutBackRuleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is put back without anybody. In patterns, `*` stands for any text."""
+
+    addresses: Annotated[list[str], msgspec.Meta(description="All that a launch may touch. None: nothing is put back.")]
+    allowDeletes: Annotated[list[str], msgspec.Meta(description="Those of them that it may delete.")] = []
+    mostPerDay: Annotated[int, msgspec.Meta(description="How often an address is put back within a day.")] = 3
+
+    def rule(self) -> drift.PutBack | None:
+        """Return the rule; None for one without addresses."""
+        return drift.PutBack(self.addresses, self.allowDeletes, self.mostPerDay) if self.addresses else None
+
+
+class PutBackRuleDocument(msgspec.Struct, kw_only=True):
+    """What is put back without anybody."""
+
+    addresses: list[str]
+    allowDeletes: list[str]
+    mostPerDay: int
+    ownerEmail: Annotated[str, msgspec.Meta(description="On whose behalf: who set it last.")]
+    problem: Annotated[str | None, msgspec.Meta(description="Why it has stopped.")]
 
 
 class DriftScheduleDocument(msgspec.Struct, kw_only=True):
@@ -115,6 +137,7 @@ class DriftDocument(msgspec.Struct, kw_only=True):
     unchecked: Annotated[list[Unchecked], msgspec.Meta(description="Steps of which a plan doesn't know all.")]
     findings: list[FindingDocument]
     checks: Annotated[list[CheckDocument], msgspec.Meta(description="The last 20, the newest first.")]
+    putBack: Annotated[str | None, msgspec.Meta(description="What keeps a rule from putting it back.")]
 
 
 class DriftedDocument(msgspec.Struct, kw_only=True):
@@ -309,6 +332,91 @@ async def set_drift_schedule(request: Request[DriftScheduleBody, None]) -> None:
     await drift.set_schedule(request.ctx, "instance", request.path["id"], request.body.timing())
 
 
+_RULE: dict[str, Any] = {"addresses": ["dns_record.*"], "allowDeletes": [], "mostPerDay": 3}
+_RULE_ANSWER = Returns(
+    "The rule. Without addresses, nothing is put back.", {**_RULE, "ownerEmail": "ada@example.com", "problem": None}
+)
+
+
+@routes.get(
+    "/applications/{appId}/put-back-rule",
+    command="application put-back-rule",
+    tags=("Applications",),
+    permission="Read",
+    returns=_RULE_ANSWER,
+)
+async def read_application_put_back_rule(request: Request[None, None]) -> PutBackRuleDocument:
+    """Show what is put back in instances of an application."""
+    return _rule(await drift.read_put_back_rule(request.ctx, "application", request.path["appId"]))
+
+
+@routes.put(
+    "/applications/{appId}/put-back-rule",
+    command="application set-put-back-rule",
+    tags=("Applications",),
+    permission="EditApplication; EditInstance and RunInstanceWorkflow to put back",
+    body=JsonBody(example=_RULE),
+)
+async def set_application_put_back_rule(request: Request[PutBackRuleBody, None]) -> None:
+    """Set what is put back in instances of an application."""
+    await drift.set_put_back_rule(request.ctx, "application", request.path["appId"], request.body.rule())
+
+
+@routes.get(
+    "/environments/{envId}/put-back-rule",
+    command="environment put-back-rule",
+    tags=("Environments",),
+    permission="Read",
+    returns=_RULE_ANSWER,
+)
+async def read_environment_put_back_rule(request: Request[None, None]) -> PutBackRuleDocument:
+    """Show what is put back in instances of an environment."""
+    return _rule(await drift.read_put_back_rule(request.ctx, "environment", request.path["envId"]))
+
+
+@routes.put(
+    "/environments/{envId}/put-back-rule",
+    command="environment set-put-back-rule",
+    tags=("Environments",),
+    permission="EditEnvironment; EditInstance and RunInstanceWorkflow to put back",
+    body=JsonBody(example=_RULE),
+)
+async def set_environment_put_back_rule(request: Request[PutBackRuleBody, None]) -> None:
+    """Set what is put back in instances of an environment."""
+    await drift.set_put_back_rule(request.ctx, "environment", request.path["envId"], request.body.rule())
+
+
+@routes.get(
+    "/instances/{id}/drift/put-back-rule", command="drift put-back-rule", permission="Read", returns=_RULE_ANSWER
+)
+async def read_put_back_rule(request: Request[None, None]) -> PutBackRuleDocument:
+    """Show what is put back in an instance."""
+    return _rule(await drift.read_put_back_rule(request.ctx, "instance", request.path["id"]))
+
+
+@routes.put(
+    "/instances/{id}/drift/put-back-rule",
+    command="drift set-put-back-rule",
+    permission="EditInstance; RunInstanceWorkflow to put back",
+    body=JsonBody(example=_RULE),
+)
+async def set_put_back_rule(request: Request[PutBackRuleBody, None]) -> None:
+    """Set what is put back in an instance."""
+    await drift.set_put_back_rule(request.ctx, "instance", request.path["id"], request.body.rule())
+
+
+def _rule(row: PutBackRule | None) -> PutBackRuleDocument:
+    if row is None:
+        return PutBackRuleDocument(addresses=[], allowDeletes=[], mostPerDay=3, ownerEmail="", problem=None)
+    return PutBackRuleDocument(
+        addresses=row.addresses,
+        allowDeletes=row.allow_deletes,
+        mostPerDay=row.most_per_day,
+        ownerEmail=row.owner_email,
+        problem=row.problem,
+    )
+
+
 def _times(row: ScheduleRow | None) -> DriftScheduleDocument:
     if row is None:
         return DriftScheduleDocument(cron=None, zone="UTC", jitter=0, nextAt=None, ownerEmail="", problem=None)
@@ -338,6 +446,7 @@ async def _read(request: Request[Any, None]) -> DriftDocument:
         unchecked=report.unchecked,
         findings=[_finding(each, now_ms) for each in report.findings],
         checks=[_check(each) for each in report.checks],
+        putBack=None if row is None else row.held_back,
     )
 
 

@@ -3,7 +3,7 @@
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
 from launchbay.features.drift import api, pages, rows
-from launchbay.features.drift.later import DriftScheduleWork
+from launchbay.features.drift.later import DriftScheduleWork, PutBackWork
 from launchbay.features.drift.usecases import POLL_S, DriftRunner
 
 
@@ -13,4 +13,6 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     return (PeriodicTask("drift", POLL_S, runner.advance, due=(rows.list_due,)),)
 
 
-FEATURE = Feature(name="drift", routes=(api.routes,), pages=(pages.routes,), later=(DriftScheduleWork,), tasks=_tasks)
+FEATURE = Feature(
+    name="drift", routes=(api.routes,), pages=(pages.routes,), later=(DriftScheduleWork, PutBackWork), tasks=_tasks
+)

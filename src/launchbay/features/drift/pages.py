@@ -50,6 +50,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         days=_DAYS,
         may=may and not values["view"].is_over,
         schedules=await times,
+        rule=await drift.read_put_back_rule_of(request.ctx, record.id),
         scopes=_SCOPES,
     )
 

@@ -9,7 +9,10 @@ _sql = load("features.drift")
 
 
 class ReportRow(NamedTuple):
-    """The report of one instance. Texts but `problem` are JSON."""
+    """The report of one instance.
+
+    Texts but `problem` and `held_back` are JSON: the latter is what keeps a rule from putting it back.
+    """
 
     instance_id: str
     organization_id: str
@@ -23,6 +26,7 @@ class ReportRow(NamedTuple):
     problem_at: datetime | None
     waiting_since: datetime | None
     is_begun: bool
+    held_back: str | None
 
 
 class TakenCheck(NamedTuple):
@@ -92,6 +96,37 @@ class Scheduled(NamedTuple):
     unasked: int
 
 
+class PutBackRule(NamedTuple):
+    """Which addresses a rule puts back in the instances of an object.
+
+    It does so for its owner. `addresses` and `allow_deletes` are patterns. `problem` says why it has stopped.
+    """
+
+    object_id: str
+    kind: str
+    organization_id: str
+    addresses: list[str]
+    allow_deletes: list[str]
+    most_per_day: int
+    owner_id: str
+    owner_email: str
+    owner_name: str
+    method: str
+    token_id: str | None
+    problem: str | None
+
+
+class PutBackRow(NamedTuple):
+    """An instance to put back, or to wait with. `done` and `findings` are JSON."""
+
+    instance_id: str
+    organization_id: str
+    change_set_id: str | None
+    done: str
+    findings: str
+    checked_at: datetime | None
+
+
 get = _sql.row("get", ReportRow)
 get_new_findings = _sql.value("get_new_findings", int)
 lock = _sql.value("lock", str)
@@ -110,6 +145,7 @@ put_findings = _sql.change("put_findings")
 get_newest_change = _sql.value("get_newest_change", str)
 is_asleep = _sql.value("is_asleep", bool)
 list_by_organization = _sql.rows("list_by_organization", DriftedRow)
+list_schedules = _sql.rows("list_schedules", ScheduleRow)
 get_schedule = _sql.row("get_schedule", ScheduleRow)
 put_schedule = _sql.change("put_schedule")
 delete_schedule = _sql.change("delete_schedule")
@@ -120,3 +156,14 @@ count_queue = _sql.value("count_queue", int)
 count_ahead = _sql.value("count_ahead", int)
 ask_all = _sql.change("ask_all")
 set_next = _sql.change("set_next")
+get_put_back_rule = _sql.row("get_put_back_rule", PutBackRule)
+get_put_back_rule_of = _sql.row("get_put_back_rule_of", PutBackRule)
+put_put_back_rule = _sql.change("put_put_back_rule")
+delete_put_back_rule = _sql.change("delete_put_back_rule")
+stop_put_back_rule = _sql.change("stop_put_back_rule")
+look_again = _sql.change("look_again")
+list_due_put_backs = _sql.column("list_due_put_backs", str)
+list_open = _sql.column("list_open", str)
+begin_put_back = _sql.change("begin_put_back")
+take_put_back = _sql.row("take_put_back", PutBackRow)
+note_put_back = _sql.change("note_put_back")

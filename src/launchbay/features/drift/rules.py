@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from launchbay import limits
-from launchbay.features.plans.rules import PlannedStep
+from launchbay.features.plans.rules import PlannedStep, not_allowed
 from launchbay.model.effect import AFTER_APPLY, NOT_SHOWN, Effect
 from launchbay.model.redaction import REDACTED
 
@@ -116,6 +116,17 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str = ""
 
 
+class PutBackDone(msgspec.Struct, frozen=True):
+    """A finding that a rule has put back.
+
+    `at` is in milliseconds since the Unix epoch.
+    """
+
+    finding_id: str
+    at: int
+
+
+read_done = msgspec.json.Decoder(list[PutBackDone]).decode
 read_findings = msgspec.json.Decoder(list[Finding]).decode
 read_take_overs = msgspec.json.Decoder(list[TakeOver]).decode
 read_known = msgspec.json.Decoder(dict[str, dict[str, dict[str, str]]]).decode
@@ -370,3 +381,75 @@ def _without_values(finding: Finding) -> Finding:
     values = dict.fromkeys(finding.difference.attributes, NOT_SHOWN)
     difference = msgspec.structs.replace(finding.difference, described={}, found=values)
     return msgspec.structs.replace(finding, difference=difference)
+
+
+_DAY_MS = 24 * 3_600_000
+_NAMED = 3
+
+
+class Held(NamedTuple):
+    """Why a rule doesn't put an instance back.
+
+    It says so until a time in milliseconds since the Unix epoch, or without one until the next check.
+    """
+
+    message: str
+    until_ms: int | None = None
+
+
+def to_put_back(findings: Iterable[Finding], addresses: Sequence[str], now_ms: int) -> list[Finding]:
+    """Return the findings that a rule names, and that nobody ignores."""
+    found = [each for each in findings if each.is_open and not is_ignored_at(each, now_ms)]
+    return [each for each in found if not not_allowed([each.difference.address], addresses)]
+
+
+def held_back(
+    findings: Iterable[Finding], named: Sequence[Finding], done: Iterable[PutBackDone], rule: Sequence[str], most: int
+) -> Held | None:
+    """Return why a rule must not put back what it names.
+
+    Another launch puts all back, so the rule must name all of it. Nothing is put back more often than `most` times a
+    day.
+    """
+    others = not_allowed([each.difference.address for each in findings if each.is_open], rule)
+    if others:
+        return Held(f"A launch would also put back what the rule doesn't name: {_list(others)}. Put it back yourself.")
+    times: dict[str, list[int]] = {}
+    for each in done:
+        times.setdefault(each.finding_id, []).append(each.at)
+    often = [each for each in named if len(times.get(each.id, ())) >= most]
+    if often:
+        until_ms = max(sorted(times[each.id])[-most] for each in often) + _DAY_MS
+        text = _list([each.difference.address for each in often])
+        return Held(
+            f"The rule has put this back {most} times within a day, and stops for the rest of that: {text}. Something "
+            "changes it again and again. Find out what, or take its value over.",
+            until_ms,
+        )
+    return None
+
+
+def within_a_day(done: Iterable[PutBackDone], now_ms: int) -> list[PutBackDone]:
+    """Return what counts for the limit of a day."""
+    return [each for each in done if each.at > now_ms - _DAY_MS]
+
+
+def not_named(steps: Iterable[PlannedStep], addresses: Sequence[str], allow_deletes: Sequence[str] | None) -> str:
+    """Return why a plan does more than a rule names; "" if it doesn't.
+
+    Steps whose effects are unknown have their paths as addresses. `allow_deletes` is None if others have approved the
+    deletions.
+    """
+    effects = [each for step in steps for each in step.effects]
+    others = not_allowed(dict.fromkeys(each.address for each in effects), addresses)
+    if others:
+        return f"Its plan also touches what the rule doesn't name: {_list(others)}. Review and apply the change set."
+    gone = not_allowed([each.address for each in effects if each.kind == "delete"], allow_deletes or ())
+    if gone and allow_deletes is not None:
+        return f"Its plan deletes what the rule doesn't allow it to: {_list(gone)}. Review and apply the change set."
+    return ""
+
+
+def _list(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    return f"{', '.join(texts[:_NAMED])}{more}"

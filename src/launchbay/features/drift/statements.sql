@@ -1,6 +1,7 @@
 -- name: get
 SELECT instance_id, organization_id, findings, known, known_since, unchecked, checks, checked_at, problem, problem_at, waiting_since,
-       lease_until IS NOT NULL AND lease_until > now() AS is_begun
+       lease_until IS NOT NULL AND lease_until > now() AS is_begun,
+       (SELECT message FROM put_backs WHERE put_backs.instance_id = drift_reports.instance_id) AS held_back
 FROM drift_reports WHERE instance_id = %(instance_id)s;
 
 -- name: get_new_findings
@@ -114,6 +115,11 @@ SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
 FROM drift_schedules LEFT JOIN users ON users.id = owner_id WHERE object_id = %(scope_id)s;
 
+-- name: list_schedules
+SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
+FROM drift_schedules LEFT JOIN users ON users.id = owner_id WHERE object_id = ANY (%(scope_ids)s::text[]);
+
 -- name: put_schedule
 INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at,
                              owner_id, method, token_id)
@@ -170,3 +176,70 @@ WHERE waiting.organization_id = mine.organization_id AND waiting.waiting_since I
 -- name: set_next
 -- Without a next time, the schedule has stopped.
 UPDATE drift_schedules SET due_at = %(due_at)s, fires_at = %(fires_at)s, problem = %(problem)s WHERE object_id = %(scope_id)s;
+
+-- name: get_put_back_rule
+SELECT object_id, kind, organization_id, addresses, allow_deletes, most_per_day, owner_id, coalesce(users.email, '') AS owner_email,
+       coalesce(users.name, '') AS owner_name, method, token_id, problem
+FROM put_back_rules LEFT JOIN users ON users.id = owner_id WHERE object_id = %(scope_id)s;
+
+-- name: get_put_back_rule_of
+-- The rule of an instance: its own, or else that of its application, or else that of its environment.
+SELECT object_id, kind, put_back_rules.organization_id, addresses, allow_deletes, most_per_day, put_back_rules.owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
+FROM instances JOIN put_back_rules ON object_id IN (instances.id, instances.application_id, instances.environment_id)
+     LEFT JOIN users ON users.id = put_back_rules.owner_id
+WHERE instances.id = %(instance_id)s ORDER BY array_position(ARRAY['instance', 'application', 'environment'], kind) LIMIT 1;
+
+-- name: put_put_back_rule
+INSERT INTO put_back_rules (object_id, kind, organization_id, application_id, environment_id, instance_id, addresses, allow_deletes, most_per_day,
+                            owner_id, method, token_id)
+VALUES (%(scope_id)s, %(kind)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(instance_id)s, %(addresses)s, %(allow_deletes)s,
+        %(most_per_day)s, %(owner_id)s, %(method)s, %(token_id)s)
+ON CONFLICT (object_id) DO UPDATE
+SET addresses = EXCLUDED.addresses, allow_deletes = EXCLUDED.allow_deletes, most_per_day = EXCLUDED.most_per_day, owner_id = EXCLUDED.owner_id,
+    method = EXCLUDED.method, token_id = EXCLUDED.token_id, problem = NULL;
+
+-- name: delete_put_back_rule
+DELETE FROM put_back_rules WHERE object_id = %(scope_id)s;
+
+-- name: stop_put_back_rule
+UPDATE put_back_rules SET problem = %(problem)s WHERE object_id = %(scope_id)s;
+
+-- name: look_again
+-- Another rule: all of its instances are looked at.
+UPDATE put_backs SET looks_at = now(), message = NULL
+WHERE instance_id IN (SELECT id FROM instances WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s);
+
+-- name: list_due_put_backs
+-- Idle instances with findings that nobody ignores, and a rule.
+SELECT drift_reports.instance_id FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
+     LEFT JOIN put_backs ON put_backs.instance_id = drift_reports.instance_id
+WHERE (new_findings > 0 OR now() >= ANY (ignored_until)) AND waiting_since IS NULL AND instances.status = 'Running' AND instances.job_id IS NULL
+  AND (put_backs.instance_id IS NULL OR looks_at <= %(now)s OR put_backs.checked_at IS DISTINCT FROM drift_reports.checked_at)
+  AND EXISTS (SELECT FROM put_back_rules WHERE object_id IN (instances.id, instances.application_id, instances.environment_id) AND put_back_rules.problem IS NULL)
+  AND drift_reports.instance_id <> ALL (%(but)s::text[])
+ORDER BY looks_at NULLS FIRST LIMIT %(count)s;
+
+-- name: list_open
+-- Those of some change sets that wait for somebody, or that are being applied.
+SELECT id FROM change_sets
+WHERE id = ANY (%(change_set_ids)s::text[]) AND organization_id = %(organization_id)s
+  AND (status = 'Applying' OR status IN ('Pending', 'Ready') AND expires_at > %(now)s);
+
+-- name: begin_put_back
+INSERT INTO put_backs (instance_id, organization_id) SELECT id, organization_id FROM instances WHERE id = %(instance_id)s ON CONFLICT DO NOTHING;
+
+-- name: take_put_back
+-- One for one transaction. No row: another process has locked it or has given it its turn.
+SELECT put_backs.instance_id, put_backs.organization_id, change_set_id, done, findings, drift_reports.checked_at
+FROM put_backs JOIN drift_reports ON drift_reports.instance_id = put_backs.instance_id
+WHERE put_backs.instance_id = %(instance_id)s AND waiting_since IS NULL
+  AND (looks_at <= %(now)s OR put_backs.checked_at IS DISTINCT FROM drift_reports.checked_at)
+FOR UPDATE OF put_backs SKIP LOCKED;
+
+-- name: note_put_back
+UPDATE put_backs
+SET change_set_id = %(change_set_id)s, message = %(message)s, done = %(done)s, checked_at = %(checked_at)s,
+    looks_at = coalesce(%(looks_at)s::timestamptz, 'infinity')
+WHERE instance_id = %(instance_id)s;
+

@@ -7,6 +7,7 @@ the launch of each launched component again, and changes nothing.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -31,7 +32,7 @@ from launchbay.errors import (
 )
 from launchbay.features.change_sets.usecases import ChangeAct, ChangeSetRequest, create_change_set
 from launchbay.features.drift import rows as store
-from launchbay.features.drift.rows import DriftedRow, HeldReport, ReportRow, ScheduleRow, TakenCheck
+from launchbay.features.drift.rows import DriftedRow, HeldReport, PutBackRule, ReportRow, ScheduleRow, TakenCheck
 from launchbay.features.drift.rules import (
     Candidate,
     Check,
@@ -220,10 +221,11 @@ async def watch_drift(ctx: Context, instance_id: str, finding_id: str) -> None:
         await work.audit("watch_drift", record, {"state": found.state, "reason": found.reason}, after)
 
 
-async def put_back_drift(ctx: Context, instance_id: str) -> str:
+async def put_back_drift(ctx: Context, instance_id: str, rule: PutBackRule | None = None) -> str:
     """Make a change set that puts back what differs, and return its ID.
 
-    It launches the instance again, and has the plan of that. Raises Conflict if nothing does.
+    It launches the instance again, and has the plan of that. With a rule, the caller is who set it. Raises Conflict if
+    nothing does.
     """
     async with ctx.begin() as work:
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
@@ -232,13 +234,107 @@ async def put_back_drift(ctx: Context, instance_id: str) -> str:
         differing = [each for each in findings if each.is_open]
         if not differing:
             raise Conflict("No check has found anything that differs.", "Check the instance.", code="FindingClosed")
-        request = _change_set(record, ChangeAct(act="relaunch"), "Put back", differing)
+        request = _change_set(
+            record, ChangeAct(act="relaunch"), "Put back by a rule" if rule else "Put back", differing
+        )
         with ctx.app.database.joined(work.connection):
             change_set_id = await create_change_set(ctx, record.organization_id, request)
         new = [answered(each, "put back", change_set_id) if each.is_open else each for each in findings]
         await _put(work, record, new)
-        await work.audit("put_back_drift", record, after={"changeSet": change_set_id})
+        by = {} if rule is None else {"rule": {"kind": rule.kind, "id": rule.object_id}}
+        await work.audit("put_back_drift", record, after={"changeSet": change_set_id, **by})
     return change_set_id
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """What a rule puts back.
+
+    Patterns of addresses, those of them that it may delete for that, and how often an address within a day.
+    """
+
+    addresses: Sequence[str]
+    allow_deletes: Sequence[str]
+    most_per_day: int
+
+    def check(self) -> None:
+        """Raise BadRequest."""
+        most, chars = limits.PUT_BACK_PATTERNS, limits.NAME_CHARS
+        for name, patterns in (("addresses", self.addresses), ("allowDeletes", self.allow_deletes)):
+            if len(patterns) > most or not all(0 < len(each) <= chars for each in patterns):
+                raise BadRequest(
+                    f"{name}: give at most {most} patterns with 1 to {chars} characters.",
+                    code="InvalidPutBackRule",
+                    field=name,
+                )
+        if not 1 <= self.most_per_day <= limits.PUT_BACKS_PER_DAY:
+            raise BadRequest(
+                f"mostPerDay: give 1 to {limits.PUT_BACKS_PER_DAY}.", code="InvalidPutBackRule", field="mostPerDay"
+            )
+
+
+async def read_put_back_rule(ctx: Context, kind: "Scope", object_id: str) -> PutBackRule | None:
+    """Return the rule of an object that puts back its instances."""
+    async with ctx.read() as work:
+        found = await _scheduled(work, kind, object_id, Permission.READ)
+        return await store.get_put_back_rule(work.connection, scope_id=found.id)
+
+
+async def read_put_back_rule_of(ctx: Context, instance_id: str) -> PutBackRule | None:
+    """Return the rule that puts back an instance that was looked up."""
+    async with ctx.read() as work:
+        return await store.get_put_back_rule_of(work.connection, instance_id=instance_id)
+
+
+async def set_put_back_rule(ctx: Context, kind: "Scope", object_id: str, rule: PutBack | None) -> None:
+    """Set what a rule puts back in the instances of an object.
+
+    None ends it. Raises BadRequest. The caller is who it is put back for from then on.
+    """
+    if rule is not None:
+        rule.check()
+    async with ctx.begin() as work:
+        found = await _scheduled(work, kind, object_id, _EDITS[kind])
+        if rule is not None and isinstance(found, InstanceRecord):
+            _require_there(found)
+        before = await store.get_put_back_rule(work.connection, scope_id=found.id)
+        if rule is None:
+            await store.delete_put_back_rule(work.connection, scope_id=found.id)
+        else:
+            await store.put_put_back_rule(
+                work.connection,
+                scope_id=found.id,
+                kind=kind,
+                organization_id=found.organization_id,
+                application_id=found.id if kind == "application" else None,
+                environment_id=found.id if kind == "environment" else None,
+                instance_id=found.id if kind == "instance" else None,
+                addresses=list(rule.addresses),
+                allow_deletes=list(rule.allow_deletes),
+                most_per_day=rule.most_per_day,
+                owner_id=ctx.actor.user_id,
+                method=ctx.actor.method.value,
+                token_id=ctx.actor.token_id,
+            )
+        await store.look_again(work.connection, scope_id=found.id, organization_id=found.organization_id)
+        old = None if before is None else _shown_rule(before)
+        new = None if rule is None else _shown_rule(rule)
+        await work.audit("set_put_back_rule" if kind == "instance" else f"set_{kind}_put_back_rule", found, old, new)
+
+
+def _shown_rule(rule: PutBack | PutBackRule) -> dict[str, object]:
+    return {
+        "addresses": list(rule.addresses),
+        "allowDeletes": list(rule.allow_deletes),
+        "mostPerDay": rule.most_per_day,
+    }
+
+
+async def require_put_back_right(ctx: Context, rule: PutBackRule) -> None:
+    """Raise NotAllowed or NotFound unless the caller may set a rule."""
+    kind = msgspec.convert(rule.kind, Scope)
+    async with ctx.read() as work:
+        await _scheduled(work, kind, rule.object_id, _EDITS[kind])
 
 
 async def take_over_drift(ctx: Context, instance_id: str, finding_id: str) -> None:
@@ -310,15 +406,14 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Scope, Sched
     """Return the schedules that check an instance, of objects that the caller may read."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        found: dict[Scope, ScheduleRow] = {}
+        readable: dict[str, Scope] = {}
         for kind, object_id in _scopes_of(record).items():
-            try:
+            with suppress(NotAllowed, NotFound):
                 await _scheduled(work, kind, object_id, Permission.READ)
-            except (NotAllowed, NotFound):
-                continue
-            if (row := await store.get_schedule(work.connection, scope_id=object_id)) is not None:
-                found[kind] = row
-        return found
+                readable[object_id] = kind
+        rows = await store.list_schedules(work.connection, scope_ids=list(readable))
+    found = {row.object_id: row for row in rows}
+    return {kind: found[object_id] for object_id, kind in readable.items() if object_id in found}
 
 
 async def set_schedule_at(ctx: Context, instance_id: str, kind: str, timing: Timing | None) -> None:

@@ -1,0 +1,202 @@
+"""Rules that put addresses back without anybody."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.drift import checked, drift_of
+from tests.support.network import LoopbackServer, answer, loopback_server
+from tests.support.service import Api, accepted, refused, running_api
+
+JSON = [("Content-Type", "application/json")]
+RULE: dict[str, Any] = {"addresses": ["replicas", "web#launch/*"], "mostPerDay": 2}
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases) -> AsyncIterator[Api]:
+    url = databases.create()
+    async with running_api(url, outgoing_allow="127.0.0.1") as api:
+        yield api
+    databases.drop(url)
+
+
+@pytest.fixture
+async def shop() -> AsyncIterator[LoopbackServer]:
+    """What a launch sets up with 2 replicas, and anybody can change."""
+    async with loopback_server() as server:
+
+        async def set_up(*given: Any) -> Any:
+            runs(server, replicas=2)
+            return await answer(200, b"")(*given)
+
+        server.routes["/set"] = set_up
+        yield server
+
+
+def runs(server: LoopbackServer, **state: Any) -> None:
+    server.routes["/state"] = answer(200, json.dumps(state).encode(), JSON)
+
+
+def manifest(server: LoopbackServer) -> str:
+    return f"""\
+application:
+  components:
+    web:
+      type: workflow.Instance
+      checks: {{ run: [.look] }}
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - put: {{ action: restcall, parameters: {{ command: "{server.url("/set")}", method: POST }} }}
+          .look:
+            steps:
+              - ask:
+                  action: restcall
+                  parameters: {{ command: "{server.url("/state")}" }}
+                  output: {{ seen: content }}
+            return:
+              findings:
+                value:
+                  - {{ address: replicas, from: 2, to: "{{$.seen.replicas}}" }}
+                  - {{ address: color, from: "{{$= default($.seen.color, 'red')}}", to: red }}
+"""
+
+
+async def turns(api: Api, instance: str) -> Any:
+    """Give the rule its turns until it has put the instance back or says why not, and return the drift."""
+    for _ in range(200):
+        async with api.database.transaction() as connection:
+            due = "UPDATE put_backs SET looks_at = now() WHERE instance_id = %s AND looks_at < 'infinity'"
+            await connection.execute(f"{due} AND message IS NULL", [instance])
+        await api.round_of("plans")
+        await api.round_of("put backs")
+        async with api.database.connection() as connection:
+            state = "SELECT message, looks_at = 'infinity' FROM put_backs WHERE instance_id = %s"
+            row = await (await connection.execute(state, [instance])).fetchone()
+        if row is not None and (row[0] is not None or row[1]):
+            break
+    await api.settled(instance)
+    return await drift_of(api, instance)
+
+
+def sets(server: LoopbackServer) -> int:
+    return sum(each.target == "/set" for each in server.received)
+
+
+async def test_what_a_rule_names_is_put_back_without_anybody(api: Api, shop: LoopbackServer) -> None:
+    instance = await api.running(manifest(shop))
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", RULE))
+    await checked(api, instance)
+    assert sets(shop) == 1, "nothing differs"
+    runs(shop, replicas=5)
+    await checked(api, instance)
+
+    await turns(api, instance)
+
+    assert sets(shop) == 2
+    found = await checked(api, instance)
+    assert [(each["address"], each["state"]) for each in found["findings"]] == [("replicas", "put back")]
+    job = (await api.document(instance))["workflowHistory"][0]
+    assert (job["name"], job["status"]) == ("launch", "Succeeded")
+    entries = accepted(await api.get(f"organizations/{api.organization}/audit?action=put_back_drift"))
+    assert entries[0]["after"]["rule"] == {"kind": "instance", "id": instance}
+
+
+async def test_nothing_is_put_back_without_a_rule_or_that_it_does_not_name(api: Api, shop: LoopbackServer) -> None:
+    instance = await api.running(manifest(shop))
+    runs(shop, replicas=5, color="blue")
+    await checked(api, instance)
+    await api.round_of("put backs")
+    assert (await drift_of(api, instance))["putBack"] is None
+
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", RULE))
+
+    found = await turns(api, instance)
+    assert found["putBack"].startswith("A launch would also put back what the rule doesn't name: color.")
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", {**RULE, "addresses": ["replicas", "color"]}))
+    found = await turns(api, instance)
+    assert found["putBack"].startswith("Its plan also touches what the rule doesn't name: web#launch/put.")
+    assert sets(shop) == 1
+
+
+async def test_an_address_that_somebody_changes_again_and_again_is_put_back_a_few_times_a_day(
+    api: Api, shop: LoopbackServer
+) -> None:
+    instance = await api.running(manifest(shop))
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", RULE))
+    for _ in range(3):
+        runs(shop, replicas=5)
+        await checked(api, instance)
+        found = await turns(api, instance)
+
+    assert sets(shop) == 1 + RULE["mostPerDay"]
+    assert (
+        "The rule has put this back 2 times within a day, and stops for the rest of that: replicas." in found["putBack"]
+    )
+    async with api.database.transaction() as connection:  # a day passes
+        statement = "SELECT done FROM put_backs WHERE instance_id = %s"
+        [[done]] = await (await connection.execute(statement, [instance])).fetchall()
+        past = json.dumps([{**each, "at": each["at"] - 86_400_000} for each in json.loads(done)])
+        over = "UPDATE put_backs SET done = %s, message = NULL, looks_at = now() WHERE instance_id = %s"
+        await connection.execute(over, [past, instance])
+    assert (await turns(api, instance))["putBack"] is None
+    assert sets(shop) == 2 + RULE["mostPerDay"]
+
+
+async def test_a_rule_acts_as_who_set_it_and_stops_when_they_lose_the_right(api: Api, shop: LoopbackServer) -> None:
+    application = await api.application(manifest(shop))
+    instance = await api.launch(application)
+    await api.until(instance, "Running")
+    owner = await api.member("Read: [/*]", f"EditApplication: [/applications/{application}]")
+    path = f"applications/{application}/put-back-rule"
+    accepted(await owner.put(path, RULE))
+    runs(shop, replicas=5)
+    await checked(api, instance)
+
+    found = await turns(api, instance)
+
+    assert "EditInstance" in found["putBack"]
+    shown = accepted(await api.get(path))
+    assert (shown["problem"], shown["ownerEmail"].startswith("member")) == (None, True)
+    async with api.database.transaction() as connection:
+        lost = "DELETE FROM role_assignments WHERE user_id = (SELECT id FROM users WHERE email = %s)"
+        await connection.execute(lost, [shown["ownerEmail"]])
+        stamped = "UPDATE users SET access_stamp = access_stamp + 1 WHERE email = %s"
+        await connection.execute(stamped, [shown["ownerEmail"]])
+    await checked(api, instance)
+    await turns(api, instance)
+    assert accepted(await api.get(path))["problem"].startswith("Stopped: ")
+    assert sets(shop) == 1
+    accepted(await api.put(path, RULE))
+    await turns(api, instance)
+    assert sets(shop) == 2, "somebody who may has saved it again"
+
+
+async def test_a_freeze_is_asked_as_for_every_change(api: Api, shop: LoopbackServer) -> None:
+    instance = await api.running(manifest(shop))
+    environment = (await api.document(instance))["environmentId"]
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", RULE))
+    accepted(await api.put(f"environments/{environment}/freeze", {"reason": "An incident."}))
+    runs(shop, replicas=5)
+    await checked(api, instance)
+
+    found = await turns(api, instance)
+
+    assert "An incident." in found["putBack"]
+    assert sets(shop) == 1
+    accepted(await api.delete(f"environments/{environment}/freeze"))
+
+
+async def test_a_wrong_rule_is_refused_and_one_without_addresses_ends_it(api: Api, shop: LoopbackServer) -> None:
+    instance = await api.running(manifest(shop))
+    path = f"instances/{instance}/drift/put-back-rule"
+    for wrong in ({"mostPerDay": 0}, {"addresses": [""]}, {"allowDeletes": ["x" * 300]}, {"addresses": ["a"] * 101}):
+        refused(await api.put(path, {**RULE, **wrong}), 400, "InvalidPutBackRule")
+    accepted(await api.put(path, RULE))
+    assert accepted(await api.get(path))["addresses"] == RULE["addresses"]
+    accepted(await api.put(path, {"addresses": []}))
+    assert accepted(await api.get(path))["addresses"] == []
