@@ -118,7 +118,8 @@ FROM drift_schedules LEFT JOIN users ON users.id = owner_id WHERE object_id = %(
 -- name: list_schedules
 SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
-FROM drift_schedules LEFT JOIN users ON users.id = owner_id WHERE object_id = ANY (%(scope_ids)s::text[]);
+FROM drift_schedules LEFT JOIN users ON users.id = owner_id
+WHERE object_id = ANY (%(scope_ids)s::text[]) AND organization_id = %(organization_id)s;
 
 -- name: put_schedule
 INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at,

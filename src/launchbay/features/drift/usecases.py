@@ -411,7 +411,9 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Scope, Sched
             with suppress(NotAllowed, NotFound):
                 await _scheduled(work, kind, object_id, Permission.READ)
                 readable[object_id] = kind
-        rows = await store.list_schedules(work.connection, scope_ids=list(readable))
+        rows = await store.list_schedules(
+            work.connection, scope_ids=list(readable), organization_id=record.organization_id
+        )
     found = {row.object_id: row for row in rows}
     return {kind: found[object_id] for object_id, kind in readable.items() if object_id in found}
 
