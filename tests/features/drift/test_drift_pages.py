@@ -121,3 +121,14 @@ async def test_a_webhook_hears_of_a_new_finding_while_another_is_gone_but_once(a
         assert await posted_after(other, gone) == 2
         assert await posted_after(replace(other, last_seen=other.last_seen + 1), gone) == 2
     accepted(await api.delete(f"webhooks/{hook}"))
+
+
+async def test_the_page_shows_the_rule_that_puts_back(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await found_by_hand(api, FINDING)
+    rule = {"addresses": ["*.box"], "allowDeletes": ["<b>"], "mostPerDay": 2}
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", rule))
+
+    shown = (await visitor.get(f"/console/instances/{instance}/drift")).text
+
+    for text in ("Put back by a rule", '<code class="wrap">*.box</code>', "at most 2 times a day", "&lt;b&gt;"):
+        assert text in shown
