@@ -9,6 +9,8 @@ import pytest
 from launchbay.cli.output import ExitCode
 from tests.support.adoption import STEADY, state_text
 from tests.support.drift import boxes
+from tests.support.helm_cluster import HelmCluster
+from tests.support.releases import manifest_of
 from tests.support.service import fresh_name
 from tests.support.shell import Shell
 
@@ -53,6 +55,28 @@ def test_a_first_plan_that_takes_too_long_leaves_a_document_too(cli: Shell, comm
 
     status = json.loads(result.stdout)["drift"]["status"]
     assert result.exit_code == (ExitCode.TIMED_OUT if status in {"Waiting", "Checking"} else ExitCode.FAILED)
+
+
+def test_a_release_on_a_server_without_the_program_says_what_the_operator_can_do(cli: Shell, tmp_path: Path) -> None:
+    application, manifest = fresh_name("shop"), tmp_path / "manifest.yaml"
+    cluster = HelmCluster(port=9)
+    manifest.write_text(manifest_of(cluster, "https://charts.example.org/shop.tgz", "shop"))
+    cli.good("application", "create", application)
+    cli.good("manifest", "upload", application, str(manifest))
+
+    result = cli.run("adopt", application, "--helm-release", "web")
+
+    assert result.exit_code == ExitCode.REFUSED, result.output
+    assert "releases: 'web' adopts nothing." in result.stderr
+    assert "LAUNCHBAY_SERVER_PROGRAMS=helm" in result.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--helm-release", "web=shop"), ("--helm-release", "=default/shop")])
+def test_what_names_nothing_to_adopt_is_a_usage_error(cli: Shell, options: tuple[str, ...]) -> None:
+    result = cli.run("adopt", "shop", *options)
+
+    assert result.exit_code == ExitCode.USAGE
+    assert "COMPONENT" in result.stderr
 
 
 def test_a_table_counts_what_it_leaves_out(cli: Shell, command: tuple[str, ...]) -> None:

@@ -45,7 +45,7 @@ class Feature(NamedTuple):
 
 
 FEATURES: dict[str, Feature] = {
-    "adoption": Feature(may_import=("drift",), tables="adoptions"),
+    "adoption": Feature(may_import=("drift", "plans"), tables="adoptions"),
     "bulk": Feature(
         may_import=(
             "change_sets",

@@ -24,13 +24,17 @@ _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 @dataclass
 class HelmCluster:
-    """`objects` are by path. `hold` is set while requests for config maps must wait, as if a cluster hangs."""
+    """`objects` are by path.
+
+    `hold` is set while changes of config maps must wait, as if a cluster hangs; with `holds_reads`, all of releases.
+    """
 
     port: int = 0
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     hold: threading.Event = field(default_factory=threading.Event)
     held: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    holds_reads: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
@@ -208,7 +212,8 @@ def helm_cluster() -> Iterator[HelmCluster]:
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            if cluster.hold.is_set() and self.command != "GET" and "/configmaps" in self.path:
+            is_change = self.command != "GET" and "/configmaps" in self.path
+            if cluster.hold.is_set() and (is_change or (cluster.holds_reads and "/secrets" in self.path)):
                 cluster.held.set()
                 while cluster.hold.is_set():
                     threading.Event().wait(0.02)

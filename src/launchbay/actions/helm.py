@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urljoin
 
 import msgspec
@@ -16,6 +16,7 @@ from launchbay.actions.helm_plan import (
     KEPT,
     NO_REVISION,
     ApprovedRelease,
+    Listed,
     Operation,
     Rendered,
     Revision,
@@ -26,6 +27,7 @@ from launchbay.actions.helm_plan import (
     held_objects,
     hook_effect,
     is_kept,
+    left_values,
     read_approved,
     read_hooks,
     read_objects,
@@ -53,17 +55,19 @@ from launchbay.actions.parameters import (
     required_text,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan
+from launchbay.actions.plan import ActionPlan, mask
 from launchbay.concurrency import gather_bounded
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed, EgressFailed, NotThereYet
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.effect import Effect
+from launchbay.model.effect import NOT_SHOWN, Effect
+from launchbay.model.existing import Existing
 from launchbay.model.redaction import secrets_in
 from launchbay.model.scalars import text_of
 from launchbay.processes.run import Command, ProcessResult, private_directory, run_program, write_private
 from launchbay.telemetry.tracing import trace_variables
 
+R = TypeVar("R", bound=Revision)
 _CHART = "the URL of a chart (tgz), or its name in 'repository'"
 _NUMBERS = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
 
@@ -203,6 +207,29 @@ class Helm(ActionDefaults):
             plan = await work.plan_uninstall()
         return msgspec.structs.replace(plan, destroys=target.key)
 
+    async def find_existing(self, call: ActionCall) -> Existing:
+        """Return the release that somebody has deployed without Launchbay."""
+        target = _target(call)
+        if target.operation != "install":
+            raise ActionFailed(f"The step uninstalls {target.release!r}.", "Adopt it with one that installs it.")
+        binary = call.context.programs.require("helm", "helm", remedy=_REMEDY)
+        access = read_access(required(call.parameters, "cluster", "a kubeconfig"))
+        call.context.register_secret(access.secrets())
+        values = optional_mapping(call.parameters, "values", "a map from names to values")
+        call.context.register_secret(secrets_in(values))
+        async with private_directory() as directory:
+            timeout_s = duration_s(call.parameters, "timeout", limits.KUBERNETES_READY_S)
+            work = _Work(call, binary, access, timeout_s, directory, target.release, target.namespace)
+            about, resources = await work.existing(values)
+        return Existing(
+            name=target.key,
+            identity=f"{target.key} on {access.server.rstrip('/')}"[: limits.ADOPTED_IDENTITY_CHARS],
+            document=msgspec.json.encode(_Release(access, target.namespace, target.release)),
+            resources=resources[: limits.ADOPTED_ADDRESSES],
+            resource_count=len(resources),
+            about=about,
+        )
+
     async def teardown(self, call: ActionCall, name: str) -> None:
         await self._uninstall(call, name, None)
 
@@ -285,6 +312,25 @@ class _Found(NamedTuple):
 def newest(history: list[Revision]) -> Revision:
     """Return the last revision."""
     return history[-1] if history else NO_REVISION
+
+
+def installed_on(document: bytes) -> str:
+    """Return the server of the release of a stored document."""
+    return _decoder.decode(document).access.server
+
+
+def _read_values(text: str) -> dict[str, Any]:
+    """Return the values that somebody gave a release. Raises ActionFailed."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any] | None) or {}
+    except msgspec.DecodeError as error:
+        raise ActionFailed(f"Can't read what helm get values wrote: {error}.", retryable=False) from error
+
+
+def _shown_value(path: str, value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a value without secrets, or a word for a large one."""
+    [shown] = mask({path.rpartition(".")[2]: value}, redact).values()
+    return shown if len(msgspec.json.encode(shown)) <= limits.ADOPTED_VALUE_BYTES else NOT_SHOWN
 
 
 class _Work:
@@ -371,6 +417,49 @@ class _Work:
         texts = (self.access.server, self._namespace, self._release, str(given.creates_namespace))
         return digest(given.chart.read_bytes(), given.values.read_bytes(), *map(str.encode, texts))
 
+    async def existing(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return what a deployed release is, and its objects.
+
+        It shows values that `given` doesn't set. Raises ActionFailed.
+        """
+        history = await self._history(_read_listed)
+        where = f"The release {self._release!r} in the namespace {self._namespace!r} of {self.access.server}"
+        if not history:
+            raise ActionFailed(
+                f"{where} isn't there.",
+                f"Look with `helm list --all --namespace {self._namespace}`, and correct the step.",
+                "Or launch the application, which installs the release.",
+                retryable=False,
+            )
+        last = history[-1]
+        if last.status != "deployed":
+            raise ActionFailed(
+                f"{where} is {last.status} in revision {last.revision}.",
+                f"Make it deployed first, by an upgrade or by `helm rollback {self._release} --namespace "
+                f"{self._namespace}`.",
+                retryable=False,
+            )
+        objects = await self._manifest(last.revision)
+        found = await asyncio.to_thread(_read_values, await self._get("values", last.revision, "--output", "json"))
+        self._call.context.register_secret(secrets_in(found))
+        for each in objects:
+            self._call.context.register_secret(known_secrets(each))
+        left = left_values(found, given)
+        redact = self._call.context.redact
+        about = {
+            "release": self._release,
+            "namespace": self._namespace,
+            "chart": last.chart,
+            "appVersion": last.app_version,
+            "revision": last.revision,
+            "otherValues": {
+                redact(path): _shown_value(path, value, redact)
+                for path, value in sorted(left.items())[: limits.ADOPTED_ADDRESSES]
+            },
+            "otherValueCount": len(left),
+        }
+        return about, sorted(redact(name)[:_REPORTED_CHARS] for name in by_name(objects))
+
     async def plan_uninstall(self) -> ActionPlan:
         """Return what an uninstallation would delete, and its hooks."""
         last = newest(await self.history())
@@ -430,9 +519,9 @@ class _Work:
     async def _manifest(self, revision: int) -> list[dict[str, Any]]:
         return await asyncio.to_thread(read_objects, await self._get("manifest", revision))
 
-    async def _get(self, what: str, revision: int) -> str:
+    async def _get(self, what: str, revision: int, *more: str) -> str:
         result = await self._start(
-            *("get", what, self._release, *self._of_namespace, "--revision", str(revision)),
+            *("get", what, self._release, *self._of_namespace, "--revision", str(revision), *more),
             keep_bytes=limits.HELM_RELEASE_BYTES,
         )
         if result.exit_code != 0:
@@ -483,6 +572,9 @@ class _Work:
 
     async def history(self) -> list[Revision]:
         """Return the revisions of a release, the newest last."""
+        return await self._history(_read_revisions)
+
+    async def _history(self, read: Callable[[str], list[R]]) -> list[R]:
         result = await self._start(
             *("history", self._release, *self._of_namespace, "--max", str(_HISTORY), "--output", "json"),
             keep_bytes=_STATUS_BYTES,
@@ -492,7 +584,7 @@ class _Work:
                 return []
             raise self._failed("history", result)
         try:
-            return sorted(msgspec.json.decode(result.stdout, type=list[Revision]), key=lambda each: each.revision)
+            return sorted(read(result.stdout), key=lambda each: each.revision)
         except msgspec.DecodeError as error:
             raise ActionFailed(f"Can't read what helm history wrote: {error}.", retryable=False) from error
 
@@ -603,4 +695,6 @@ def _named(text: str, name: str, maximum: int) -> str:
     return text
 
 
+_read_revisions = msgspec.json.Decoder(list[Revision]).decode
+_read_listed = msgspec.json.Decoder(list[Listed]).decode
 _decoder = msgspec.json.Decoder(_Release)

@@ -144,6 +144,13 @@ class Revision(msgspec.Struct, frozen=True):
     updated: str = ""
 
 
+class Listed(Revision, frozen=True):
+    """A revision with the chart that it was made of, such as `shop-1.0.0`."""
+
+    chart: str = ""
+    app_version: str = ""
+
+
 NO_REVISION = Revision(0, "")
 
 
@@ -178,6 +185,24 @@ class ApprovedRelease(msgspec.Struct, frozen=True):
             if name not in self.objects or name not in rendered or not self.objects[name].holds(rendered[name])
         ]
         refuse_difference([f"Helm now renders {name} otherwise" for name in names])
+
+
+def left_values(found: Any, given: Any) -> dict[str, Any]:
+    """Return the values of a release that the step doesn't set, by path.
+
+    Lists count as a whole.
+    """
+    left: dict[str, Any] = {}
+    for name, value in found.items() if isinstance(found, Mapping) else ():
+        key = str(name).replace(".", "\\.")  # as `helm --set` writes it
+        if not isinstance(given, Mapping) or name not in given:
+            inner = left_values(value, {}) if isinstance(value, Mapping) and value else {"": value}
+        elif isinstance(value, Mapping):
+            inner = left_values(value, given[name])
+        else:
+            continue
+        left |= {f"{key}.{path}" if path else key: each for path, each in inner.items()}
+    return left
 
 
 read_approved = msgspec.msgpack.Decoder(ApprovedRelease).decode

@@ -13,6 +13,7 @@ from launchbay import limits
 from launchbay.actions.contract import Action, ActionCall
 from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.effect import NOT_SHOWN, Effect
+from launchbay.model.existing import Existing
 from launchbay.model.redaction import REDACTED, is_secret_name
 
 CANNOT_PLAN = "This action can't say what it would do."
@@ -54,6 +55,17 @@ class PlansTeardown(Protocol):
         """Return what `teardown` would do.
 
         That gets the artifact as `ActionCall.approved`. Raises `ActionFailed`.
+        """
+
+
+@runtime_checkable
+class FindsExisting(Protocol):
+    """An action that finds what runs already of what its step makes."""
+
+    async def find_existing(self, call: ActionCall) -> Existing:
+        """Return what runs already. It changes nothing.
+
+        Raises ActionFailed with a remedy if there is nothing, or nothing that a step could continue with.
         """
 
 

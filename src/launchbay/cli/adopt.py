@@ -1,5 +1,6 @@
 """`launchbay adopt`: make an observed instance, and show how it differs."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,10 +13,10 @@ from launchbay.cli.inputs import completion_for, file_text, mapping
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client import Operations
-from launchbay.client.types import StateBody
+from launchbay.client.types import ReleaseBody, StateBody
 
 _POLL_S = 0.5
-_SHOWN = 20  # addresses in a table
+_SHOWN = 20  # addresses or values in a table
 _UNDER_WAY = frozenset({"Waiting", "Checking"})
 
 
@@ -23,6 +24,7 @@ def _adopt(
     *,
     application: str,
     states: Sequence[str],
+    releases: Sequence[str],
     name: str | None,
     environment: str | None,
     revision: str | None,
@@ -32,6 +34,9 @@ def _adopt(
     timeout: float,
     **given: Any,
 ) -> None:
+    if not states and not releases:
+        raise click.UsageError("Give what to adopt: --state COMPONENT=FILE or --helm-release COMPONENT.")
+    wanted_releases = [_release(each) for each in releases]
     connection = connected(given)
     application_id = connection.names.application(application)
     wanted: dict[str, Any] = {
@@ -43,7 +48,11 @@ def _adopt(
     }
     launch = {field: value for field, value in wanted.items() if value is not None}
     call = Operations.adopt_instance.call(
-        application_id, launch=launch, states=[_state(each) for each in states], dry_run=is_dry_run
+        application_id,
+        launch=launch,
+        states=[_state(each) for each in states],
+        releases=wanted_releases,
+        dry_run=is_dry_run,
     )
     document = answer(connection, call)
     is_table = connection.output == "table"
@@ -66,6 +75,15 @@ def _state(item: str) -> StateBody:
     if not equals or not component or not file or (colon and not name):
         raise click.UsageError(f"Invalid state: {item}. Use COMPONENT=FILE or COMPONENT:NAME=FILE.")
     return StateBody(component=component, state=file_text(file), name=name or None)
+
+
+def _release(item: str) -> ReleaseBody:
+    """Return the release of `COMPONENT` or `COMPONENT=NAMESPACE/NAME`."""
+    component, equals, place = item.partition("=")
+    namespace, slash, release = place.partition("/")
+    if not component or (equals and not (namespace and slash and release)):
+        raise click.UsageError(f"Invalid release: {item}. Use COMPONENT or COMPONENT=NAMESPACE/NAME.")
+    return ReleaseBody(component=component, release=release or None, namespace=namespace or None)
 
 
 def _checked(connection: Connection, instance_id: str, timeout_s: float) -> dict[str, Any]:
@@ -97,21 +115,34 @@ def _require_plan(instance_id: str, drift: Mapping[str, Any], timeout_s: float) 
 def _show(document: Mapping[str, Any], *, is_dry_run: bool) -> None:
     verb = "Would adopt" if is_dry_run else "Adopted"
     for state in document["states"]:
-        addresses, count = state["resources"], state["resourceCount"]
         click.echo(f"{verb} for {state['component']} ({state['name']}), lineage {state['lineage']}:")
-        for address in addresses[:_SHOWN]:
-            click.echo(f"  {address}")
-        if count > _SHOWN:
-            click.echo(f"  and {count - _SHOWN} more")
-        if not addresses:
+        _show_some(state["resources"], state["resourceCount"])
+        if not state["resources"]:
             warning = f"Warning: the state for {state['component']} has no resources: taking over would create all."
             click.echo(warning, err=True)
+    for release in document["releases"]:
+        place = f"{release['namespace']}/{release['release']}"
+        click.echo(
+            f"{verb} for {release['component']} ({place}), chart {release['chart']}, revision {release['revision']}:"
+        )
+        _show_some(release["resources"], release["resourceCount"])
+        if release["otherValues"]:
+            click.echo("Values that the step doesn't set, and an upgrade by it drops:")
+            values = [f"{path}={json.dumps(value)}" for path, value in release["otherValues"].items()]
+            _show_some(values, release["otherValueCount"])
     if document["leftOut"]:
         click.echo(f"Nothing is adopted for {', '.join(document['leftOut'])}: taking over would launch that.")
     if is_dry_run:
         click.echo(f"Nothing is done. The instance would be {document['name']!r}, version {document['version']}.")
     else:
         click.echo(f"{document['instanceId']}  {document['name']}  is observed: nothing changes what runs.")
+
+
+def _show_some(lines: Sequence[str], count: int) -> None:
+    for line in lines[:_SHOWN]:
+        click.echo(f"  {line}")
+    if count > _SHOWN:
+        click.echo(f"  and {count - _SHOWN} more")
 
 
 def _show_drift(instance_id: str, drift: Mapping[str, Any]) -> None:
@@ -132,19 +163,25 @@ adopt = RemoteCommand(
     "adopt",
     callback=_adopt,
     short_help="Make an instance of what runs already.",
-    help="Make an instance of what OpenTofu or Terraform has made already. It is only observed: checks show how it "
-    "differs, and nothing changes it until a change set takes it over. Destroying it before that only forgets it, and "
-    "leaves what runs. Exit with 1 if the first plan fails. For example: "
-    "launchbay adopt shop --state infra=terraform.tfstate",
+    help="Make an instance of what OpenTofu, Terraform or Helm has made already. It is only observed: checks show how "
+    "it differs, and nothing changes it until a change set takes it over. Destroying it before that only forgets it, "
+    "and leaves what runs. Exit with 1 if the first plan fails. For example: "
+    "launchbay adopt shop --state infra=terraform.tfstate, or launchbay adopt shop --helm-release web",
     params=[
         click.Argument(["application"], metavar="APPLICATION", **completion_for("application")),
         click.Option(
             ["--state", "states"],
             metavar="COMPONENT=FILE",
             multiple=True,
-            required=True,
             help="The state of a component: terraform.tfstate, or `-` for what `tofu state pull` prints. "
             "COMPONENT:NAME=FILE if it has several.",
+        ),
+        click.Option(
+            ["--helm-release", "releases"],
+            metavar="COMPONENT",
+            multiple=True,
+            help="A component whose release of Helm is there. The server reads it from the cluster of the step. "
+            "COMPONENT=NAMESPACE/NAME if it has several.",
         ),
         click.Option(["--name"], help="The name of the instance."),
         click.Option(["--environment"], help="Its environment. Default: that of the revision, or the default one."),

@@ -2299,6 +2299,21 @@ class PutBackRuleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     problem: str | None
 
 
+class AdoptedReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A release of Helm that a component has adopted, as it was then."""
+
+    component: str
+    release: str
+    namespace: str
+    chart: str
+    app_version: str
+    revision: int
+    resources: list[str]
+    resource_count: int
+    other_values: dict[str, Any]
+    other_value_count: int
+
+
 class AdoptedStateDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A state that a component has adopted."""
 
@@ -2317,7 +2332,16 @@ class AdoptDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     environment_id: str
     version: int
     states: list[AdoptedStateDocument]
+    releases: list[AdoptedReleaseDocument]
     left_out: list[str]
+
+
+class ReleaseBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A component that adopts its release of Helm."""
+
+    component: str
+    release: str | None = None
+    namespace: str | None = None
 
 
 class StateBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -2329,11 +2353,12 @@ class StateBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AdoptionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an instance has adopted. Without states, Launchbay has launched it."""
+    """What an instance has adopted. Without states and releases, Launchbay has launched it."""
 
     instance_id: str
     managed: str
     states: list[AdoptedStateDocument]
+    releases: list[AdoptedReleaseDocument]
     adopted_at: int | None
     adopted_by: str | None
 

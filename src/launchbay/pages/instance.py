@@ -30,6 +30,7 @@ from launchbay.console.permissions import UiPermissions
 from launchbay.console.rendering import HEADERS, live_event, pretty, redact, web_address
 from launchbay.console.request import HOME, PageRequest, Routes, safe_path
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, TooLarge
+from launchbay.features.adoption.usecases import read_adoption
 from launchbay.features.change_sets.pages import SAVE, save
 from launchbay.features.change_sets.usecases import ChangeAct
 from launchbay.features.drift.usecases import count_new_findings
@@ -189,6 +190,7 @@ async def tab_values(
     sleep = ask(sleep_windows.read_sleep(ctx, record.id))
     overridden = ask(read_last_override(ctx, record.id))
     drifted = ask(count_new_findings(ctx, record.id))
+    adoption = ask(read_adoption(ctx, record.id)) if record.is_observed else None
     changed_secrets = ask(list_changed_secrets(ctx, record.id))
     permissions = await request.permissions(record.organization_id)
     rollback_to = ask(rollback_target(request, permissions, record))
@@ -221,6 +223,7 @@ async def tab_values(
         "overridden": await overridden,
         "observed": OBSERVED,
         "drifted": await drifted,
+        "adopted": [] if adoption is None else (await adoption).adopted,
         "runnable": []
         if record.is_observed
         else [each for each in shown.workflows if each != DESTROY and permissions.run(record, each)],

@@ -322,6 +322,19 @@ class Database:
         finally:
             _enclosing.reset(token)
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Make loans in the block use connections of their own.
+
+        A transaction may enclose it. For what another process must see before that ends. It must not need what the
+        transaction has locked.
+        """
+        token = _enclosing.set(None)
+        try:
+            yield
+        finally:
+            _enclosing.reset(token)
+
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[None]:
         """Make all loans in the block read one point in time, in one transaction that changes nothing.

@@ -8,6 +8,8 @@ import pytest
 from tests.support.adoption import STEADY, state_text
 from tests.support.databases import Databases
 from tests.support.drift import boxes
+from tests.support.helm_cluster import HelmCluster
+from tests.support.releases import manifest_of
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 HOUR_MS = 3_600_000
@@ -286,6 +288,15 @@ async def test_a_policy_that_demands_change_sets_refuses_an_adoption_and_counts_
     assert "No change set can do this" in refused(trial, 403, "ChangeSetRequired")
     change = {"act": "manage", "ids": [instance]}
     assert accepted(await api.post(f"organizations/{api.organization}/change-sets", change))["status"] == "Pending"
+
+
+async def test_a_release_on_a_server_without_the_program_says_what_the_operator_can_do(api: Api) -> None:
+    manifest = manifest_of(HelmCluster(port=9), "https://charts.example.org/shop.tgz", "shop")
+    application = await api.application(manifest)
+
+    answer = await api.post(f"applications/{application}/adoptions", {"releases": [{"component": "web"}]})
+
+    assert "LAUNCHBAY_SERVER_PROGRAMS=helm" in refused(answer, 400, "InvalidRelease")
 
 
 async def test_a_dry_run_says_that_the_quota_is_full(databases: Databases) -> None:

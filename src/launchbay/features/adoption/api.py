@@ -7,8 +7,7 @@ import msgspec
 from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.features.adoption import usecases as adoption
-from launchbay.features.adoption.rows import AdoptionRow
-from launchbay.features.adoption.rules import AdoptedState, GivenState
+from launchbay.features.adoption.rules import HELM, OPENTOFU, Adoptee, GivenRelease, GivenState
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -28,6 +27,14 @@ class StateBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str | None, _about("The parameter `name` of the step, if the component has several.")] = None
 
 
+class ReleaseBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A component that adopts its release of Helm."""
+
+    component: Annotated[str, _about("Its step says which cluster, and the release must be deployed there.")]
+    release: Annotated[str | None, _about("Its name, as the step has it. Default: all of the component.")] = None
+    namespace: Annotated[str | None, _about("Its namespace, in the same way.")] = None
+
+
 class AdoptBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What to adopt.
 
@@ -35,7 +42,8 @@ class AdoptBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """
 
     launch: dict[str, Any] = {}
-    states: Annotated[list[StateBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)]
+    states: Annotated[list[StateBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)] = []
+    releases: Annotated[list[ReleaseBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)] = []
     dryRun: Annotated[bool, _about("Only say what would be adopted.")] = False
 
 
@@ -51,6 +59,27 @@ class AdoptedStateDocument(msgspec.Struct, kw_only=True):
     resourceCount: Annotated[int, _about("How many it manages.")]
 
 
+class AdoptedReleaseDocument(msgspec.Struct, kw_only=True):
+    """A release of Helm that a component has adopted, as it was then."""
+
+    component: str
+    release: str
+    namespace: str
+    chart: Annotated[str, _about("With its version, such as `shop-1.0.0`.")]
+    appVersion: str
+    revision: int
+    resources: Annotated[list[str], _about(f"Objects in its manifest: the first {limits.ADOPTED_ADDRESSES}, sorted.")]
+    resourceCount: Annotated[int, _about("How many it has.")]
+    otherValues: Annotated[
+        dict[str, Any],
+        _about(
+            f"Its values that the step doesn't set, by path: the first {limits.ADOPTED_ADDRESSES}. Secrets are masked. "
+            "An upgrade by the step drops them."
+        ),
+    ]
+    otherValueCount: Annotated[int, _about("How many there are.")]
+
+
 class AdoptDocument(msgspec.Struct, kw_only=True):
     """The adopted instance. With `dryRun`, its ID is null."""
 
@@ -59,15 +88,17 @@ class AdoptDocument(msgspec.Struct, kw_only=True):
     environmentId: str
     version: int
     states: list[AdoptedStateDocument]
+    releases: list[AdoptedReleaseDocument]
     leftOut: Annotated[list[str], _about("Components that have adopted nothing: taking over launches them.")]
 
 
 class AdoptionDocument(msgspec.Struct, kw_only=True):
-    """What an instance has adopted. Without states, Launchbay has launched it."""
+    """What an instance has adopted. Without states and releases, Launchbay has launched it."""
 
     instanceId: str
     managed: Annotated[str, _about("`observe` until a change set takes it over; then `full`.")]
     states: list[AdoptedStateDocument]
+    releases: list[AdoptedReleaseDocument]
     adoptedAt: int | None
     adoptedBy: str | None
 
@@ -79,6 +110,21 @@ _STATES = [
         "lineage": _LINEAGE,
         "resources": ["aws_instance.web"],
         "resourceCount": 1,
+    }
+]
+
+_RELEASES = [
+    {
+        "component": "web",
+        "release": "shop",
+        "namespace": "production",
+        "chart": "shop-1.0.0",
+        "appVersion": "2.4",
+        "revision": 7,
+        "resources": ["apps/v1 Deployment shop"],
+        "resourceCount": 1,
+        "otherValues": {"replicas": 3},
+        "otherValueCount": 1,
     }
 ]
 
@@ -102,13 +148,15 @@ async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
     """Make an instance of what runs already, which is only observed."""
     body = request.body
     states = [GivenState(component=each.component, state=each.state, name=each.name) for each in body.states]
-    made = await adoption.adopt(request.ctx, request.path["appId"], body.launch, states, is_trial=body.dryRun)
+    releases = [msgspec.convert(each, GivenRelease, from_attributes=True) for each in body.releases]
+    made = await adoption.adopt(request.ctx, request.path["appId"], body.launch, states, releases, is_trial=body.dryRun)
     return AdoptDocument(
         instanceId=made.instance_id,
         name=made.name,
         environmentId=made.environment_id,
         version=made.version,
-        states=[_given(each) for each in made.states],
+        states=[_state(each) for each in made.adopted if each.action == OPENTOFU],
+        releases=[_release(each) for each in made.adopted if each.action == HELM],
         leftOut=list(made.left_out),
     )
 
@@ -123,6 +171,7 @@ async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
             "instanceId": EXAMPLE_ID,
             "managed": "observe",
             "states": _STATES,
+            "releases": _RELEASES,
             "adoptedAt": 1_798_761_600_000,
             "adoptedBy": "ada@example.com",
         },
@@ -131,31 +180,27 @@ async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
 async def read_adoption(request: Request[None, None]) -> AdoptionDocument:
     """Show what an instance has adopted."""
     found = await adoption.read_adoption(request.ctx, request.path["id"])
-    first = found.rows[0] if found.rows else None
+    adopted = found.adopted
     return AdoptionDocument(
         instanceId=found.record.id,
         managed="observe" if found.record.is_observed else "full",
-        states=[_adopted(row) for row in found.rows],
-        adoptedAt=None if first is None else to_ms(first.adopted_at),
-        adoptedBy=None if first is None else first.adopted_by,
+        states=[_state(each) for each in adopted if each.action == OPENTOFU],
+        releases=[_release(each) for each in adopted if each.action == HELM],
+        adoptedAt=None if found.at is None else to_ms(found.at),
+        adoptedBy=found.by,
     )
 
 
-def _adopted(row: AdoptionRow) -> AdoptedStateDocument:
+def _state(adopted: Adoptee) -> AdoptedStateDocument:
     return AdoptedStateDocument(
-        component=row.component,
-        name=row.name,
-        lineage=row.identity,
-        resources=msgspec.json.decode(row.resources, type=list[str]),
-        resourceCount=row.resource_count,
+        component=adopted.component,
+        name=adopted.name,
+        lineage=adopted.identity,
+        resources=adopted.resources,
+        resourceCount=adopted.resource_count,
     )
 
 
-def _given(state: AdoptedState) -> AdoptedStateDocument:
-    return AdoptedStateDocument(
-        component=state.component,
-        name=state.name,
-        lineage=state.lineage,
-        resources=state.resources,
-        resourceCount=state.resource_count,
-    )
+def _release(adopted: Adoptee) -> AdoptedReleaseDocument:
+    counted = {"resources": adopted.resources, "resourceCount": adopted.resource_count}
+    return msgspec.convert({"component": adopted.component, **counted, **(adopted.about or {})}, AdoptedReleaseDocument)

@@ -17,10 +17,21 @@ class OwnerRow(NamedTuple):
     component: str
 
 
+class KeeperRow(NamedTuple):
+    """An instance with a document of a step."""
+
+    document_id: str
+    sealed: bytes
+    id: str
+    name: str
+    component: str
+
+
 class AdoptionRow(NamedTuple):
     """What a component has adopted.
 
-    `identity` is the lineage of a state. `resources` is a JSON array of the first addresses.
+    `identity` is the lineage of a state, or what names a release. `resources` is a JSON array of the first addresses,
+    and `about` a JSON object with what else is shown of a release.
     """
 
     component: str
@@ -29,6 +40,7 @@ class AdoptionRow(NamedTuple):
     identity: str
     resources: str
     resource_count: int
+    about: str | None
     adopted_at: datetime
     adopted_by: str
 
@@ -37,4 +49,5 @@ insert = _sql.change("insert")
 insert_document = _sql.change("insert_document")
 insert_adoption = _sql.change("insert_adoption")
 list_owners = _sql.rows("list_owners", OwnerRow)
+list_keepers = _sql.rows("list_keepers", KeeperRow)
 list_of_instance = _sql.rows("list_of_instance", AdoptionRow)

@@ -9,11 +9,14 @@ import msgspec
 
 from launchbay import limits
 from launchbay.errors import BadRequest
+from launchbay.features.plans.rules import PlannedStep
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.model.document_name import DOCUMENT_NAMES, is_document_name
+from launchbay.model.existing import Existing, read_existing
 
-OPENTOFU = "opentofu"
+OPENTOFU, HELM = "opentofu", "helm"
 _STATE_VERSION = 4  # of Terraform since 0.12, and of OpenTofu
+_PROBLEMS = 3  # of steps, that are named
 _ECHOED = 80  # characters of what the request gave
 _ADDRESS = 1_000  # characters that are kept of one address
 
@@ -34,6 +37,49 @@ class GivenState(msgspec.Struct, frozen=True, kw_only=True):
     component: str
     state: str
     name: str | None = None
+
+
+class GivenRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """A component that adopts a release of Helm, or all that it installs."""
+
+    component: str
+    release: str | None = None
+    namespace: str | None = None
+
+
+class Adoptee(NamedTuple):
+    """What a component adopts.
+
+    `document` is what its step would have stored under `name`. `identity` names it in the organization, and `resources`
+    are its first addresses. `about` is what else is shown.
+    """
+
+    component: str
+    action: str
+    name: str
+    identity: str
+    document: bytes
+    resources: list[str]
+    resource_count: int
+    about: dict[str, Any] | None = None
+
+    @property
+    def what(self) -> str:
+        """What it is, in a sentence."""
+        if self.action == HELM:
+            return f"The release for {self.component!r} ({self.identity})"
+        return f"The state for {self.component!r} (lineage {self.identity})"
+
+    @property
+    def shown(self) -> str:
+        """What the instance was made of, for its page."""
+        if self.about is None:
+            return f"the state {self.name} of {self.component} with {self.resource_count} resources ({self.identity})"
+        about = self.about
+        return (
+            f"the release {about['namespace']}/{about['release']} of {self.component}: chart {about['chart']}, "
+            f"revision {about['revision']}, {self.resource_count} objects"
+        )
 
 
 class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,18 +156,78 @@ def check_manifest(manifest: CompiledManifest) -> None:
             )
 
 
+def require_something(manifest: CompiledManifest, states: Sequence[object], releases: Sequence[object]) -> None:
+    """Raise BadRequest if nothing is given."""
+    if states or releases:
+        return
+    names = _names(state_places(manifest))
+    installing = ", ".join(components_with(manifest, HELM))
+    remedies = [
+        f"Give the state of at least one of: {names}." if names else "",
+        f"Or name a component with a release of Helm: {installing}." if installing else "",
+    ]
+    raise BadRequest(
+        "There is nothing to adopt: neither a state nor a release is given.",
+        " ".join(filter(None, remedies)) or "No component of this version has a step opentofu or helm.",
+        code="CannotAdopt",
+    )
+
+
+def components_with(manifest: CompiledManifest, action: str) -> list[str]:
+    """Return the components that have a step of an action."""
+    return [
+        path
+        for path, component in manifest.components.items()
+        if any(step.action == action for workflow in component.workflows.values() for step in workflow.all_steps)
+    ]
+
+
+def check_releases(manifest: CompiledManifest, given: Sequence[GivenRelease]) -> None:
+    """Raise BadRequest for a component that installs no release, or is given twice."""
+    known = components_with(manifest, HELM)
+    for each in given:
+        if each.component not in known:
+            raise BadRequest(
+                f"releases: no step of {each.component[:_ECHOED]!r} installs a release of Helm.",
+                f"Name one of: {', '.join(known)}." if known else "No component of this version has a step helm.",
+                code="InvalidRelease",
+            )
+    for each, count in Counter(given).items():
+        if count > 1:
+            raise BadRequest(f"releases: {each.component!r} is given {count} times.", code="InvalidRelease")
+
+
+def found_releases(steps: Sequence[PlannedStep], artifacts: Mapping[str, bytes], given: GivenRelease) -> list[Existing]:
+    """Return the release that a component adopts, or several that fit.
+
+    Raises BadRequest that says why it can't be adopted.
+    """
+    own = [each for each in steps if each.component == given.component and each.action == HELM]
+    found = [read_existing(artifacts[each.path]) for each in own if each.path in artifacts]
+    fitting = [
+        each
+        for each in found
+        if given.release in {None, each.about["release"]} and given.namespace in {None, each.about["namespace"]}
+    ]
+    if fitting:
+        return fitting
+    problems = [effect.note for each in own if each.path not in artifacts for effect in each.effects]
+    if problems:
+        raise BadRequest(f"releases: {given.component!r} adopts nothing.", *problems[:_PROBLEMS], code="InvalidRelease")
+    names = ", ".join(f"{each.about['namespace']}/{each.about['release']}" for each in found)
+    raise BadRequest(
+        f"releases: {given.component!r} has no step for this release.",
+        f"It has: {names}." if names else "None of its steps runs at a launch with these parameters.",
+        code="InvalidRelease",
+    )
+
+
 def placed(manifest: CompiledManifest, given: Sequence[GivenState]) -> list[AdoptedState]:
     """Return the states in their places.
 
     Raises BadRequest that names each state that can't be read, has no place, or is given twice.
     """
     places = state_places(manifest)
-    if not given:
-        raise BadRequest(
-            "There is nothing to adopt: no state is given.",
-            f"Give one for at least one of: {_names(places) or 'none; no component keeps a state'}.",
-            code="CannotAdopt",
-        )
     found = [_placed(places, each) for each in given]
     for (component, name), count in Counter((each.component, each.name) for each in found).items():
         if count > 1:

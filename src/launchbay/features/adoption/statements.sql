@@ -17,9 +17,10 @@ INSERT INTO kept_documents (id, instance_id, component, action, name, sealed)
 VALUES (%(document_id)s, %(instance_id)s, %(component)s, %(action)s, %(name)s, %(sealed)s);
 
 -- name: insert_adoption
-INSERT INTO adoptions (instance_id, organization_id, component, action, name, identity, resources, resource_count, adopted_by)
+INSERT INTO adoptions (instance_id, organization_id, component, action, name, identity, resources, resource_count, about,
+                       adopted_by)
 VALUES (%(instance_id)s, %(organization_id)s, %(component)s, %(action)s, %(name)s, %(identity)s, %(resources)s, %(resource_count)s,
-        %(adopted_by)s);
+        %(about)s, %(adopted_by)s);
 
 -- name: list_owners
 -- The instances that have adopted some of these things before.
@@ -27,8 +28,15 @@ SELECT adoptions.identity, instances.id, instances.name, adoptions.component
 FROM adoptions JOIN instances ON instances.id = adoptions.instance_id
 WHERE adoptions.organization_id = %(organization_id)s AND action = %(action)s AND identity = ANY (%(identities)s::text[]);
 
+-- name: list_keepers
+-- The instances that keep such a document, also of a launch.
+SELECT kept_documents.id AS document_id, kept_documents.sealed, instances.id, instances.name, kept_documents.component
+FROM kept_documents JOIN instances ON instances.id = kept_documents.instance_id
+WHERE instances.organization_id = %(organization_id)s AND kept_documents.action = %(action)s AND kept_documents.name = %(name)s
+ORDER BY instances.id;
+
 -- name: list_of_instance
 SELECT component, action, name, identity, resources, coalesce(resource_count, json_array_length(resources::json)) AS resource_count,
-       adopted_at, adopted_by
+       about, adopted_at, adopted_by
 FROM adoptions
 WHERE instance_id = %(instance_id)s ORDER BY component, action, name;

@@ -5,26 +5,38 @@ until somebody takes it over with a change set.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
+from launchbay import limits
+from launchbay.actions.helm import installed_on
 from launchbay.actions.opentofu import adopted_module
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
 from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.features.adoption import rows as store
-from launchbay.features.adoption.rows import AdoptionRow
+from launchbay.features.adoption.rows import AdoptionRow, KeeperRow, OwnerRow
 from launchbay.features.adoption.rules import (
+    HELM,
     OPENTOFU,
     AdoptedState,
+    Adoptee,
+    GivenRelease,
     GivenState,
     adopted_state,
     check_manifest,
+    check_releases,
+    found_releases,
     placed,
+    require_something,
 )
 from launchbay.features.drift.usecases import ask_for_check
+from launchbay.features.plans.ahead import PlanRequest
+from launchbay.features.plans.usecases import find_existing
 from launchbay.ids import new_id
 from launchbay.model.changes import Allowed, Refusal
 from launchbay.model.expiry import NEVER
@@ -57,7 +69,7 @@ class Adoption(NamedTuple):
     name: str
     environment_id: str
     version: int
-    states: Sequence[AdoptedState]
+    adopted: Sequence[Adoptee]
     left_out: Sequence[str]  # components without anything adopted
 
 
@@ -65,35 +77,86 @@ class Adopted(NamedTuple):
     """What an instance has adopted, and whether it is still only observed."""
 
     record: InstanceRecord
-    rows: Sequence[AdoptionRow]
+    adopted: Sequence[Adoptee]
+    at: datetime | None
+    by: str | None
 
 
 async def adopt(
-    ctx: Context, application_id: str, body: Mapping[str, Any], given: Sequence[GivenState], *, is_trial: bool
+    ctx: Context,
+    application_id: str,
+    body: Mapping[str, Any],
+    given: Sequence[GivenState],
+    releases: Sequence[GivenRelease],
+    *,
+    is_trial: bool,
 ) -> Adoption:
     """Make an observed instance of what runs, or say what it would be.
 
-    `body` is that of a launch, and needs the same permission. Raises BadRequest for a state that can't be read, has no
-    place in the manifest, or was adopted before.
+    `body` is that of a launch, and needs the same permission. Raises BadRequest for what can't be read, has no place in
+    the manifest, or belongs to an instance, and Unavailable if no server looks at the releases in time.
     """
+    installed = await _look(ctx, application_id, body, releases) if releases else []
     with foreign_key_violation_as("The application or its environment was deleted by another request."):
         async with ctx.begin() as work:
             announce_new.later(work.connection)
             planned = await _plan(work, application_id, body)
             root, environment = planned.root, planned.environment
             check_manifest(root.manifest)
+            require_something(root.manifest, given, releases)
             states = await asyncio.to_thread(placed, root.manifest, given)  # megabytes of JSON
-            adopted = {each.component for each in states}
-            left_out = [path for path in root.manifest.order if path not in adopted]
+            adopted = [*map(_of_state, states), *installed]
+            left_out = [path for path in root.manifest.order if path not in {each.component for each in adopted}]
             await organizations.lock(work.connection, organization_id=environment.organization_id)
-            await _require_unadopted(work, environment.organization_id, states)
+            await _require_unadopted(work, environment.organization_id, adopted)
             await _require_name(work, planned)
             work.warn(ignored_by_launch(planned))
             await _require_allowed(work, planned, is_trial=is_trial)
             if not is_trial:
-                await _write(work, planned, states)
+                await _write(work, planned, adopted)
     made = None if is_trial else root.instance_id
-    return Adoption(made, root.name, environment.id, root.version, states, left_out)
+    return Adoption(made, root.name, environment.id, root.version, adopted, left_out)
+
+
+def _of_state(state: AdoptedState) -> Adoptee:
+    return Adoptee(
+        component=state.component,
+        action=OPENTOFU,
+        name=state.name,
+        identity=state.lineage,
+        document=adopted_module(state.text),
+        resources=state.resources,
+        resource_count=state.resource_count,
+    )
+
+
+async def _look(
+    ctx: Context, application_id: str, body: Mapping[str, Any], releases: Sequence[GivenRelease]
+) -> list[Adoptee]:
+    """Return the releases that run, as a server with an engine sees them."""
+    async with ctx.begin() as work:
+        planned = await _plan(work, application_id, body)
+        check_manifest(planned.root.manifest)
+        check_releases(planned.root.manifest, releases)
+        organization_id = planned.environment.organization_id
+        if planned.destroy_after_ms is None:
+            body = {**body, "destroyInterval": NEVER}
+    request = PlanRequest(act="adopt", application_id=application_id, body=dict(body))
+    found = await find_existing(ctx, organization_id, request, limits.ADOPTED_LOOK_S)
+    adopted: dict[tuple[str, str], Adoptee] = {}
+    for given in releases:
+        for each in found_releases(found.steps, found.artifacts, given):
+            adopted[given.component, each.name] = Adoptee(
+                component=given.component,
+                action=HELM,
+                name=each.name,
+                identity=each.identity,
+                document=each.document,
+                resources=each.resources,
+                resource_count=each.resource_count,
+                about=each.about,
+            )
+    return list(adopted.values())
 
 
 async def _plan(work: Work, application_id: str, body: Mapping[str, Any]) -> PlannedLaunch:
@@ -119,26 +182,48 @@ async def _require_name(work: Work, planned: PlannedLaunch) -> None:
         raise BadRequest(nothing_launched(planned, existing), code="NameExists", field="instanceName")
 
 
-async def _require_unadopted(work: Work, organization_id: str, states: Sequence[AdoptedState]) -> None:
-    identities = [each.lineage for each in states]
-    found = await store.list_owners(
-        work.connection, organization_id=organization_id, action=OPENTOFU, identities=identities
-    )
-    owners = {owner.identity: owner for owner in found}
-    for each in states:
-        owner = owners.get(each.lineage)
-        if owner is None:
-            continue
-        try:
-            await work.lookup.instance(owner.id, Permission.READ)
-            who = f"the instance {owner.name!r} ({owner.id}), in its component {owner.component!r}"
-        except (NotAllowed, NotFound):
-            who = "an instance that you can't see"
-        raise BadRequest(
-            f"The state for {each.component!r} (lineage {each.lineage}) is adopted already by {who}.",
-            "One instance has a state. Destroy that one first: while it is only observed, it is just forgotten.",
-            code="AdoptedAlready",
+async def _require_unadopted(work: Work, organization_id: str, adopted: Sequence[Adoptee]) -> None:
+    for identity, count in Counter((each.action, each.identity) for each in adopted).items():
+        if count > 1:
+            raise BadRequest(f"{identity[1]} is given for {count} components.", code="InvalidRelease")
+    for action in (OPENTOFU, HELM):
+        identities = [each.identity for each in adopted if each.action == action]
+        found = await store.list_owners(
+            work.connection, organization_id=organization_id, action=action, identities=identities
         )
+        owners = {owner.identity: owner for owner in found}
+        for each in adopted:
+            if each.action == action and (owner := owners.get(each.identity)) is not None:
+                raise await _taken(work, each, owner)
+    for each in adopted:
+        if each.action == HELM:
+            await _require_uninstalled(work, organization_id, each)
+
+
+async def _require_uninstalled(work: Work, organization_id: str, release: Adoptee) -> None:
+    """Raise BadRequest if an instance has installed the release."""
+    server = installed_on(release.document)
+    for each in await store.list_keepers(
+        work.connection, organization_id=organization_id, action=HELM, name=release.name
+    ):
+        document = work.app.secret_key.open(bytes(each.sealed), document_purpose(each.document_id))
+        if installed_on(document) == server:
+            raise await _taken(work, release, each)
+
+
+async def _taken(work: Work, adopted: Adoptee, owner: OwnerRow | KeeperRow) -> BadRequest:
+    """Return that something belongs to an instance."""
+    try:
+        await work.lookup.instance(owner.id, Permission.READ)
+        who = f"the instance {owner.name!r} ({owner.id}), in its component {owner.component!r}"
+    except (NotAllowed, NotFound):
+        who = "an instance that you can't see"
+    if isinstance(owner, KeeperRow):
+        text, remedy = "was installed by", "Use that one: Launchbay manages the release already."
+    else:
+        text = "is adopted already by"
+        remedy = "One instance has it. Destroy that one first: while it is only observed, it is just forgotten."
+    return BadRequest(f"{adopted.what} {text} {who}.", remedy, code="AdoptedAlready")
 
 
 async def _require_allowed(work: Work, planned: PlannedLaunch, *, is_trial: bool) -> None:
@@ -164,10 +249,10 @@ async def _require_allowed(work: Work, planned: PlannedLaunch, *, is_trial: bool
     await work.admit(application.organization_id, {Quota.INSTANCES: 1})
 
 
-async def _write(work: Work, planned: PlannedLaunch, states: Sequence[AdoptedState]) -> None:
+async def _write(work: Work, planned: PlannedLaunch, adopted: Sequence[Adoptee]) -> None:
     application, environment, request, root = planned.application, planned.environment, planned.request, planned.root
     at = permissions.instance(application.id, root.instance_id)
-    adopted = {each.component for each in states}
+    components = {each.component for each in adopted}
     await store.insert(
         work.connection,
         instance_id=root.instance_id,
@@ -186,22 +271,23 @@ async def _write(work: Work, planned: PlannedLaunch, states: Sequence[AdoptedSta
         environment_view=planned.view.to_text(),
         destroy_after_ms=planned.destroy_after_ms,
         labels=msgspec.json.encode(request.labels).decode(),
-        state=adopted_state(adopted),
+        state=adopted_state(components),
         component_count=len(root.manifest.order),
-        running_count=len(adopted),
+        running_count=len(components),
     )
     write_links(work, root.walk())
-    for each in states:
+    for each in adopted:
         document_id = new_id()
-        sealed = work.app.secret_key.seal(adopted_module(each.text), document_purpose(document_id))
-        key = {"instance_id": root.instance_id, "component": each.component, "action": OPENTOFU, "name": each.name}
+        sealed = work.app.secret_key.seal(each.document, document_purpose(document_id))
+        key = {"instance_id": root.instance_id, "component": each.component, "action": each.action, "name": each.name}
         await store.insert_document(work.connection, document_id=document_id, sealed=sealed, **key)
         await store.insert_adoption(
             work.connection,
             organization_id=environment.organization_id,
-            identity=each.lineage,
+            identity=each.identity,
             resources=msgspec.json.encode(each.resources).decode(),
             resource_count=each.resource_count,
+            about=None if each.about is None else msgspec.json.encode(each.about).decode(),
             adopted_by=work.actor.email,
             **key,
         )
@@ -216,10 +302,15 @@ async def _write(work: Work, planned: PlannedLaunch, states: Sequence[AdoptedSta
             "environmentId": environment.id,
             "destroyInterval": NEVER if planned.destroy_after_ms is None else planned.destroy_after_ms,
             "parameters": work.fingerprints(request.parameters),
-            "states": {f"{each.component}/{each.name}": each.lineage for each in states},
+            "states": _named(adopted, OPENTOFU),
+            "releases": _named(adopted, HELM),
         },
         at=at,
     )
+
+
+def _named(adopted: Sequence[Adoptee], action: str) -> dict[str, str]:
+    return {f"{each.component}/{each.name}": each.identity for each in adopted if each.action == action}
 
 
 async def read_adoption(ctx: Context, instance_id: str) -> Adopted:
@@ -227,7 +318,22 @@ async def read_adoption(ctx: Context, instance_id: str) -> Adopted:
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         found = await store.list_of_instance(work.connection, instance_id=record.id)
-        return Adopted(record, found)
+    first = found[0] if found else None
+    when, who = (None, None) if first is None else (first.adopted_at, first.adopted_by)
+    return Adopted(record, [_of_row(row) for row in found], when, who)
+
+
+def _of_row(row: AdoptionRow) -> Adoptee:
+    return Adoptee(
+        component=row.component,
+        action=row.action,
+        name=row.name,
+        identity=row.identity,
+        document=b"",
+        resources=msgspec.json.decode(row.resources, type=list[str]),
+        resource_count=row.resource_count,
+        about=None if row.about is None else msgspec.json.decode(row.about),
+    )
 
 
 async def refuse_observed(connection: Connection, change: Change) -> Refusal | Allowed | None:

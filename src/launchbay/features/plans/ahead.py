@@ -29,16 +29,18 @@ from launchbay.usecases.reconfigure import plan_configuration
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
 
 PlanAct = Literal["launch", "reconfigure", "relaunch", "manage", "destroy"]
+KeptAct = Literal[PlanAct, "adopt"]
 
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What to plan.
 
-    `body` is that of a launch or a reconfiguration. `token_id` is the access token that asks, if any; `method` is its
+    The act `adopt` finds what runs of what a launch would make. `body` is that of a launch or a reconfiguration.
+    `token_id` is the access token that asks, if any; `method` is its
     kind of credential, of which an older server says nothing.
     """
 
-    act: PlanAct
+    act: KeptAct
     application_id: str | None = None
     instance_id: str | None = None
     body: dict[str, Any] = {}
@@ -50,7 +52,8 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     def check(self) -> None:
         """Raise BadRequest for what is missing or unused."""
-        needed, other = ("applicationId", "instanceId") if self.act == "launch" else ("instanceId", "applicationId")
+        is_new = self.act in {"launch", "adopt"}
+        needed, other = ("applicationId", "instanceId") if is_new else ("instanceId", "applicationId")
         given = {"applicationId": self.application_id, "instanceId": self.instance_id}
         if given[needed] is None or given[other] is not None:
             raise BadRequest(f"The act {self.act} needs {needed}, and no {other}.", code="InvalidAct")
@@ -108,14 +111,14 @@ async def look_ahead(work: Work, organization_id: str, request: PlanRequest) -> 
     """
     target = await _target(work, request)
     if target.changed.organization_id != organization_id:
-        what = "application" if request.act == "launch" else "instance"
+        what = "application" if request.act in {"launch", "adopt"} else "instance"
         raise BadRequest(f"The {what} belongs to another organization.", code="InvalidAct")
     return target
 
 
 async def _target(work: Work, request: PlanRequest) -> Target:
     changed: Application | InstanceRecord
-    if request.act == "launch":
+    if request.act in {"launch", "adopt"}:
         planned = await plan_launch_tree(work, request.application_id or "", request.body, request.if_exists)
         changed, environment, view, root = planned.application, planned.environment, planned.view, planned.root
         proposed = proposal_of(planned)

@@ -58,6 +58,13 @@ class ApprovedRow(NamedTuple):
     sealed: bytes | None
 
 
+class ArtifactRow(NamedTuple):
+    """The sealed artifact of a step."""
+
+    path: str
+    sealed: bytes
+
+
 class KeptBytes(NamedTuple):
     """What is kept: artifacts of an organization's plans, and results of a change set's."""
 
@@ -95,6 +102,7 @@ take = _sql.row("take", TakenPlan)
 renew = _sql.change("renew")
 finish = _sql.change("finish")
 insert_artifact = _sql.change("insert_artifact")
+list_artifacts = _sql.rows("list_artifacts", ArtifactRow)
 get_of_job = _sql.row("get_of_job", ApprovedRow)
 begin_step = _sql.change("begin_step")
 begun_by = _sql.value("begun_by", str)

@@ -99,6 +99,9 @@ WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
 -- name: insert_artifact
 INSERT INTO plan_artifacts (plan_id, path, sealed) VALUES (%(plan_id)s, %(path)s, %(sealed)s);
 
+-- name: list_artifacts
+SELECT path, sealed FROM plan_artifacts WHERE plan_id = %(plan_id)s;
+
 -- name: get_of_job
 -- What was approved of a job, with the artifact of a step.
 SELECT plans.id, plans.result, plan_artifacts.sealed

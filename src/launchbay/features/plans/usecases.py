@@ -5,8 +5,10 @@ that somebody approved with a plan do exactly what it says.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth.permissions import Permission, on_behalf
+from launchbay.concurrency import uncancelled
 from launchbay.engine.journal import run_until_available
 from launchbay.errors import (
     BadRequest,
@@ -25,9 +28,11 @@ from launchbay.errors import (
     NotApproved,
     NotFound,
     TooManyRequests,
+    Unavailable,
 )
 from launchbay.features.plans import rows as store
-from launchbay.features.plans.ahead import PlanAct, PlanRequest, Target, look_ahead, read_request
+from launchbay.features.plans.ahead import KeptAct, PlanRequest, Target, look_ahead, read_request
+from launchbay.features.plans.finding import FindingActions
 from launchbay.features.plans.look import Found, look
 from launchbay.features.plans.rows import KeptRequest, PlanRow, TakenPlan, artifact_purpose, request_purpose
 from launchbay.features.plans.rules import (
@@ -52,6 +57,8 @@ POLL_S = 0.5
 _AT_ONCE = 3  # plans that one process makes at the same time
 _OF_ORGANIZATION = 2  # of these: another one doesn't wait for its plans, which take up to PLAN_S
 _EXPIRED = 500  # plans that one round deletes
+_LOOK_S = 0.2  # between two looks at a plan that somebody waits for
+_looks: list[str] = []  # by the requests of this process that wait for one; the organization of each
 _SHOWN = 10  # addresses of one refusal
 
 
@@ -73,8 +80,9 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     return plan_id
 
 
-_KINDS: Mapping[PlanAct, ChangeKind] = {
+_KINDS: Mapping[KeptAct, ChangeKind] = {
     "launch": "launch",
+    "adopt": "launch",
     "reconfigure": "reconfigure",
     "relaunch": "run",
     "manage": "reconfigure",
@@ -84,7 +92,12 @@ _KINDS: Mapping[PlanAct, ChangeKind] = {
 
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
     """Ask about the change itself: rules name its operation."""
-    operations = {"launch": "launch_application", "reconfigure": "reconfigure_instance", "manage": "take_over_instance"}
+    operations = {
+        "launch": "launch_application",
+        "adopt": "adopt_instance",
+        "reconfigure": "reconfigure_instance",
+        "manage": "take_over_instance",
+    }
     await work.decide(
         operations.get(request.act, "run_workflow"),
         target.changed,
@@ -96,8 +109,8 @@ async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
 
 def _noted(request: PlanRequest) -> dict[str, str]:
     """Return what the audit log says of a plan."""
-    if request.act == "launch":
-        return {"act": request.act, "applicationId": request.application_id or ""}
+    if request.application_id is not None:
+        return {"act": request.act, "applicationId": request.application_id}
     return {"act": request.act, "instanceId": request.instance_id or ""}
 
 
@@ -239,6 +252,53 @@ async def _require_read(work: Work, request: PlanRequest) -> None:
         await work.lookup.application(request.application_id or "", Permission.READ)
 
 
+async def find_existing(ctx: Context, organization_id: str, request: PlanRequest, wait_s: float) -> Found:
+    """Wait until a process with an engine has found what runs.
+
+    The artifacts say it. It commits at once, also within a transaction, so that the other process sees what was asked.
+    Raises as `create_plan`, BadRequest if nothing can be found, and Unavailable after that time.
+    """
+    if len(_looks) >= limits.LOOKS_AT_ONCE:  # each may hold the connection of a transaction meanwhile
+        raise TooManyRequests("This server already waits for other looks at what runs. Try again.", retry_after_s=5)
+    _looks.append(organization_id)
+    try:
+        with ctx.app.database.apart():
+            return await _find_existing(ctx, organization_id, request, wait_s)
+    finally:
+        _looks.remove(organization_id)
+
+
+async def _find_existing(ctx: Context, organization_id: str, request: PlanRequest, wait_s: float) -> Found:
+    plan_id = await create_plan(ctx, organization_id, request)
+    until_s = time.monotonic() + wait_s
+    try:
+        while True:
+            row = await read_plan(ctx, plan_id)
+            if row.status != "Waiting":
+                break
+            if time.monotonic() >= until_s:
+                raise Unavailable(f"No server has looked at what runs within {wait_s:g} s. Retry.", retry_after_s=30)
+            await asyncio.sleep(_LOOK_S)
+        if row.problem is not None:
+            raise BadRequest(row.problem)
+        found = Found()
+        found.steps = read_steps(row.result or "[]")
+        async with ctx.app.database.transaction() as connection:
+            for each in await store.list_artifacts(connection, plan_id=plan_id):
+                opened = ctx.app.secret_key.open(bytes(each.sealed), artifact_purpose(plan_id, each.path))
+                found.artifacts[each.path] = opened
+        return found
+    finally:
+        await uncancelled(_delete_quietly(ctx, plan_id))
+
+
+async def _delete_quietly(ctx: Context, plan_id: str) -> None:
+    """Delete a plan that nobody reads again; else it expires."""
+    with suppress(LaunchbayError):
+        async with ctx.begin() as work:
+            await store.delete(work.connection, plan_id=plan_id, owner_id=work.actor.user_id)
+
+
 async def delete_plan(ctx: Context, plan_id: str) -> None:
     """Delete a plan of the caller; what makes it stops. Raises Conflict for that of a change set."""
     async with ctx.begin() as work:
@@ -307,11 +367,12 @@ class PlanRunner:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
             await _ask_rules(work, request, target)
-        found = Found()
+        found, finds = Found(), request.act == "adopt"
+        runtime = replace(self._runtime, actions=FindingActions(self._runtime.actions)) if finds else self._runtime
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 for each in target.instances:
-                    await look(self._app, self._runtime, row.id, each, found)
+                    await look(self._app, runtime, row.id, each, found)
         except TimeoutError:
             raise BadRequest(
                 f"The plan takes more than {limits.PLAN_S:g} s. It was at step {found.at or 'none'}.",
@@ -323,8 +384,8 @@ class PlanRunner:
                 await organizations.lock(connection, organization_id=row.organization_id)
                 await self._require_room(connection, row, found)
             await self._finish(connection, row, "Planned", result=result, digest=digest_of(found.steps))
-            # No job runs what a plan without a change set says.
-            for path, artifact in found.artifacts.items() if row.change_set_id is not None else ():
+            # No job runs what another plan without a change set says.
+            for path, artifact in found.artifacts.items() if finds or row.change_set_id is not None else ():
                 sealed = self._app.secret_key.seal(artifact, artifact_purpose(row.id, path))
                 await store.insert_artifact(connection, plan_id=row.id, path=path, sealed=sealed)
 
