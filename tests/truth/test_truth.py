@@ -87,8 +87,6 @@ _ABOUT_OTHERS = {
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
     "export_organization_lines",
     *("read_git_drift", "read_service_impact", "read_plan"),
-    # The population has no order of environments: tests/features/promotion has boards.
-    *("read_promotion_order", "read_application_promotion_order", "read_promotion"),
     "read_secret_provider_use",  # it needs a server of secrets: tests/api/test_secret_providers.py
 }
 # Tools that change something, check a text, or say why: what they answer is not stored.

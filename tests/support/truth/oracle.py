@@ -66,6 +66,7 @@ TABLES = {
     "refresh_tokens": "*",
     "access_tokens": "*",
     "lifetime_rules": "*",
+    "promotion_orders": "*",
     "idle_ends": "*",
     "sleep_rules": "*",
     "concurrency_limits": "*",

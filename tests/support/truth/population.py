@@ -212,6 +212,8 @@ class _Maker:
         await self._sleepers()
         await self._freezes()
         await self._rules()
+        await self._promotions()
+        await self._holding_window()
         await self._rest()
         self.clock.stop()
         return Population(
@@ -611,6 +613,25 @@ class _Maker:
         window = {"reason": "Jubilee", "firstDay": "2199-12-20", "lastDay": "2199-12-31", "zone": "Europe/Berlin"}
         for path in (f"environments/{self.environments['staging']}", f"applications/{self.applications['Owl']}"):
             accepted(await self.api.put(f"{path}/freeze-windows", {"windows": [window]}))
+
+    async def _promotions(self) -> None:
+        """Set the orders of an organization and of an application, whose instances are in one environment of it."""
+        places = [self.environments["staging"], self.environments["production"]]
+        gates = {"soak": 90 * HOUR_MS, "workflows": ["hoist"], "approvals": 2}
+        for path, stages in (
+            (self.root, [{"environmentId": each} for each in places]),
+            (
+                f"applications/{self.applications['Crane']}",
+                [{"environmentId": places[0]}, {"environmentId": places[1], **gates}],
+            ),
+        ):
+            accepted(await self.api.put(f"{path}/promotion-order", {"stages": stages}))
+
+    async def _holding_window(self) -> None:
+        """Freeze an application without instances by a window that lasts."""
+        window = {"reason": "Lent", "firstDay": "1999-01-01", "lastDay": "2198-12-31", "zone": "UTC"}
+        path = f"applications/{self.applications['Never launched']}/freeze-windows"
+        accepted(await self.api.put(path, {"windows": [window]}))
 
     async def _rules(self) -> None:
         """Write rules about changes, of which none holds, and when to check for drift: never while pages are read."""
