@@ -29,6 +29,7 @@ MORE = PAGE_ROWS + 20
 FEW = {"list_invitations", "list_sign_in_blocks", "list_second_factors", "list_environment_offers", "list_tokens"}
 FEW |= {"list_pending_users", "list_group_roles", "list_concurrency_groups", "list_jobs", "list_job_steps"}
 FEW |= {"list_components", "list_organization_rules", "list_application_rules", "list_environment_rules"}
+FEW |= {"list_changed_secrets"}
 
 
 # What only an engine makes, one of each that is copied and all of what has no row to copy.

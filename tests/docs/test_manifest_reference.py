@@ -14,7 +14,7 @@ from launchbay.runtime.components.registry import BUILTIN as LAUNCHED_TYPES
 from tests.support.documentation import _REFUSED, DOCS, EXAMPLES, LAUNCHED, Example
 from tests.support.servers import Bay
 
-ACTIONS = frozenset(name for action in BUILT_IN for name in (action.name, *action.aliases))
+ACTIONS = {name: action for action in BUILT_IN for name in (action.name, *action.aliases)}
 _GIVEN = re.compile(r"Given `(\{.*\})`:$", re.DOTALL)
 _ENVIRONMENT = re.compile(r"In the environment `(\{.*\})`:$", re.DOTALL)
 _WARNED = re.compile(r"[Ww]arning\s`(\w+)`[:;]")

@@ -37,8 +37,9 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
     rows = found.get("plan") or ()
     plans = {each["instanceName"]: each["effects"] for each in rows if each.get("effects")}
     bare = [{name: value for name, value in each.items() if name != "effects"} for each in rows]
-    status = f"{found['status']}, but stale" if found.get("stale") else found["status"]
-    show({**found, "status": status, "plan": bare}, output)
+    # What a dry run would make has no status.
+    status = {"status": f"{found['status']}, but stale"} if found.get("stale") else {}
+    show({**found, **status, "plan": bare}, output)
     for name, plan in plans.items():
         _print(_plan_lines(name, plan))
     deletes = list(dict.fromkeys(address for plan in plans.values() for address in plan["deletes"]))
