@@ -80,7 +80,7 @@ def _frame() -> ASGIApp:
         Endpoint(method="GET", operation_id="get_thing", **row),
         Endpoint(method="POST", operation_id="post_thing", body=JsonBody(dict[str, Any]), **row),
     )
-    services: Any = SimpleNamespace(is_secure=False, manifest_bytes=MIB)  # nothing here reaches the others
+    services: Any = SimpleNamespace(is_secure=False, base_url="", manifest_bytes=MIB)  # nothing here reaches the others
     return create_app(rows, _Authenticator(), services)
 
 
