@@ -22,7 +22,7 @@ def test_each_release_left_its_data() -> None:
 @pytest.mark.parametrize("backup", BACKUPS, ids=[backup.stem for backup in BACKUPS])
 def test_what_a_release_left_is_served_and_goes_on(databases: Databases, backup: Path, tmp_path: Path) -> None:
     url, key = databases.create(empty=True), tmp_path / "secret.key"
-    assert restore(url, backup) == revisions()[-1]
+    assert restore(url, backup) in revisions()
     key.write_bytes(backup.with_suffix(".key").read_bytes())
     key.chmod(0o600)  # which git doesn't keep
     asyncio.run(_go_on(url, key))
