@@ -57,7 +57,7 @@ async def running_boxes(api: Api, manifest: str = boxes()) -> str:
 
 
 async def change_outside(api: Api, instance: str, **changed: Any) -> None:
-    """Change the boxes of a state as somebody without Launchbay would; None removes one."""
+    """Change the boxes of a state as somebody without Launchbay would; None removes one, a map names attributes."""
     key = SecretKey(KeyFile(api.settings.key_file()).lines()[0][1])
     async with api.database.transaction() as connection:
         statement = "SELECT id, sealed FROM kept_documents WHERE instance_id = %s"
@@ -69,15 +69,19 @@ async def change_outside(api: Api, instance: str, **changed: Any) -> None:
             if value is None:
                 state["resources"].remove(found)
             else:
-                kind = "string" if isinstance(value, str) else "number"
-                attributes = found["instances"][0]["attributes"]
-                attributes["input"] = attributes["output"] = {"value": value, "type": kind}
+                new = value if isinstance(value, dict) else {"input": value, "output": value}
+                found["instances"][0]["attributes"] |= {attribute: _typed(each) for attribute, each in new.items()}
         state["serial"] += 1
         module = msgspec.structs.replace(module, state=msgspec.json.encode(state).decode())
         await connection.execute(
             "UPDATE kept_documents SET sealed = %s, version = version + 1 WHERE id = %s",
             [key.seal(module.encoded(), document_purpose(document)), document],
         )
+
+
+def _typed(value: str | int) -> dict[str, Any]:
+    """Return a value as states have it whose schema leaves the type open."""
+    return {"value": value, "type": "string" if isinstance(value, str) else "number"}
 
 
 async def break_state(api: Api, instance: str) -> None:
