@@ -10,9 +10,11 @@ from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, Machine
+from launchbay.telemetry.tracing import trace_parent
 from tests.support.contexts import Log, context
 from tests.support.machines import ISOLATED, LOGIN, Hosts, Shelf, archive, needs_sshd, parts, served_shelf, with_chef
 
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 pytestmark = [needs_sshd, pytest.mark.skipif(not ISOLATED, reason="the stand-in goes into a host's own PATH")]
 COOKBOOKS = archive(
     ("repo/cookbooks/web/metadata.rb", b"name 'web'"),
@@ -69,6 +71,19 @@ async def test_attributes_go_there_and_the_nodes_come_back(
     assert lines == ["Chef stand-in: run list is ['recipe[web]', 'recipe[web::other]']"]
     left = sorted(path.name for path in (hosts[0].home / ".launchbay" / "chef").glob("*/*"))
     assert set(left) == {"node.json"}, "cookbooks and attributes, which may be secret, do not stay"
+
+
+@pytest.mark.parametrize("sudo", [False, True])
+async def test_recipes_find_the_trace_and_the_token_of_the_step(ssh: SshMachines, hosts: Hosts, sudo: bool) -> None:
+    found = trace_parent.set(PARENT)
+    try:
+        chef = ChefRun(run_list=[], sudo=sudo, identity="canary-4410-of-the-step")
+        node = await ssh.converge(asked(f"trace {sudo}"), on(hosts), chef)
+    finally:
+        trace_parent.reset(found)
+    assert (node["trace"], node["token_chars"]) == (PARENT, len("canary-4410-of-the-step"))
+    left = [path.read_bytes() for path in hosts[0].home.rglob("*") if path.is_file()]
+    assert not any(b"canary-4410" in content for content in left), "it is gone with the run"
 
 
 async def test_after_a_crash_the_run_is_adopted_and_fetches_nothing(

@@ -16,6 +16,7 @@ from launchbay.errors import ActionFailed, AddressRefused
 from launchbay.machines.contract import ProviderContext
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import Machine, RemoteCommand
+from launchbay.telemetry.tracing import trace_parent
 from tests.support.contexts import Log, context
 from tests.support.machines import LOGIN, UIDS, Host, Hosts, Pins, needs_isolated, needs_sshd, needs_sudo, parts
 
@@ -59,6 +60,20 @@ async def test_a_script_says_itself_who_reads_it_and_a_line_is_for_sh_or_the_she
     line = "echo ${BASH_VERSION:-none} $(readlink -f /proc/$$/exe)"
     [version, reader] = (await ssh.run(asked("sh"), on(hosts[0]), RemoteCommand(line=line))).stdout.split()
     assert version == "none" or reader == str(Path("/bin/sh").resolve())
+
+
+async def test_a_command_continues_the_trace_of_its_step(ssh: SshMachines, hosts: Hosts) -> None:
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    show = "echo ${TRACEPARENT-none}"
+    found = trace_parent.set(parent)
+    try:
+        for command in (RemoteCommand(line=show), RemoteCommand(line="sh", arguments=("-c", show))):
+            result = await ssh.run(asked(f"trace of {command.kind}"), on(hosts[0]), command)
+            assert result.stdout == f"{parent}\n", result
+    finally:
+        trace_parent.reset(found)
+    result = await ssh.run(asked("no trace"), on(hosts[0]), RemoteCommand(line=show))
+    assert result.stdout == "none\n"
 
 
 async def test_output_comes_line_by_line_while_the_command_runs(ssh: SshMachines, hosts: Hosts) -> None:

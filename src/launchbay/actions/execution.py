@@ -144,6 +144,7 @@ class Chef(_PlansByCommand):
             version=text_or_default(parameters, "version", "a version of Chef"),
             solo=flag(parameters, "isSolo", default=True),
             sudo=flag(parameters, "isSudo", default=True),
+            identity=call.context.identity,
         )
         await self.require_approved(call)
         targets = machines.targets(optional_roles(call))

@@ -26,6 +26,7 @@ from launchbay.machines.answers import run_script, script
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.machines.remote_commands import RemoteRun, SudoPassword, cannot_run, no_password, run_key
 from launchbay.model.machine import ChefRun, Machine, RemoteCommand
+from launchbay.telemetry.tracing import trace_parent
 
 COOKBOOKS, ROLES, DATA_BAGS = "cookbooks", "roles", "data_bags"
 _METADATA = frozenset(("metadata.rb", "metadata.json"))
@@ -174,7 +175,8 @@ async def converge(
         await _upload(shell, machine.host, chef, items, place, client)
 
     run = RemoteRun(context, machine, open_shell, _PURPOSE, directory, sudo_password)
-    command = RemoteCommand(line=f"#!/bin/sh\n{script('chef', place=place)}", sudo=chef.sudo, sink=chef.sink)
+    line = f"#!/bin/sh\n{script('chef', place=place, trace=trace_parent.get())}"
+    command = RemoteCommand(line=line, sudo=chef.sudo, sink=chef.sink, identity=chef.identity)
     result = await run.command(command, prepare)
     if result.exit_code != 0:
         redaction = context.redaction_stream()  # before the cut, which could be in a secret

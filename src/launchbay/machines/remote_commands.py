@@ -27,6 +27,7 @@ from launchbay.machines.answers import Answer, Frame, quoted, run_script, script
 from launchbay.machines.contract import OpenShell, ProviderContext, Shell, ShellLost
 from launchbay.model.machine import CommandResult, Machine, RemoteCommand, Sink
 from launchbay.model.redaction import RedactionStream
+from launchbay.telemetry.tracing import trace_parent
 
 
 class LineSplitter:
@@ -248,6 +249,7 @@ class RemoteRun:
                 password=await self.sudo_password() if command.sudo else "",
                 directory=self.directory,
                 identity=command.identity or "",
+                trace=trace_parent.get(),
             )
         except ValueError as error:
             raise ActionFailed(f"Can't run the command: {error}.", retryable=False) from None

@@ -227,7 +227,10 @@ class SshAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChefRun:
-    """A run of Chef on a machine: recipes, their archive's URL, attributes of the node. `sink` gets live output."""
+    """A run of Chef on a machine: recipes, their archive's URL, attributes of the node. `sink` gets live output.
+
+    `identity` is the step's token, as of a `RemoteCommand`.
+    """
 
     run_list: Sequence[str]
     recipe_url: str = ""
@@ -236,6 +239,7 @@ class ChefRun:
     solo: bool = True
     sudo: bool = True
     sink: Sink | None = None
+    identity: str | None = None
 
 
 def merge_machines(machines: Iterable[Machine], added: Iterable[Machine]) -> list[Machine]:

@@ -5,6 +5,7 @@
         printf '%s' "$supervisor" >"$run/supervise" && echo '143 full' >"$run/exit.new"
 } || exit 73
 [ -z "$identity" ] || printf '%s' "$identity" >"$run/identity" || exit 73
+[ -z "$trace" ] || export "TRACEPARENT=$trace"
 [ -z "$sudo" ] || printf '%s' "${password:+asks}" >"$run/sudo"
 # `exec`: the supervisor must lead its group. The password for sudo is in no argument, which others could read.
 supervisor() {

@@ -1,5 +1,6 @@
 # Runs Chef without a server in a directory of its own, and leaves the node that it saved where the login can read it.
 cd "$place" || exit 73
+[ -z "$trace" ] || export "TRACEPARENT=$trace" # here, since sudo passes no variables on
 trap 'rm -rf cookbooks.tgz files dna.json solo.rb nodes cache' EXIT
 mkdir -p files nodes cache
 if [ -f cookbooks.tgz ]; then tar -xzf cookbooks.tgz -C files --no-same-owner || exit 73; fi
