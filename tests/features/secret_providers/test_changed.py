@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,10 @@ from launchbay.service_types.contract import (
     SignedIn,
 )
 from launchbay.telemetry.metrics import exposition
+from tests.support import aws as aws_server
 from tests.support import bao as bao_server
+from tests.support import clouds
+from tests.support.aws import REGION, ROLE, Aws
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
@@ -33,6 +36,24 @@ from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
 
 ORIGIN = "https://launchbay.example.org"
+SEND = """[{send: {action: restcall, secrets: {wanted: "REFERENCE"},
+            parameters: {command: "URL", headers: {X-Password: "{$.secrets.wanted}"}}}}]"""
+SHOP = f"""
+application:
+  configuration: {{input.release: 1}}
+  interfaces: {{input: {{release: bind(worker#input.release)}}, actions: {{again: bind(worker#actions.again)}}}}
+  components:
+    worker:
+      type: workflow.Instance
+      interfaces: {{input: {{release: configuration(int)}}, actions: {{again: receive-command()}}}}
+      configuration:
+        configuration.triggers: {{input.release: update}}
+        configuration.workflows:
+          launch: {{steps: {SEND}}}
+          update: {{steps: {SEND}}}
+          again: {{steps: {SEND}}}
+          destroy: {{steps: []}}
+"""
 FIRST, SECOND = "canary-6901-of-the-first", "canary-6902-of-the-second"
 
 
@@ -380,3 +401,77 @@ async def test_the_hourly_look_has_the_claims_that_the_role_asks_for(
     with capture_logs() as lines:
         await api.round_of("secret versions")
     assert await marked(api) == found, lines
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
+    with aws_server.started(tmp_path_factory.mktemp("aws")) as started:
+        yield started
+
+
+@pytest.mark.slow  # a server of AWS
+@pytest.mark.skipif(not clouds.PROGRAM.exists(), reason=clouds.MISSING)
+@pytest.mark.parametrize(
+    ("kind", "reference", "ask", "body"),
+    [
+        (
+            "builtin:aws_secrets_manager",
+            "aws/shop/db#password",
+            ("secretsmanager.CreateSecret", "secretsmanager.PutSecretValue"),
+            lambda text, is_first: {
+                "Name" if is_first else "SecretId": "shop/db",
+                "SecretString": json.dumps({"password": text}),
+            },
+        ),
+        (
+            "builtin:aws_parameter_store",
+            "aws/shop/key",
+            ("AmazonSSM.PutParameter", "AmazonSSM.PutParameter"),
+            lambda text, is_first: {
+                "Name": "/shop/key",
+                "Type": "SecureString",
+                "Value": text,
+                "Overwrite": not is_first,
+            },
+        ),
+    ],
+)
+async def test_a_rollout_renews_exactly_those_that_read_an_older_version_of_aws(
+    api: Api,
+    receiver: LoopbackServer,
+    aws: Aws,
+    kind: str,
+    reference: str,
+    ask: tuple[str, str],
+    body: Callable[[str, bool], dict[str, Any]],
+) -> None:
+    await asyncio.to_thread(aws.ask, ask[0], body(FIRST, True))
+    given = {f"configuration.{name}": aws.url for name in ("endpoint-url", "sts-endpoint-url")}
+    accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["sts.amazonaws.com"]}))
+    await provider(api, "aws", kind, given | {"configuration.region": REGION, "configuration.role": ROLE})
+    manifest = SHOP.replace("URL", receiver.url()).replace("REFERENCE", reference)
+    application = await api.application(manifest)
+    old, other = [await api.launch(application) for _ in range(2)]
+    for each in (old, other):
+        await api.until(each, "Running")
+    assert await marked(api) == set()
+    await asyncio.to_thread(aws.ask, ask[1], body(SECOND, False))
+    assert (await api.ran(other, "actions.again"))["status"] == "Succeeded"
+    assert await marked(api) == {old}
+    [changed] = await changed_secrets(api, old)
+    assert changed["secret"] == reference
+    before = len(receiver.received)
+    next_one = manifest.replace("release: 1", "release: 2")
+    version = accepted(await api.put_yaml(f"applications/{application}/manifest", next_one))["version"]
+    wanted = {"applicationId": application, "version": version, "select": {"secretsChanged": True}}
+    rollout = accepted(await api.post(f"organizations/{api.organization}/rollouts", wanted))["id"]
+    async with asyncio.timeout(60):
+        while (found := accepted(await api.get(f"rollouts/{rollout}")))["status"] == "Running":
+            await asyncio.sleep(0.05)
+    assert found["status"] == "Finished", found
+    assert [each.headers["x-password"] for each in receiver.received[before:]] == [SECOND]
+    versions = {each: (await api.document(each))["version"] for each in (old, other)}
+    assert versions == {old: version, other: version - 1}
+    assert await marked(api) == set()
+    stored = await stored_texts(api.database)
+    assert [secret for secret in (FIRST, SECOND) if secret in stored] == []
