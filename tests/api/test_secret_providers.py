@@ -39,6 +39,7 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAM.exists(), reason=MISSING),
 ]
 ISSUER = "https://launchbay.example.org"
+AWS_ROLE = {"configuration.region": "eu-central-1", "configuration.role": "arn:aws:iam::123456789012:role/shop"}
 CANARY = "canary-7391-of-the-shop"
 JOBS = 100
 READ = """
@@ -132,7 +133,8 @@ async def receiver(gate: asyncio.Event) -> AsyncIterator[LoopbackServer]:
 @pytest.fixture(scope="module")
 async def api(databases: Databases, bao: Bao) -> AsyncIterator[Api]:
     url = databases.create()
-    settings: dict[str, Any] = {"base_url": ISSUER, "outgoing_allow": "127.0.0.1", "engine_concurrency": 200}
+    settings: dict[str, Any] = {"base_url": ISSUER, "outgoing_allow": "127.0.0.1, http://plain.example"}
+    settings["engine_concurrency"] = 200
     async with running_api(url, **settings) as api, served(api) as port:
         await asyncio.to_thread(_configure, bao, api, port, url)
         accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["vault"]}))
@@ -833,6 +835,41 @@ async def test_a_provider_that_cannot_work_is_refused(api: Api, parameters: dict
     response = await api.post(f"organizations/{api.organization}/services", body)
     assert response.status_code == 400
     assert field in response.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "others"),
+    [
+        ("builtin:openbao", "configuration.address", {"configuration.role": "x"}),
+        ("builtin:aws_secrets_manager", "configuration.endpoint-url", AWS_ROLE),
+        ("builtin:aws_parameter_store", "configuration.sts-endpoint-url", AWS_ROLE),
+    ],
+)
+async def test_an_address_to_which_secrets_would_go_over_plain_http_is_refused(
+    api: Api, kind: str, field: str, others: dict[str, Any]
+) -> None:
+    path = f"organizations/{api.organization}/services"
+    for address in ("http://127.0.0.1:8200", "http://localhost:8200", "https://vault.example", "http://plain.example"):
+        accepted(await api.post(path, {"name": address, "typeId": kind, "parameters": {field: address, **others}}))
+    body = {"name": "bad", "typeId": kind, "parameters": {field: "http://vault.example:8200", **others}}
+    said = refused(await api.post(path, body), 400)
+    assert field in said
+    assert "would go to vault.example over plain HTTP" in said
+    assert "Use https://, or let an administrator add http://vault.example to the setting outgoing_allow." in said
+    assert "bad" not in [each["name"] for each in accepted(await api.get(path))]
+
+
+async def test_an_address_over_plain_http_that_is_stored_stays_until_it_is_changed(api: Api) -> None:
+    given = {"configuration.address": "http://127.0.0.1:8200", "configuration.role": "x"}
+    body = {"name": "stored", "typeId": "builtin:openbao", "parameters": given}
+    service = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
+    old = {**given, "configuration.address": "http://old.example:8200"}
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE services SET parameters = %s WHERE id = %s", [json.dumps(old), service])
+    accepted(await api.put(f"services/{service}", {"parameters": {**old, "configuration.role": "y"}}))
+    other = {"parameters": {**old, "configuration.address": "http://other.example:8200"}}
+    answer = await api.put(f"services/{service}", other)
+    assert (answer.status_code, "over plain HTTP" in answer.text) == (400, True), answer.text
 
 
 async def test_a_sealed_server_fails_the_step_and_revocation_waits_for_it(

@@ -15,7 +15,7 @@ from launchbay.egress.aws import AwsKeys, AwsRefused
 from launchbay.egress.http import EgressClient
 from launchbay.errors import EgressFailed
 from launchbay.model.types import STRING
-from launchbay.service_types.builtin import is_url
+from launchbay.service_types.builtin import address_problems
 from launchbay.service_types.contract import (
     FieldMessages,
     ParameterScope,
@@ -45,6 +45,7 @@ _FORBIDDEN = re.compile(
 _ARN_PARTS = 7
 _STRING = "SecretString"
 _VERSION = "VersionId"
+_VPC_ENDPOINT = "https://vpce-1.secretsmanager.eu-central-1.vpce.amazonaws.com"
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -76,16 +77,15 @@ class _AwsProvider(PassiveServiceType):
         _STS: ServiceParameter(STRING, "The URL of STS. Default: that of AWS in the region.", takes_tokens=True),
     }
 
-    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
+    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
         """Check the region, the URLs and the sign-in."""
         problems: dict[str, list[str]] = {}
         if not aws.REGION.fullmatch(parameters[_REGION]):
             problems[_REGION] = ["This must be the name of a region, such as eu-central-1."]
         for name in (_ENDPOINT, _STS):
-            if parameters.get(name) and not is_url(parameters[name]):
-                problems[name] = [
-                    "This must be a URL such as https://vpce-1.secretsmanager.eu-central-1.vpce.amazonaws.com."
-                ]
+            value = parameters.get(name)
+            if value and (wrong := address_problems(scope, name, value, _VPC_ENDPOINT)):
+                problems[name] = wrong
         role, keys = parameters.get(_ROLE), [name for name in (_ACCESS_KEY, _SECRET_KEY) if parameters.get(name)]
         if role and keys:
             problems[_ROLE] = ["Use either a role or an access key."]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from launchbay.egress import aws
-from launchbay.errors import Conflict, FieldErrors
+from launchbay.errors import Conflict, EgressFailed, FieldErrors
 from launchbay.ids import is_id
 from launchbay.limits import SHARED_INSTANCES
 from launchbay.model.types import BOOL, OBJECT, STRING, ListType, MapType, PinType, parse_pin_type
@@ -131,6 +131,22 @@ def is_url(text: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and port_is_fine and parts.username is None
+
+
+def address_problems(scope: ParameterScope, name: str, value: str, example: str) -> list[str]:
+    """Return what is wrong with an address to which secrets go.
+
+    Nothing is if the parameter stays as it was.
+    """
+    if not is_url(value):
+        return [f"This must be a URL such as {example}."]
+    if scope.previous.get(name) == value:
+        return []
+    try:
+        scope.egress.require_private(value, "What is secret")
+    except EgressFailed as error:
+        return list(error.messages)
+    return []
 
 
 SHARED_INSTANCES_CATALOG = "builtin:shared_instances_catalog"

@@ -101,12 +101,14 @@ class ServiceCommand:
 class ParameterScope:
     """The transaction that checks and stores parameters.
 
-    `previous` contains the parameters before the change, because unchanged values may no longer be valid.
+    `previous` contains the parameters before the change, because unchanged values may no longer be valid. `egress`
+    knows where the organization may connect to.
     """
 
     connection: Connection
     organization_id: str
     previous: Mapping[str, Any]
+    egress: EgressClient = field(default_factory=EgressClient)
 
 
 class Seal(Protocol):

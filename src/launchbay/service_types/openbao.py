@@ -15,7 +15,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import EgressFailed
 from launchbay.limits import SECRET_LEASE_S, SECRET_RESPONSE_BYTES, SECRET_TIMEOUT_S
 from launchbay.model.types import STRING, ListType
-from launchbay.service_types.builtin import is_url
+from launchbay.service_types.builtin import address_problems
 from launchbay.service_types.contract import (
     FieldMessages,
     ParameterScope,
@@ -101,11 +101,11 @@ class OpenBao(PassiveServiceType):
     def __init__(self, pod_tokens: PodTokens | None = None) -> None:
         self._pod_tokens = pod_tokens or PodTokens()
 
-    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:  # noqa: ARG002 - contract
+    async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
         """Check the URL, and what the sign-in needs."""
         problems: dict[str, list[str]] = {}
-        if not is_url(parameters[_ADDRESS]):
-            problems[_ADDRESS] = ["This must be a URL such as https://vault.example.org:8200."]
+        if wrong := address_problems(scope, _ADDRESS, parameters[_ADDRESS], "https://vault.example.org:8200"):
+            problems[_ADDRESS] = wrong
         method = parameters.get(_METHOD) or "jwt"
         if method not in _NEEDED:
             problems[_METHOD] = [f"This must be {', '.join(_NEEDED)}."]

@@ -93,7 +93,10 @@ class ParameterUpdate:
             },
         )
         scope = ParameterScope(
-            connection=self.work.connection, organization_id=self.organization_id, previous=now.everything()
+            connection=self.work.connection,
+            organization_id=self.organization_id,
+            previous=now.everything(),
+            egress=self.work.app.egress.for_environment(self.organization_id),
         )
         wanted = {
             name: values[name] if name in new else value

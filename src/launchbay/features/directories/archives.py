@@ -684,7 +684,10 @@ class _Importer:
         secret = sorted(each for each, parameter in kind.parameters.items() if parameter.secret and each in given)
         if secret:
             raise BadRequest(f"An archive holds no secrets, and {', '.join(secret)} is one. Fill it in afterwards.")
-        scope = ParameterScope(connection=self._connection, organization_id=self._organization_id, previous={})
+        egress = self._ctx.app.egress.for_environment(self._organization_id)
+        scope = ParameterScope(
+            connection=self._connection, organization_id=self._organization_id, previous={}, egress=egress
+        )
         try:
             return (await changed_parameters(kind, scope, ServiceParameters(), given)).open
         except FieldErrors as error:
