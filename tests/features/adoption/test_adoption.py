@@ -8,6 +8,7 @@ import pytest
 from tests.support.adoption import STEADY, state_text
 from tests.support.databases import Databases
 from tests.support.drift import boxes
+from tests.support.families import CHILD, child_application, links, parent, reconfigured, submodule
 from tests.support.helm_cluster import HelmCluster
 from tests.support.releases import manifest_of
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
@@ -320,3 +321,29 @@ async def test_a_server_of_an_earlier_version_finds_it_busy(api: Api) -> None:
         )
         assert changed.rowcount == 0
     assert await status(api, instance) == "Running"
+
+
+async def test_an_application_with_submodules_is_not_adopted_and_nothing_is_left(api: Api) -> None:
+    child = await child_application(api, CHILD)
+    application = await api.application(MANIFEST + submodule("db", child))
+
+    told = refused(await api.post(f"applications/{application}/adoptions", body()), 400, "CannotAdopt")
+
+    assert "Component 'db' is a submodule" in told
+    assert accepted(await api.get(f"applications/{application}/instances")) == []
+
+
+async def test_a_job_of_a_parent_changes_no_child_that_is_observed(api: Api) -> None:
+    child = await child_application(api, CHILD)
+    instance = await api.launch(await api.application(parent({"db": child})))
+    inner = links(await api.settled(instance))["db"]
+    async with api.database.transaction() as connection:  # neither an adoption nor an offer makes such a child
+        await connection.execute("UPDATE instances SET is_observed = true WHERE id = %s", [inner])
+    jobs = accepted(await api.get(f"instances/{inner}/jobs"))
+
+    document = await reconfigured(api, instance, parameters={"db.wanted": 2})
+
+    assert document["status"] == "Failed"
+    assert "is only observed" in document["errorMessage"]
+    assert accepted(await api.get(f"instances/{inner}/jobs")) == jobs
+    assert await status(api, inner) == "Running"

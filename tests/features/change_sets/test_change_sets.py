@@ -293,6 +293,15 @@ async def test_with_its_policy_a_change_set_whose_job_fails_goes_back(api: Api) 
     assert (found["status"], found["parameters"]) == ("Running", {"input.size": 0})
 
 
+async def test_what_has_a_plan_does_not_go_back_by_itself(api: Api) -> None:
+    _, [instance] = await pickies(api, 1)
+    body = {"act": "version", "ids": [instance], "version": 3, "onFailure": "rollback", "plan": True}
+
+    told = refused(await api.post(f"organizations/{api.organization}/change-sets", body), 400, "InvalidAct")
+
+    assert "Leave onFailure out, or plan." in told
+
+
 async def test_others_than_its_author_approve(api: Api) -> None:
     environment = await lab(api, 2)
     application = await api.application(picky())

@@ -134,6 +134,31 @@ async def test_a_command_that_only_reads_says_what_the_step_would_do_and_holds_i
 
 
 @pytest.mark.slow
+async def test_no_policy_rolls_back_what_a_plan_held_over_what_somebody_changed(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "schema"
+    file.write_text("1\n")
+    grow = f"""
+- migrate:
+    action: execrun
+    parameters: {{roles: [web], command: ["echo 2 > {file}"], plan: ["echo from $(cat {file}) to 2"]}}
+"""
+    instance = await api.running(manifest(grow))
+    application = (await api.document(instance))["applicationId"]
+    accepted(await api.put(f"applications/{application}/failurePolicy", {"onFailure": "rollback"}))
+    found = await change_set(api, instance)
+    file.write_text("7\n")
+
+    await applied(api, found["id"])
+
+    async with asyncio.timeout(20):
+        while "The instance isn't rolled back" not in (await api.get(f"instances/{instance}/log")).text:
+            await asyncio.sleep(0.05)
+    document = await api.settled(instance)
+    assert document["parameters"] == {"input.size": 2}
+    assert file.read_text() == "7\n"
+
+
+@pytest.mark.slow
 async def test_an_approved_command_runs_after_the_one_that_only_reads(api: Api, tmp_path: Path) -> None:
     file = tmp_path / "schema"
     file.write_text("1\n")

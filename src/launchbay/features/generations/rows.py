@@ -36,7 +36,8 @@ class NewestGeneration(Generation):
 class DueRollback(NamedTuple):
     """A failed reconfiguration whose instance is to go back, and who asked for it.
 
-    `token_id` is the access token with which they did, and `change_set_id` the change set that the job was part of.
+    `token_id` is the access token with which they did, and `change_set_id` the change set that the job was part of. A
+    job that `is_held` did only what somebody approved.
     """
 
     job_id: str
@@ -46,6 +47,7 @@ class DueRollback(NamedTuple):
     name: str | None
     token_id: str | None
     change_set_id: str | None
+    is_held: bool
 
 
 list_by_instance = _sql.rows("list_by_instance", Generation)

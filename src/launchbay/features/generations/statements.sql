@@ -32,7 +32,8 @@ SELECT job_id FROM rollbacks_due WHERE not_before <= now() AND job_id <> ALL (%(
 -- Locked for one transaction. No row: another process has it. An account that was deleted has no email and name.
 SELECT rollbacks_due.job_id, rollbacks_due.instance_id, rollbacks_due.owner_id, users.email, users.name,
        CASE WHEN jobs.plan::json #>> '{origin,kind}' = 'token' THEN jobs.plan::json #>> '{origin,id}' END AS token_id,
-       CASE WHEN jobs.plan::json #>> '{origin,cause,kind}' = 'change-set' THEN jobs.plan::json #>> '{origin,cause,id}' END AS change_set_id
+       CASE WHEN jobs.plan::json #>> '{origin,cause,kind}' = 'change-set' THEN jobs.plan::json #>> '{origin,cause,id}' END AS change_set_id,
+       coalesce((jobs.plan::json ->> 'held')::boolean, false) AS is_held
 FROM rollbacks_due LEFT JOIN users ON users.id = rollbacks_due.owner_id
      LEFT JOIN jobs ON jobs.id = rollbacks_due.job_id
 WHERE rollbacks_due.job_id = %(job_id)s FOR UPDATE OF rollbacks_due SKIP LOCKED;
