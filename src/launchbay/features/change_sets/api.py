@@ -70,7 +70,7 @@ class ChangeSetBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     expiresIn: Annotated[int, msgspec.Meta(ge=1, le=CHANGE_SET_EXPIRY_LONGEST_MS)] = CHANGE_SET_EXPIRY_MS
     onFailure: Annotated[
         Literal["keep", "rollback"],
-        msgspec.Meta(description="What an instance does when its reconfiguration fails."),
+        msgspec.Meta(description="What an instance does when its reconfiguration fails: with plan, only keep."),
     ] = "keep"
     confirm: Annotated[
         bool,

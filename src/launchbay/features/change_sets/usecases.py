@@ -241,12 +241,6 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
     request.act.check()
     if request.act.act == "manage":  # nobody takes over what they haven't seen the plan of
         request = replace(request, with_plans=True)
-    if request.with_plans and request.on_failure == "rollback":
-        raise BadRequest(
-            "What has a plan isn't rolled back by itself, since nobody approves what the steps of that do.",
-            "Leave onFailure out, or plan.",
-            code="InvalidAct",
-        )
     if len(request.comment) > limits.CHANGE_SET_COMMENT_CHARS:
         raise BadRequest(f"comment: at most {limits.CHANGE_SET_COMMENT_CHARS} characters; shorten it.")
     plan = await _plan_directory(ctx, organization_id, request) if request.act.act == "apply" else None
@@ -365,6 +359,12 @@ async def _keep_plans(
     work: Work, organization_id: str, change_set_id: str, request: ChangeSetRequest, planned: list[_Planned]
 ) -> None:
     """Have the plan of each instance made. Raises BadRequest, TooManyRequests."""
+    if request.on_failure == "rollback":
+        raise BadRequest(
+            "What has a plan isn't rolled back by itself, since nobody approves what the steps of that do.",
+            "Leave onFailure out, or plan.",
+            code="InvalidAct",
+        )
     if not planned or len(planned) > limits.PLANS_WAITING:
         raise BadRequest(
             f"A change set with plans has 1 to {limits.PLANS_WAITING} instances, not {len(planned)}.",
