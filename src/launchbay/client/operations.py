@@ -2520,7 +2520,7 @@ class Operations:
         `if_exists`: For `launch`: what it does if a living instance has its name.
         `files`: The files of a directory: their texts by their paths in it.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
-        `on_failure`: What an instance does when its reconfiguration fails.
+        `on_failure`: What an instance does when its reconfiguration fails: with plan, only keep.
         `confirm`: Let a person confirm it if no policy asks for approvals. A token whose scope names DeleteInstance
         for the instances needs nobody.
         `plan`: Plan what the steps would do. Approvals cover that, and steps do exactly that or stop.
