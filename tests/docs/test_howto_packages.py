@@ -66,6 +66,7 @@ def test_every_part_of_the_context_is_named_or_said_to_be_elsewhere() -> None:
         "call_command",
         "redact",
         "mail",
+        "plan_image",
         "programs",
         "run_image",
         "signals",

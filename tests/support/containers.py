@@ -190,5 +190,11 @@ def asked(**more: Any) -> ProviderContext:
     return context(Log(), **{"job_id": "5f0000000000000000000007", **more})
 
 
+def made_anew(podman: Podman, name: str) -> None:
+    """Let the name mean another image, in which `NEWER` is set."""
+    container = podman.run("create", "--network", "none", IMAGE, "true").strip()
+    podman.run("commit", "--change", "ENV NEWER=yes", container, name)
+
+
 async def standing(engine: EngineApi) -> int:
     return len(await engine.labelled({}))

@@ -23,7 +23,7 @@ from launchbay.egress.mail import MailServer
 from launchbay.errors import ActionFailed
 from launchbay.machines.contract import ProviderContext
 from launchbay.model.job import Question, Verdict
-from launchbay.model.machine import CommandResult, ImageRun, Machine
+from launchbay.model.machine import CommandResult, ImageRun, Machine, PlannedImageRun
 from launchbay.model.redaction import Redactor
 from launchbay.processes.run import Programs
 
@@ -100,6 +100,7 @@ class RecordingContext:
     told: list[Mapping[str, Any]] = field(default_factory=list)
     images: list[ImageRun] = field(default_factory=list)
     image_result: CommandResult = field(default_factory=lambda: CommandResult("", "", 0))
+    image_plan: PlannedImageRun = field(default_factory=lambda: PlannedImageRun("sha256:1", 1.0, 256, "none"))
     questions: list[Question] = field(default_factory=list)
     verdict: Verdict | None = None
     commands: list[tuple[str, str, dict[str, Any], float | None]] = field(default_factory=list)
@@ -144,6 +145,9 @@ class RecordingContext:
     async def run_image(self, run: ImageRun) -> CommandResult:
         self.images.append(run)
         return self.image_result
+
+    async def plan_image(self, run: ImageRun) -> PlannedImageRun:
+        return self.image_plan
 
     async def ask(self, question: Question) -> Verdict:
         self.questions.append(question)

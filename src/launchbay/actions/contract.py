@@ -16,7 +16,16 @@ from launchbay.clock import Clock
 from launchbay.egress.http import EgressClient
 from launchbay.egress.mail import MailServer
 from launchbay.model.job import Question, Verdict
-from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.machine import (
+    ChefRun,
+    CommandResult,
+    ImageRun,
+    Machine,
+    MachineSpec,
+    PlannedImageRun,
+    RemoteCommand,
+    SshAccess,
+)
 from launchbay.processes.run import Programs, write_private
 
 ENTRY_POINT_GROUP = "launchbay.actions"
@@ -230,6 +239,9 @@ class StepContext(Protocol):
 
     async def run_image(self, run: ImageRun) -> CommandResult:
         """Run a command in an image to its end, with this server's container engine. Raises `ActionFailed`."""
+
+    async def plan_image(self, run: ImageRun) -> PlannedImageRun:
+        """Return what `run_image` would start, without starting it. Raises `ActionFailed`."""
 
     async def ask(self, question: Question) -> Verdict:
         """Ask people for approval and wait for the decision; question and answers survive a crash.

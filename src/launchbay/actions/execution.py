@@ -1,8 +1,11 @@
 """Programs on machines and in containers: `execrun`, `chefsolo` and `chefrun`, `container.run` (language §9)."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
+
+import msgspec
 
 from launchbay import limits
 from launchbay.actions.contract import IDENTITY_VARIABLE, ActionCall, ActionDefaults, ActionParameter, StepContext
@@ -24,11 +27,12 @@ from launchbay.actions.parameters import (
     whole_number,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan
+from launchbay.actions.plan import ActionPlan, refuse_difference
 from launchbay.concurrency import gather_bounded
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, RemoteCommand
+from launchbay.model.effect import Effect
+from launchbay.model.machine import ChefRun, CommandResult, ImageRun, Machine, PlannedImageRun, RemoteCommand
 from launchbay.model.scalars import text_of
 
 T = TypeVar("T")
@@ -292,29 +296,92 @@ class ContainerRun(ActionDefaults):
         parameters, context = call.parameters, call.context
         refuse_no_choice(call, self.parameters)
         fails = flag(parameters, "failOnExitCode", default=True)
-        image = required_text(parameters, "image", "the name of an image that the engine has")
+        run = _image_run(parameters)
+        if call.approved is not None:
+            approved = read_approved_run(call.approved)
+            if not call.continues:  # else the container runs, and is followed to its end
+                approved.require(_approved_run(run, await context.plan_image(run)))
+                await call.begin()
+            run = replace(run, image_id=approved.image_id)
         with LiveLog(context.log, context.clock) as live:
-            run = ImageRun(
-                image=image,
-                command=tuple(
-                    filled_texts(parameters, "command", "a program and its arguments, a list of strings") or ()
-                ),
-                environment={**_environment(parameters), **_identity(context)},
-                directory=optional_text(parameters, "directory", "a path in the image") or "",
-                size=optional_text(parameters, "size", "a size such as 0.5x256m") or "",
-                network=optional_text(parameters, "network", "the name of a network") or "",
-                timeout_s=optional_duration_s(parameters, "timeout"),
-                sink=live.for_host(image),
-                keep_bytes=output_limit_bytes(1),
-            )
-            result = await context.run_image(run)
+            environment = {**run.environment, **_identity(context)}
+            result = await context.run_image(replace(run, environment=environment, sink=live.for_host(run.image)))
         if fails and result.exit_code != 0:
-            raise ActionFailed(describe_exit(f"The command in {image}", result, context.redact))
+            raise ActionFailed(describe_exit(f"The command in {run.image}", result, context.redact))
         return {
             "stdout": parse_output(result.stdout),
             "stderr": parse_output(result.stderr),
             "exitCode": result.exit_code,
         }
+
+    async def plan(self, call: ActionCall) -> ActionPlan:
+        """Return the container that the step would start. Nobody knows what its command does."""
+        refuse_no_choice(call, self.parameters)
+        flag(call.parameters, "failOnExitCode", default=True)
+        run = _image_run(call.parameters)
+        planned = await call.context.plan_image(run)
+        after = {
+            "image": run.image,
+            "imageId": planned.image_id,
+            "command": list(run.command),
+            "environment": dict(run.environment),
+            "directory": run.directory,
+            "size": f"{planned.cpus:g}x{planned.memory_mb}m",
+            "network": planned.network,
+        }
+        effect = Effect(
+            kind="run",
+            address=call.context.step_path,
+            after={name: value for name, value in after.items() if value},
+            certainty="estimated",
+            note="a container that is removed at its end; nobody knows what its command does",
+        )
+        return ActionPlan(effects=(effect,), artifact=msgspec.msgpack.encode(_approved_run(run, planned)))
+
+
+class ApprovedRun(msgspec.Struct, frozen=True):
+    """The artifact: the ID of the image, and digests of command and limits."""
+
+    image_id: str
+    command: bytes
+    limits: bytes
+
+    def require(self, found: "ApprovedRun") -> None:
+        """Raise NotApproved unless the same would run."""
+        differs: list[str] = []
+        if found.image_id != self.image_id:
+            differs.append(f"the image is {found.image_id} instead of {self.image_id}")
+        if found.command != self.command:
+            differs.append("the parameters of the step changed")
+        if found.limits != self.limits:
+            differs.append("the size or network of the container changed")
+        refuse_difference(differs)
+
+
+read_approved_run = msgspec.msgpack.Decoder(ApprovedRun).decode
+
+
+def _approved_run(run: ImageRun, planned: PlannedImageRun) -> ApprovedRun:
+    command = [run.image, list(run.command), dict(run.environment), run.directory, run.timeout_s]
+    return ApprovedRun(planned.image_id, _digest(command), _digest([planned.cpus, planned.memory_mb, planned.network]))
+
+
+def _digest(value: Any) -> bytes:
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).digest()
+
+
+def _image_run(parameters: Mapping[str, Any]) -> ImageRun:
+    """Return what the parameters say, without the step's token."""
+    return ImageRun(
+        image=required_text(parameters, "image", "the name of an image that the engine has"),
+        command=tuple(filled_texts(parameters, "command", "a program and its arguments, a list of strings") or ()),
+        environment=_environment(parameters),
+        directory=optional_text(parameters, "directory", "a path in the image") or "",
+        size=optional_text(parameters, "size", "a size such as 0.5x256m") or "",
+        network=optional_text(parameters, "network", "the name of a network") or "",
+        timeout_s=optional_duration_s(parameters, "timeout"),
+        keep_bytes=output_limit_bytes(1),
+    )
 
 
 def _identity(context: StepContext) -> dict[str, str]:

@@ -35,6 +35,7 @@ from launchbay.model.machine import (
     LoginKey,
     Machine,
     MachineSpec,
+    PlannedImageRun,
     RemoteCommand,
     SshAccess,
 )
@@ -257,6 +258,9 @@ class RunsImages(Protocol):
 
     async def run_image(self, context: ProviderContext, run: ImageRun) -> CommandResult:
         """Run the command once per attempt of a step: a recovery after a crash adopts it."""
+
+    async def plan_image(self, context: ProviderContext, run: ImageRun) -> PlannedImageRun:
+        """Return what `run_image` would start, without starting it. Raises ActionFailed."""
 
 
 PREFIX = "launchbay."

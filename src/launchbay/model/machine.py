@@ -183,10 +183,12 @@ class CommandResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRun:
     """A command to run in an image. Defaults: the image's own command, the operator's limit for `size`, the first
-    allowed network. The other fields are as in `RemoteCommand`.
+    allowed network. The other fields are as in `RemoteCommand`. `image_id` names the content that was approved,
+    whatever `image` names since.
     """
 
     image: str
+    image_id: str = ""
     command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""
@@ -195,6 +197,15 @@ class ImageRun:
     timeout_s: float | None = None
     sink: Sink | None = None
     keep_bytes: int = limits.COMMAND_RESULT_BYTES
+
+
+class PlannedImageRun(NamedTuple):
+    """The image that would run, by its ID, and the limits of its container."""
+
+    image_id: str
+    cpus: float
+    memory_mb: int
+    network: str
 
 
 class LoginKey(NamedTuple):

@@ -25,7 +25,7 @@ from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.model.durations import parse_duration_s
 from launchbay.model.job import Question, StepWait, Verdict, attempt_path, step_name
-from launchbay.model.machine import CommandResult, ImageRun, Machine
+from launchbay.model.machine import CommandResult, ImageRun, Machine, PlannedImageRun
 from launchbay.model.types import PinKind, Signature
 from launchbay.model.waits import TIME_IS_OVER, time_message
 from launchbay.runtime.commands import SentCommand, cancel_abandoned, collect_results, send, unbound
@@ -396,6 +396,9 @@ class StepRun:
 
     async def run_image(self, run: ImageRun) -> CommandResult:
         return await image_runner(self._job).run_image(self._provider_context(), run)
+
+    async def plan_image(self, run: ImageRun) -> PlannedImageRun:
+        return await image_runner(self._job).plan_image(self._provider_context(), run)
 
     async def ask(self, question: Question) -> Verdict:
         return await self._job.deps.approvals.ask(self._job, self.step_path, question)

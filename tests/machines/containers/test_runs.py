@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotThereYet
 from launchbay.machines.containers.engine_api import EngineApi
 from launchbay.machines.containers.provider import ContainerMachines
 from launchbay.machines.contract import RunsImages
 from launchbay.model.machine import ImageRun
-from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, asked, standing
+from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, Podman, asked, made_anew, standing
 
 
 @pytest.fixture
@@ -162,3 +162,33 @@ async def test_what_a_dead_server_left_is_found_as_a_machine_of_the_instance(
     await provider.release(asked(), stray)
 
     assert await standing(engine) == 0
+
+
+async def test_a_plan_finds_the_image_and_the_limits_and_starts_nothing(
+    provider: ContainerMachines, engine: EngineApi
+) -> None:
+    planned = await provider.plan_image(asked(), shell("true", size="0.5x64m"))
+
+    assert planned[1:] == (0.5, 64, "none")
+    assert len(planned.image_id.removeprefix("sha256:")) == 64
+    assert await standing(engine) == 0
+    with pytest.raises(NotThereYet, match="has no image"):
+        await provider.plan_image(asked(), ImageRun(image="localhost/no-such-image"))
+    with pytest.raises(ActionFailed, match="exceeds the limit"):
+        await provider.plan_image(asked(), shell("true", size="9x64m"))
+
+
+async def test_an_approved_image_runs_also_when_its_name_means_another(
+    provider: ContainerMachines, engine_of_session: Podman
+) -> None:
+    name = "localhost/launchbay-moving:latest"
+    engine_of_session.run("tag", IMAGE, name)
+    approved = (await provider.plan_image(asked(), ImageRun(image=name))).image_id
+    made_anew(engine_of_session, name)
+
+    assert (await provider.plan_image(asked(), ImageRun(image=name))).image_id != approved
+    command = ("sh", "-c", "echo ${NEWER:-no}")
+    old = await provider.run_image(asked(), ImageRun(image=name, image_id=approved, command=command))
+    new = await provider.run_image(asked(attempt=2), ImageRun(image=name, command=command))
+
+    assert (old.stdout, new.stdout) == ("no\n", "yes\n")

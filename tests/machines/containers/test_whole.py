@@ -11,9 +11,10 @@ import pytest
 
 from launchbay.machines.containers.engine_api import EngineApi
 from launchbay.machines.contract import INSTANCE, ProviderContext, Tags
-from tests.support.containers import IMAGE, Podman
+from tests.support.containers import IMAGE, Podman, made_anew
 from tests.support.contexts import context
 from tests.support.databases import Databases
+from tests.support.drift import applied, planned
 from tests.support.service import Api, accepted, fresh_name, running_api
 
 MANIFEST = f"""
@@ -163,3 +164,53 @@ async def test_the_sweep_removes_containers_of_nobody_and_leaves_those_of_others
 async def planted(engine: EngineApi, installation: str, asked: ProviderContext) -> None:
     labels = Tags.of(installation, asked, "web", 1).to_dict()
     await engine.create(f"planted-{installation}", {"Image": IMAGE, "Cmd": ["true"], "Labels": labels})
+
+
+MIGRATION = """
+application:
+  configuration: {input.size: 1}
+  interfaces: {input: {size: bind(web#input.size)}}
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: {input: {size: configuration(int)}}
+      configuration:
+        configuration.triggers: {input.size: migrate}
+        configuration.workflows:
+          launch: {steps: []}
+          migrate:
+            steps:
+              - migration:
+                  action: container.run
+                  parameters:
+                    image: localhost/launchbay-migration:latest
+                    command: [echo, "to ${size}"]
+                    size: 0.5x64m
+"""
+
+
+async def begun(api: Api, instance: str, size: int) -> str:
+    """Make a change set with plans that gives the instance another size."""
+    body = {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {"input.size": size}}}
+    made = await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **body})
+    return str(accepted(made)["id"])
+
+
+async def test_a_change_set_shows_the_container_and_refuses_another_image(
+    api: Api, engine: EngineApi, engine_of_session: Podman
+) -> None:
+    name = "localhost/launchbay-migration:latest"
+    engine_of_session.run("tag", IMAGE, name)
+    instance = await api.running(MIGRATION)
+    first = await planned(api, await begun(api, instance, 2))
+    [effect] = [each for step in first["plan"][0]["effects"]["steps"] for each in step["effects"]]
+    image_id = effect["after"].pop("imageId")
+    assert (effect["kind"], effect["address"], effect["certainty"]) == ("run", "web#migrate/migration", "estimated")
+    assert effect["after"] == {"image": name, "command": ["echo", "to 2"], "size": "0.5x64m", "network": "none"}
+    assert await of_instance(engine, instance) == 0
+
+    assert (await applied(api, first["id"]))["status"] == "Succeeded"
+    second = await planned(api, await begun(api, instance, 3))
+    made_anew(engine_of_session, name)
+    assert (await applied(api, second["id"]))["status"] == "Failed"
+    assert f"instead of {image_id}" in (await api.document(instance))["errorMessage"]

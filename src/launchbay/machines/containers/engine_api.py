@@ -76,6 +76,12 @@ class ListedContainer(msgspec.Struct, frozen=True):
     networks: Networks | None = msgspec.field(default=None, name="NetworkSettings")
 
 
+class Image(msgspec.Struct, frozen=True):
+    """One image. The ID is a digest of its content."""
+
+    id: str = msgspec.field(name="Id")
+
+
 class CreatedContainer(msgspec.Struct, frozen=True):
     """The response to a creation."""
 
@@ -176,6 +182,10 @@ class EngineApi:
 
     async def inspect(self, container: str) -> Container:
         return await self._read(Container, "GET", f"/containers/{_segment(container)}/json")
+
+    async def image_id(self, name: str) -> str:
+        """Return the ID of an image that the engine has."""
+        return (await self._read(Image, "GET", f"/images/{_segment(name)}/json")).id
 
     async def labelled(self, labels: Mapping[str, str]) -> Sequence[ListedContainer]:
         """Return the containers with all of these labels, running or not."""

@@ -18,7 +18,7 @@ import msgspec
 from launchbay import limits
 from launchbay.concurrency import gather_bounded
 from launchbay.egress.http import EgressClient
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotThereYet
 from launchbay.machines.answers import run_script, script
 from launchbay.machines.containers.engine_api import ContainerShell, EngineApi, EngineRefused
 from launchbay.machines.containers.order import ContainerLimits, ContainerOrder, read_container_order
@@ -35,7 +35,7 @@ from launchbay.machines.contract import (
 )
 from launchbay.machines.remote_commands import LineSplitter, OutputBuffer, logged_lines
 from launchbay.machines.shell import ShellMachines
-from launchbay.model.machine import CommandResult, ImageRun, Machine, MachineSpec
+from launchbay.model.machine import CommandResult, ImageRun, Machine, MachineSpec, PlannedImageRun
 
 
 def explain_error(error: EngineRefused, image: str) -> ActionFailed:
@@ -164,6 +164,8 @@ def _body(order: ContainerOrder, tags: Tags, name: str, run: ImageRun) -> Mappin
     body = order.body(tags, name)
     for each in ("Entrypoint", "Cmd"):
         body.pop(each, None)
+    if run.image_id:
+        body["Image"] = run.image_id
     if run.command:
         body |= {"Entrypoint": [], "Cmd": list(run.command)}
     if run.directory:
@@ -279,6 +281,17 @@ class ContainerMachines(ShellMachines):
     async def run_image(self, context: ProviderContext, run: ImageRun) -> CommandResult:
         self._check(context)
         return await run_image(self._engine, await self._ledger.installation(), self._allowed, context, run)
+
+    async def plan_image(self, context: ProviderContext, run: ImageRun) -> PlannedImageRun:
+        self._check(context)
+        order = _order(run, self._allowed)
+        try:
+            image_id = await self._engine.image_id(run.image)
+        except EngineRefused as error:
+            if error.status != httpx.codes.NOT_FOUND:
+                raise
+            raise NotThereYet(*explain_error(error, run.image).messages, retryable=False) from None
+        return PlannedImageRun(image_id, order.cpus, order.memory_mb, order.network)
 
     def _check(self, context: ProviderContext) -> None:
         if not self._may_use(context):
