@@ -177,3 +177,26 @@ async def test_a_server_that_is_away_is_named_once_with_the_secret_and_what_to_d
     assert said.startswith("The secret provider 'bao' doesn't answer for 'secret/shop': Can't reach http://127.0.0.1:")
     assert said.endswith("Start it, or correct configuration.address of 'bao'. A step is repeated with retryCount.")
     assert said.count("an't") == 1
+
+
+@pytest.mark.parametrize("first", ["data", "metadata"])
+async def test_the_policy_for_a_path_with_data_is_that_of_the_corrected_path(
+    server: LoopbackServer, first: str
+) -> None:
+    session = (await signed_in(server)).session
+    path = f"secret/{first}/shop"
+    answers(server, "sys/capabilities-self", {f"secret/data/{first}/shop": ["deny"]})
+    fix = f"Leave out {first!r}: bao/secret/shop. A policy of its role needs: path"
+    fix += ' "secret/data/shop" { capabilities = ["read"] }.'
+    assert (await BAO.look(ALLOWED, session, path)).fix == fix
+    answers(server, f"secret/data/{first}/shop", {"errors": ["permission denied"]}, 403)
+    with pytest.raises(ActionFailed) as refused:
+        await BAO.read(ALLOWED, session, path)
+    assert str(refused.value).endswith(fix)
+
+
+async def test_a_role_that_an_engine_lacks_is_not_taken_for_that_of_the_sign_in(server: LoopbackServer) -> None:
+    session = (await signed_in(server)).session
+    answers(server, "database/creds/shop", {"errors": ["unknown role: shop"]}, 400)
+    with pytest.raises(ActionFailed, match=r"unknown role: shop\. Make the role in this engine"):
+        await BAO.read(ALLOWED, session, "database/creds/shop")

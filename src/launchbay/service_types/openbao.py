@@ -308,9 +308,12 @@ def _without_parameters(session: _Session, path: str) -> SecretFailed:
 
 
 def _policy(session: _Session, path: str, asked: str, capability: str) -> str:
-    """Return what a policy must have for a path, and how it is asked for."""
+    """Return what a policy must have for a path, after its correction."""
+    if without := _without_data(session, path):
+        mount, within = _place(session, path, None)
+        asked = f"{mount}/data/{within.partition('/')[2]}"
     fix = f'A policy of its role needs: path "{asked}" {{ capabilities = ["{capability}"] }}.'
-    return f"{_without_data(session, path)} {fix}".strip()
+    return f"{without} {fix}".strip()
 
 
 async def _ask(
@@ -427,9 +430,10 @@ def _refusal(session: _Session, status: int, place: str, said: str) -> SecretFai
         elif status == 429:
             problem = SecretProblem.THROTTLED
         return SecretFailed(problem, f"{_server(session)} can't answer {place!r} now: {said}.", fix)
-    return SecretFailed(
-        SecretProblem.INVALID, f"{_server(session)} refused {place!r}: {said}.", "Correct the path or the role."
-    )
+    fix = "Correct the path or the role."
+    if "unknown role" in said:  # that of the engine, not that of the sign-in
+        fix = "Make the role in this engine, or correct the path."
+    return SecretFailed(SecretProblem.INVALID, f"{_server(session)} refused {place!r}: {said}.", fix)
 
 
 def _is_gone(errors: object) -> bool:
