@@ -1,5 +1,6 @@
 """Rules that put addresses back without anybody."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.drift import checked, drift_of
+from tests.support.drift import MODULE, boxes, change_outside, checked, drift_of, open_findings, running_boxes
+from tests.support.external_services import needs_tofu
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -18,7 +20,7 @@ RULE: dict[str, Any] = {"addresses": ["replicas", "web#launch/*"], "mostPerDay":
 @pytest.fixture(scope="module")
 async def api(databases: Databases) -> AsyncIterator[Api]:
     url = databases.create()
-    async with running_api(url, outgoing_allow="127.0.0.1") as api:
+    async with running_api(url, outgoing_allow="127.0.0.1", server_programs="opentofu") as api:
         yield api
     databases.drop(url)
 
@@ -68,19 +70,28 @@ application:
 
 async def turns(api: Api, instance: str) -> Any:
     """Give the rule its turns until it has put the instance back or says why not, and return the drift."""
-    for _ in range(200):
-        async with api.database.transaction() as connection:
-            due = "UPDATE put_backs SET looks_at = now() WHERE instance_id = %s AND looks_at < 'infinity'"
-            await connection.execute(f"{due} AND message IS NULL", [instance])
-        await api.round_of("plans")
-        await api.round_of("put backs")
-        async with api.database.connection() as connection:
-            state = "SELECT message, looks_at = 'infinity' FROM put_backs WHERE instance_id = %s"
-            row = await (await connection.execute(state, [instance])).fetchone()
-        if row is not None and (row[0] is not None or row[1]):
-            break
+    async with asyncio.timeout(60):
+        while True:
+            async with api.database.transaction() as connection:
+                due = "UPDATE put_backs SET looks_at = now() WHERE instance_id = %s AND looks_at < 'infinity'"
+                await connection.execute(f"{due} AND message IS NULL", [instance])
+            await api.round_of("plans")
+            await api.round_of("put backs")
+            async with api.database.connection() as connection:
+                state = "SELECT message, looks_at = 'infinity' FROM put_backs WHERE instance_id = %s"
+                row = await (await connection.execute(state, [instance])).fetchone()
+            if row is not None and (row[0] is not None or row[1]):
+                break
     await api.settled(instance)
     return await drift_of(api, instance)
+
+
+async def turns_again(api: Api, instance: str) -> Any:
+    """Give the rule its turns after its pause."""
+    async with api.database.transaction() as connection:
+        over = "UPDATE put_backs SET message = NULL, looks_at = now() WHERE instance_id = %s"
+        await connection.execute(over, [instance])
+    return await turns(api, instance)
 
 
 def sets(server: LoopbackServer) -> int:
@@ -141,9 +152,8 @@ async def test_an_address_that_somebody_changes_again_and_again_is_put_back_a_fe
         statement = "SELECT done FROM put_backs WHERE instance_id = %s"
         [[done]] = await (await connection.execute(statement, [instance])).fetchall()
         past = json.dumps([{**each, "at": each["at"] - 86_400_000} for each in json.loads(done)])
-        over = "UPDATE put_backs SET done = %s, message = NULL, looks_at = now() WHERE instance_id = %s"
-        await connection.execute(over, [past, instance])
-    assert (await turns(api, instance))["putBack"] is None
+        await connection.execute("UPDATE put_backs SET done = %s WHERE instance_id = %s", [past, instance])
+    assert (await turns_again(api, instance))["putBack"] is None
     assert sets(shop) == 2 + RULE["mostPerDay"]
 
 
@@ -189,6 +199,76 @@ async def test_a_freeze_is_asked_as_for_every_change(api: Api, shop: LoopbackSer
     assert "An incident." in found["putBack"]
     assert sets(shop) == 1
     accepted(await api.delete(f"environments/{environment}/freeze"))
+
+
+async def test_a_rule_waits_for_the_approvals_of_the_policy(api: Api, shop: LoopbackServer) -> None:
+    environment = await api.offer()
+    instance = await api.running(manifest(shop), environmentId=environment)
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", RULE))
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    runs(shop, replicas=5)
+    await checked(api, instance)
+
+    assert (await turns(api, instance))["putBack"] == "The change set waits for approval."
+    assert (await turns_again(api, instance))["putBack"] == "The change set waits for approval."
+
+    assert sets(shop) == 1
+    [finding] = (await drift_of(api, instance))["findings"]
+    refused(await api.post(f"change-sets/{finding['changeSetId']}/approve"), 403)
+    other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    accepted(await other.post(f"change-sets/{finding['changeSetId']}/approve"))
+    assert (await turns_again(api, instance))["putBack"] is None
+    assert sets(shop) == 2
+
+
+async def test_a_rule_brings_no_version_past_a_gate(api: Api, shop: LoopbackServer) -> None:
+    environments = [await api.offer() for _ in range(2)]
+    application = await api.application(manifest(shop))
+    first, second = [await api.launch(application, environmentId=each) for each in environments]
+    version = [(await api.settled(each))["version"] for each in (first, second)][1]
+    stages = [{"environmentId": environments[0]}, {"environmentId": environments[1], "approvals": 1}]
+    accepted(await api.put(f"applications/{application}/promotion-order", {"stages": stages}))
+    newer = manifest(shop).replace("color, from", "colour, from")
+    accepted(await api.put_yaml(f"applications/{application}/manifest", newer))
+    accepted(await api.put(f"instances/{first}/configuration", {"manifestVersion": version + 1}))
+    await api.settled(first)
+    accepted(await api.put(f"instances/{second}/drift/put-back-rule", RULE))
+    runs(shop, replicas=5)
+    before = sets(shop)
+    await checked(api, second)
+
+    assert (await turns(api, second))["putBack"] is None
+
+    assert sets(shop) == before + 1
+    assert (await api.document(second))["version"] == version
+    body = {"manifestVersion": version + 1}
+    refused(await api.put(f"instances/{second}/configuration", body), 403, "PromotionGate")
+
+
+REPLACED = MODULE.replace("{ input = var.size }", "{\n  input = var.size\n  triggers_replace = var.size\n}")
+
+
+@needs_tofu
+@pytest.mark.slow
+async def test_a_rule_deletes_only_what_it_says_it_may(api: Api) -> None:
+    instance = await running_boxes(api, boxes(REPLACED))
+    path = f"instances/{instance}/drift/put-back-rule"
+    rule = {"addresses": ["terraform_data.*", "output.*"], "allowDeletes": ["terraform_data.lock"]}
+    accepted(await api.put(path, rule))
+    await checked(api, instance, baseline=True)
+    await change_outside(api, instance, box={"triggers_replace": 5})
+    assert list(open_findings(await checked(api, instance))) == ["terraform_data.box"]
+
+    found = await turns(api, instance)
+
+    assert found["putBack"].startswith("Its plan deletes what the rule doesn't allow it to: terraform_data.box.")
+    assert len((await api.document(instance))["workflowHistory"]) == 1
+    accepted(await api.put(path, {**rule, "allowDeletes": ["terraform_data.box"]}))
+    assert "deals with it already" in (await turns(api, instance))["putBack"]
+    accepted(await api.delete(f"change-sets/{found['findings'][0]['changeSetId']}"))
+    await turns_again(api, instance)
+    assert open_findings(await checked(api, instance)) == {}
+    assert len((await api.document(instance))["workflowHistory"]) == 2
 
 
 async def test_a_wrong_rule_is_refused_and_one_without_addresses_ends_it(api: Api, shop: LoopbackServer) -> None:
