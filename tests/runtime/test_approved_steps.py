@@ -1,6 +1,7 @@
 """Steps that do what somebody approved: which attempt continues, which looks again, and which is refused."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from launchbay.actions.contract import ActionCall, ActionParameter, Document
-from launchbay.actions.plan import begin_once
+from launchbay.actions.plan import ActionPlan, begin_once
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.plans import plan_destroy, plan_launch
@@ -136,8 +137,10 @@ class KeepOnce(Keep):
         await super().teardown(call, name)
 
 
-async def keeping(what: bytes, *ends: Callable[[], Any]) -> tuple[Instance, KeepOnce, InMemory]:
-    keep, kept = KeepOnce(ends=list(ends)), InMemory()
+async def keeping(
+    what: bytes, *ends: Callable[[], Any], action: type[KeepOnce] = KeepOnce
+) -> tuple[Instance, KeepOnce, InMemory]:
+    keep, kept = action(ends=list(ends)), InMemory()
     live = instance(KEEPING, WorldOf(keep))
     live.surroundings = replace(live.surroundings, documents=kept)
     assert await live.launch() == SUCCEEDED
@@ -177,17 +180,41 @@ async def test_an_approved_teardown_that_failed_may_be_tried_by_another_job() ->
     assert keep.gone == ["one"]
 
 
-async def test_a_teardown_is_held_to_the_document_or_gets_what_its_action_planned_however_long_that_is() -> None:
+class PlanningKeep(KeepOnce):
+    """As KeepOnce, with plans of its own."""
+
+    async def plan_teardown(self, call: ActionCall, name: str) -> ActionPlan:
+        return ActionPlan(artifact=b"own")
+
+
+async def test_an_action_gets_what_it_planned_however_long_that_is() -> None:
     own = b"x" * 32
-    live, keep, _ = await keeping(own)
+    live, keep, _ = await keeping(own, action=PlanningKeep)
     assert await live.run(HELD_DESTROY) == SUCCEEDED
     assert keep.approved == [own]
 
-    live, keep, kept = await keeping(b"")
-    [document] = kept.documents.values()
-    live.surroundings = replace(live.surroundings, approved_plans=Approved(teardown_artifact(document)))
-    kept.documents = {key: Document(b"other", document.version) for key in kept.documents}
-    assert "The stored document has changed" in str(await live.run(HELD_DESTROY))
-    kept.documents = dict.fromkeys(kept.documents, document)
+
+DIGEST_OF_MADE = hashlib.sha256(b"made").digest()
+
+
+@pytest.mark.parametrize("action", [KeepOnce, PlanningKeep])
+@pytest.mark.parametrize("mark", [b"", b"document:"], ids=["earlier", "marked"])
+async def test_a_teardown_is_held_to_the_document_also_in_forms_of_earlier_versions(
+    action: type[KeepOnce], mark: bytes
+) -> None:
+    live, keep, kept = await keeping(mark + DIGEST_OF_MADE, action=action)
     assert await live.run(HELD_DESTROY) == SUCCEEDED
     assert keep.approved == [None]
+
+    if action is PlanningKeep and not mark:
+        return  # that may be what the action planned
+    live, keep, kept = await keeping(mark + DIGEST_OF_MADE, action=action)
+    kept.documents = {key: Document(b"other", each.version) for key, each in kept.documents.items()}
+    assert "The stored document has changed" in str(await live.run(HELD_DESTROY))
+    assert keep.gone == []
+
+
+def test_servers_of_an_earlier_version_check_a_digest_or_give_their_action_what_it_cannot_read() -> None:
+    document = Document(b"made", 1)
+    assert teardown_artifact(KeepOnce(), document) == DIGEST_OF_MADE
+    assert len(teardown_artifact(PlanningKeep(), document)) != len(DIGEST_OF_MADE)

@@ -12,6 +12,7 @@ from typing import Any
 
 from launchbay import limits
 from launchbay.actions.contract import ActionCall, Document, SupportsTeardown
+from launchbay.actions.plan import PlansTeardown
 from launchbay.concurrency import Tasks
 from launchbay.errors import ActionFailed, NotApproved, WorkflowFailed
 from launchbay.manifest.configuration import Change, ComponentChange, Configured, difference, restarting, triggered
@@ -432,9 +433,9 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
     approved = await job.deps.approved_plans.artifact(job, path) if job.plan.held else None
-    if approved is not None and approved.startswith(_OF_DOCUMENT):
-        stored = await job.deps.documents.read(job, key)
-        if stored is not None and teardown_artifact(stored) != approved:
+    stored = None if approved is None else await job.deps.documents.read(job, key)
+    if approved is not None and _is_of_document(approved, action, stored):
+        if stored is not None and not approved.endswith(_digest(stored)):
             raise NotApproved("The stored document has changed since the plan was approved. Nothing was done.")
         approved = None
     running = _teardown_run(job, key, path)
@@ -462,15 +463,30 @@ def _teardown_run(job: JobRun, key: DocumentKey, path: str) -> StepRun:
     return StepRun(workflow, path, key.action, job.deps.clock.now())
 
 
-def teardown_artifact(document: Document) -> bytes:
+def teardown_artifact(action: object, document: Document) -> bytes:
     """Return the digest of a document.
 
-    An approved teardown is held to it if its action has no artifact of its own.
+    An approved teardown is held to it if its action has no artifact of its own. Servers of an earlier version take 32
+    bytes for a digest, and give all else to the action.
     """
-    return _OF_DOCUMENT + hashlib.sha256(document.data).digest()
+    return (_OF_DOCUMENT if isinstance(action, PlansTeardown) else b"") + _digest(document)
+
+
+def _is_of_document(approved: bytes, action: object, stored: Document | None) -> bool:
+    """Return whether an artifact is a document's digest, of this version or an earlier one, and not the action's."""
+    if approved.startswith(_OF_DOCUMENT):
+        return True
+    if isinstance(action, PlansTeardown):
+        return stored is not None and approved == _digest(stored)
+    return len(approved) == _DIGEST_BYTES
+
+
+def _digest(document: Document) -> bytes:
+    return hashlib.sha256(document.data).digest()
 
 
 _OF_DOCUMENT = b"document:"
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def _former(path: str) -> Component:

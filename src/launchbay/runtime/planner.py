@@ -129,7 +129,7 @@ async def plan_teardown(job: JobRun, component: str | None) -> list[StepPlan]:
             continue
         path = step_path(workflow_path(key.component, TEARDOWN), f"{key.action} {key.name}")
         if key in documents.destroyed:
-            plan = ActionPlan(artifact=teardown_artifact(stored))
+            plan = ActionPlan(artifact=teardown_artifact(job.deps.actions.find(key.action), stored))
         elif (earlier := documents.left_by(key)) is not None:
             left = unknown(path, f"Unknown: it depends on what {earlier!r} leaves.").effects
             plan = ActionPlan(effects=(_all_of(key), *left))
@@ -161,7 +161,8 @@ async def _plan_document(job: JobRun, key: DocumentKey, path: str, stored: Docum
             problem = f"; what that is can't be planned: {error}"
         except Exception as error:  # noqa: BLE001 - an action is foreign code
             problem = f"; what that is can't be planned: the action crashed: {describe(error)}"
-    return ActionPlan(effects=(_all_of(key, job.secrets.redact(problem)),), artifact=teardown_artifact(stored))
+    effects = (_all_of(key, job.secrets.redact(problem)),)
+    return ActionPlan(effects=effects, artifact=teardown_artifact(action, stored))
 
 
 def _all_of(key: DocumentKey, problem: str = "") -> Effect:
