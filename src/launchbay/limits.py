@@ -249,7 +249,6 @@ STEP_DOCUMENT_BYTES = 16 * MIB  # stored by a step beyond its job, such as the s
 ADOPTED_STATE_BYTES = 8 * MIB  # all states of one adoption together: the body of the request
 ADOPTED_STATES = 100  # of one adoption
 ADOPTED_ADDRESSES = 200  # of the resources of one state, that are kept and shown
-ADOPTED_VALUE_BYTES = KIB  # of one value of a release that the manifest doesn't set, to be shown
 ADOPTED_IDENTITY_CHARS = 1_000  # of what names it in its organization
 ADOPTED_LOOK_S = 25.0  # that a request waits for a server that looks at what runs
 LOOKS_AT_ONCE = 4  # of these, in one process

@@ -1,10 +1,20 @@
 """What Helm's dry runs say, and which definitions a chart has, without the program."""
 
+from typing import Any
+
 import pytest
 
 from launchbay import limits
-from launchbay.actions.helm_plan import NO_REVISION, ApprovedRelease, Revision, chart_definitions, held_objects
+from launchbay.actions.helm_plan import (
+    NO_REVISION,
+    ApprovedRelease,
+    Revision,
+    chart_definitions,
+    held_objects,
+    shown_value,
+)
 from launchbay.errors import ActionFailed, NotApproved
+from launchbay.model.redaction import REDACTED
 from tests.support.network import packed
 
 
@@ -57,3 +67,27 @@ def test_a_release_that_changed_is_described() -> None:
 def test_objects_with_random_names_cannot_be_held() -> None:
     with pytest.raises(ActionFailed, match="names objects at random: v1 Job x-1, v1 Job x-2"):
         held_objects({"v1 Job x-1": {}}, {"v1 Job x-2": {}})
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "shown"),
+    [
+        ("replicas", 3, 3),
+        ("tls.enabled", True, True),
+        ("nodeSelector", {}, {}),
+        ("image.tag", "1.0", "(text)"),
+        ("dsn", "postgres://u:pw@h/db", "(text)"),
+        ("tls.key", "-----BEGIN", "(text)"),
+        ("env", [{"name": "DB_PASSWORD", "value": "pw"}], "(list)"),
+        ("secrets.x", 4711, REDACTED),
+        ("pass.pin", 4711, REDACTED),
+        ("app.adminPin", 4711, REDACTED),
+        ("size", 815, REDACTED),
+    ],
+)
+def test_of_a_value_that_may_be_a_secret_only_its_type_is_shown(path: str, value: Any, shown: Any) -> None:
+    def redact(text: str) -> str:
+        return text.replace("815", REDACTED)
+
+    assert shown_value(path, value, redact) == shown
+    assert shown_value(path, shown, redact) == shown

@@ -32,6 +32,7 @@ from launchbay.actions.helm_plan import (
     read_hooks,
     read_objects,
     read_rendered,
+    shown_value,
 )
 from launchbay.actions.kubernetes_client import (
     KubeAccess,
@@ -55,12 +56,12 @@ from launchbay.actions.parameters import (
     required_text,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan, mask
+from launchbay.actions.plan import ActionPlan
 from launchbay.concurrency import gather_bounded
 from launchbay.egress.archives import download
 from launchbay.errors import ActionFailed, EgressFailed, NotThereYet
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.effect import NOT_SHOWN, Effect
+from launchbay.model.effect import Effect
 from launchbay.model.existing import Existing
 from launchbay.model.redaction import secrets_in
 from launchbay.model.scalars import text_of
@@ -327,12 +328,6 @@ def _read_values(text: str) -> dict[str, Any]:
         raise ActionFailed(f"Can't read what helm get values wrote: {error}.", retryable=False) from error
 
 
-def _shown_value(path: str, value: Any, redact: Callable[[str], str]) -> Any:
-    """Return a value without secrets, or a word for a large one."""
-    [shown] = mask({path.rpartition(".")[2]: value}, redact).values()
-    return shown if len(msgspec.json.encode(shown)) <= limits.ADOPTED_VALUE_BYTES else NOT_SHOWN
-
-
 class _Work:
     """Runs the program for one release of one cluster."""
 
@@ -453,7 +448,7 @@ class _Work:
             "appVersion": last.app_version,
             "revision": last.revision,
             "otherValues": {
-                redact(path): _shown_value(path, value, redact)
+                redact(path): shown_value(path, value, redact)
                 for path, value in sorted(left.items())[: limits.ADOPTED_ADDRESSES]
             },
             "otherValueCount": len(left),

@@ -4,7 +4,7 @@ import hashlib
 import re
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +16,7 @@ from launchbay.actions.plan import refuse_difference
 from launchbay.egress.archives import read_members
 from launchbay.errors import ActionFailed
 from launchbay.model.effect import Effect
+from launchbay.model.redaction import REDACTED, is_secret_name
 from launchbay.model.scalars import settled
 
 KEPT = "kept by its resource policy, but no longer of the release"
@@ -204,6 +205,30 @@ def left_values(found: Any, given: Any) -> dict[str, Any]:
         left |= {f"{key}.{path}" if path else key: each for path, each in inner.items()}
     return left
 
+
+def shown_value(path: str, value: Any, redact: Callable[[str], str]) -> Any:
+    """Return what anybody may see of a value: numbers and booleans, or a word.
+
+    A text may be a secret, or have one in it, whatever its name is. So is a number under a name such as `pin`. What
+    this returned is returned unchanged.
+    """
+    if value in (TEXT, LIST, REDACTED):
+        return value
+    if isinstance(value, str):
+        return TEXT
+    if isinstance(value, list | Mapping):
+        return LIST if isinstance(value, list) else {}
+    if value is None or isinstance(value, bool):
+        return value
+    is_secret = any(is_secret_name(name) for name in path.split(".")) or not _PRIVATE_WORDS.isdisjoint(
+        word.lower() for word in _WORDS.findall(path)
+    )
+    return REDACTED if is_secret or redact(str(value)) != str(value) else value
+
+
+TEXT, LIST = "(text)", "(list)"
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_PRIVATE_WORDS = frozenset(("auth", "code", "key", "keys", "otp", "pass", "pin", "salt", "seed"))
 
 read_approved = msgspec.msgpack.Decoder(ApprovedRelease).decode
 read_rendered = msgspec.json.Decoder(Rendered).decode

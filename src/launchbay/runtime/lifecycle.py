@@ -473,7 +473,7 @@ def teardown_artifact(action: object, document: Document) -> bytes:
 
 
 def _is_of_document(approved: bytes, action: object, stored: Document | None) -> bool:
-    """Return whether an artifact is a document's digest, of this version or an earlier one, and not the action's."""
+    """Return whether an artifact is a document's digest, also of an earlier version."""
     if approved.startswith(_OF_DOCUMENT):
         return True
     if isinstance(action, PlansTeardown):

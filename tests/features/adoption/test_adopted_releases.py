@@ -106,17 +106,20 @@ async def test_a_release_becomes_an_instance_of_which_a_plan_changes_nothing(wor
     assert world.hand.revisions(release) == 1
 
 
-async def test_values_that_the_manifest_does_not_set_are_shown_without_secrets(world: World) -> None:
+async def test_of_values_that_the_manifest_does_not_set_only_harmless_ones_are_shown(world: World) -> None:
     release = fresh_release()
     world.hand.install(
-        release, "--set", "size=2,extra.replicas=3,extra.password=geheim-4711,a\\.b=1,tags[0]=x,none=null"
+        release,
+        "--set",
+        "size=2,extra.replicas=3,extra.password=geheim-4711,a\\.b=1,tags[0]=x,none=null,"
+        "extra.dsn=postgres://u:geheim-4711@h/db,env[0].name=DB_PASSWORD,env[0].value=geheim-4711",
     )
     application = await world.api.application(world.manifest(release))
 
     answer = await world.adopt(application, dryRun=True)
 
     [found] = accepted(answer)["releases"]
-    shown = {"a\\.b": 1, "extra.replicas": 3, "tags": ["x"]}
+    shown = {"a\\.b": 1, "extra.replicas": 3, "tags": "(list)", "extra.dsn": "(text)"}
     assert {name: value for name, value in found["otherValues"].items() if name in shown} == shown
     assert "geheim-4711" not in answer.text
     assert "extra.password" in found["otherValues"]

@@ -14,6 +14,7 @@ import msgspec
 
 from launchbay import limits
 from launchbay.actions.helm import installed_on
+from launchbay.actions.helm_plan import shown_value
 from launchbay.actions.opentofu import adopted_module
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
@@ -332,8 +333,15 @@ def _of_row(row: AdoptionRow) -> Adoptee:
         document=b"",
         resources=msgspec.json.decode(row.resources, type=list[str]),
         resource_count=row.resource_count,
-        about=None if row.about is None else msgspec.json.decode(row.about),
+        about=None if row.about is None else _about(row.about),
     )
+
+
+def _about(text: str) -> dict[str, Any]:
+    """Return what is shown of a release; a server of an earlier version kept texts too."""
+    about: dict[str, Any] = msgspec.json.decode(text)
+    values = about.get("otherValues", {})
+    return about | {"otherValues": {path: shown_value(path, value, str) for path, value in values.items()}}
 
 
 async def refuse_observed(connection: Connection, change: Change) -> Refusal | Allowed | None:
