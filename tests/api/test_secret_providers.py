@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gzip
 import html
 import json
 import re
@@ -15,6 +16,7 @@ from typing import Any, LiteralString
 import httpx
 import psycopg
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.auth.identity_tokens import IDENTITY_KEYS
@@ -23,8 +25,10 @@ from launchbay.auth.tokens import KeyRing
 from launchbay.clock import SystemClock
 from launchbay.features.secret_providers import sessions as kept_sessions
 from launchbay.features.secret_providers import usecases as provider_tests
+from launchbay.ids import new_id
 from launchbay.limits import IDENTITY_TOKEN_S
 from launchbay.postgres import cluster
+from launchbay.postgres.backup import back_up
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
@@ -131,10 +135,20 @@ async def receiver(gate: asyncio.Event) -> AsyncIterator[LoopbackServer]:
 
 
 @pytest.fixture(scope="module")
-async def api(databases: Databases, bao: Bao) -> AsyncIterator[Api]:
+async def collector() -> AsyncIterator[LoopbackServer]:
+    """Gets the traces of the server soon after each span."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")  # milliseconds
+        async with loopback_server() as server:
+            server.routes["/v1/traces"] = answer()
+            yield server
+
+
+@pytest.fixture(scope="module")
+async def api(databases: Databases, bao: Bao, collector: LoopbackServer) -> AsyncIterator[Api]:
     url = databases.create()
     settings: dict[str, Any] = {"base_url": ISSUER, "outgoing_allow": "127.0.0.1, http://plain.example"}
-    settings["engine_concurrency"] = 200
+    settings |= {"engine_concurrency": 200, "otlp_endpoint": collector.url("")}
     async with running_api(url, **settings) as api, served(api) as port:
         await asyncio.to_thread(_configure, bao, api, port, url)
         accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["vault"]}))
@@ -331,8 +345,42 @@ async def pages_of(api: Api, visitor: httpx.AsyncClient, instance: str) -> dict[
     return found
 
 
-async def test_a_secret_is_in_no_table_dump_page_export_or_log_while_the_job_runs_and_after(
-    api: Api, visitor: httpx.AsyncClient, receiver: LoopbackServer, capfd: pytest.CaptureFixture[str]
+def spans(collector: LoopbackServer) -> list[Any]:
+    """Return all that the collector got."""
+    bodies = [
+        gzip.decompress(each.body) if each.headers.get("content-encoding") == "gzip" else each.body
+        for each in collector.received
+    ]
+    return [
+        span
+        for body in bodies
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+async def until_traced(collector: LoopbackServer, instance: str) -> None:
+    """Wait for the span of the job with the secret, which ends after those of its steps."""
+    async with asyncio.timeout(30):
+        while not [each for each in spans(collector) if each.name == "job account" and instance in str(each)]:
+            await asyncio.sleep(0.05)
+
+
+def backup(api: Api, directory: Path) -> str:
+    """Make a backup as `launchbay backup` does, and return it as text: the file itself is compressed."""
+    file = directory / f"{new_id()}.dump"
+    back_up(api.database.url, file)
+    return run([cluster.binaries() / "pg_restore", "--file", "-", file]).stdout
+
+
+async def test_a_secret_is_in_no_table_backup_page_export_trace_or_log_while_the_job_runs_and_after(
+    api: Api,
+    visitor: httpx.AsyncClient,
+    receiver: LoopbackServer,
+    collector: LoopbackServer,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     instance = await api.running(READ)
     accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
@@ -341,14 +389,16 @@ async def test_a_secret_is_in_no_table_dump_page_export_or_log_while_the_job_run
         if is_over:
             await cancel(api, instance)
             await until_revoked(api)
+            await until_traced(collector, instance)
             assert await rows_of(api, "SELECT id FROM passing_values") == []
         else:
             assert len(await rows_of(api, "SELECT id FROM passing_values")) == 1
-        dump = ["--dbname", api.database.url]
         texts = await pages_of(api, visitor, instance)
         assert len(texts) > 8
-        texts["dump"] = (await asyncio.to_thread(run, [cluster.binaries() / "pg_dump", *dump])).stdout
-        assert instance in texts["dump"]
+        texts["backup"] = await asyncio.to_thread(backup, api, tmp_path)
+        texts["traces"] = "\n".join(map(str, spans(collector)))
+        assert instance in texts["backup"]
+        assert instance in texts["traces"] or not is_over
         texts["log of the server"] = capfd.readouterr().out
         for secret in (headers["x-password"], headers["x-user"], CANARY):
             for form in forms(secret):

@@ -1,8 +1,7 @@
-"""A real server of secrets on loopback: `bao server -dev`, which keeps all in memory."""
+"""A real server of secrets on loopback, which keeps all in memory (`bao server -dev`) or on the disk."""
 
 import json
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
+
+from tests.support.servers import free_ports
 
 PROGRAM = Path(__file__).resolve().parents[2] / ".venv" / "bao" / "bin" / "bao"
 MISSING = "bao is not installed: run requirements/bao, which needs the package registry"
@@ -26,11 +27,12 @@ class Bao:
     url: str
     process: subprocess.Popen[bytes]
     unseal_key: str = ""
+    token: str = _ROOT
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Ask as the administrator, and return the answer, None for an empty one."""
         data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.url}/v1/{path}", data, {"X-Vault-Token": _ROOT}, method=method)
+        request = Request(f"{self.url}/v1/{path}", data, {"X-Vault-Token": self.token}, method=method)
         with urlopen(request, timeout=30) as response:
             content = response.read()
         return json.loads(content) if content else None
@@ -48,16 +50,9 @@ class Bao:
 @contextmanager
 def started(directory: Path) -> Iterator[Bao]:
     """Run a server with KV 2 at `secret`, and give it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     log = directory / "bao.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [PROGRAM, "server", "-dev", f"-dev-root-token-id={_ROOT}", f"-dev-listen-address=127.0.0.1:{port}"],
-            env={"PATH": "/usr/bin:/bin", "HOME": str(directory)},
-            stdout=output,
-            stderr=output,
-        )
+    process = _run(directory, "-dev", f"-dev-root-token-id={_ROOT}", f"-dev-listen-address=127.0.0.1:{port}")
     bao = Bao(f"http://127.0.0.1:{port}", process)
     try:
         _wait(bao, log)
@@ -65,6 +60,81 @@ def started(directory: Path) -> Iterator[Bao]:
     finally:
         process.kill()
         process.wait()
+
+
+@dataclass
+class StoredBao(Bao):
+    """A server that can be stopped, and started again on its port with what it had."""
+
+    directory: Path = Path()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def start(self) -> None:
+        self.process = _run(self.directory, "-config", str(self.directory / "bao.json"))
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Wait for it, and unseal it; the first time, make its keys."""
+        self._until_answered("GET", "sys/seal-status")
+        if not self.unseal_key:
+            made = self.ask("PUT", "sys/init", {"secret_shares": 1, "secret_threshold": 1})
+            self.unseal_key, self.token = made["keys"][0], made["root_token"]
+        self.ask("PUT", "sys/unseal", {"key": self.unseal_key})
+        self._until_answered("GET", "sys/auth")
+
+    def _until_answered(self, method: str, path: str) -> None:
+        until = time.monotonic() + _START_S
+        while True:
+            try:
+                self.ask(method, path)
+            except (URLError, OSError):
+                if self.process.poll() is not None or time.monotonic() > until:
+                    log = (self.directory / "bao.log").read_text()
+                    raise AssertionError(f"bao did not start: {log[-2000:]}") from None
+                time.sleep(0.05)
+            else:
+                return
+
+
+@contextmanager
+def stored(directory: Path) -> Iterator[StoredBao]:
+    """Run an empty server that keeps its data in the directory, and give it."""
+    port, cluster = free_ports(2)
+    data = directory / "data"
+    data.mkdir()
+    at = f"http://127.0.0.1:{port}"
+    settings = {
+        "storage": {"raft": {"path": str(data), "node_id": "one", "performance_multiplier": 1}},
+        "listener": {
+            "tcp": {
+                "address": f"127.0.0.1:{port}",
+                "cluster_address": f"127.0.0.1:{cluster}",
+                "tls_disable": True,
+            }
+        },
+        "api_addr": at,
+        "cluster_addr": f"http://127.0.0.1:{cluster}",
+    }
+    (directory / "bao.json").write_text(json.dumps(settings))
+    bao = StoredBao(at, _run(directory, "-config", str(directory / "bao.json")), directory=directory)
+    try:
+        bao.prepare()
+        yield bao
+    finally:
+        bao.stop()
+
+
+def _run(directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    with (directory / "bao.log").open("wb") as output:
+        return subprocess.Popen(
+            [PROGRAM, "server", *arguments],
+            env={"PATH": "/usr/bin:/bin", "HOME": str(directory)},
+            stdout=output,
+            stderr=output,
+        )
 
 
 def _wait(bao: Bao, log: Path) -> None:
