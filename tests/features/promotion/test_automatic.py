@@ -203,23 +203,40 @@ async def test_a_rule_about_who_acts_later_holds_for_it(api: Api) -> None:
     await arrived(found, 1)
 
 
-async def test_what_holds_the_organization_does_not_wait_for_a_promotion_that_waits_for_it(api: Api) -> None:
+async def test_what_holds_the_organization_waits_for_no_promotion_and_none_waits_for_it(api: Api) -> None:
     found = await way(api)
     await found.order({"automatic": True, "soak": 3_600_000})
     await found.release()
     await said(found, "must run in")
     await found.soaked()
-    async with api.database.transaction() as connection:
-        await connection.execute("SELECT FROM organizations WHERE id = %s FOR NO KEY UPDATE", (api.organization,))
+    async with api.database.transaction() as holder, asyncio.timeout(20):
+        await holder.execute("SELECT FROM organizations WHERE id = %s FOR NO KEY UPDATE", (api.organization,))
         await at_once(found)
-        waiting = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND query LIKE %s"
-        async with asyncio.timeout(20):
-            while True:
-                cursor = await connection.execute(waiting, ("%FROM organizations%",))
-                if (await cursor.fetchone() or (0,))[0]:
-                    break
-                await asyncio.sleep(0.05)
-        await connection.execute(  # as an order does that is saved with a condition
-            "SELECT FROM promotion_attempts WHERE application_id = %s FOR UPDATE NOWAIT", (found.application,)
+        await api.round_of("promotions")
+        await holder.execute(  # as an order does that is saved with a condition
+            "DELETE FROM promotion_attempts WHERE application_id = %s", (found.application,)
         )
+    await arrived(found, 1)
+
+
+async def test_who_promotes_by_hand_locks_the_organization_before_the_promotion(api: Api) -> None:
+    found = await way(api)
+    await found.order({"automatic": True, "soak": 3_600_000})
+    await found.release()
+    key = f"launchbay promotion {found.application} {found.environments[1]}"
+    waiting = (
+        "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "
+        "WHERE NOT granted AND query LIKE '%FROM organizations%'"
+    )
+    async with api.database.transaction() as holder, asyncio.timeout(20):
+        await holder.execute("SELECT FROM organizations WHERE id = %s FOR NO KEY UPDATE", (api.organization,))
+        by_hand = asyncio.create_task(found.propose())
+        while not (await (await holder.execute(waiting)).fetchone() or (0,))[0]:
+            await asyncio.sleep(0.05)
+        # Automatic promotion locks it now, as who holds the organization.
+        cursor = await holder.execute("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (key,))
+        assert await cursor.fetchone() == (True,)
+    accepted(await by_hand)
+    await found.soaked()
+    await at_once(found)
     await arrived(found, 1)

@@ -486,3 +486,14 @@ async def test_environments_that_do_not_follow_each_other_are_refused_with_what_
     said = refused(await api.post(f"applications/{found.application}/promotions", ids), 400, "NotInOrder")
     assert f"launchbay application promotion-order {name}. Promote to the next environment in it" in said
     assert "EditEnvironment" in said
+
+
+async def test_who_may_read_a_promotion_and_not_make_it_gets_the_open_one(api: Api) -> None:
+    found = await way(api)
+    await found.order()
+    await found.release()
+    made = accepted(await found.propose())["changeSet"]["id"]
+    reader = await api.member("Read: [/*]")
+    again = accepted(await found.propose(caller=reader))
+    assert (again["changeSet"]["id"], again["isNew"]) == (made, False)
+    refused(await reader.post(f"change-sets/{made}/apply"), 403)

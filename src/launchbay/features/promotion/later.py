@@ -89,7 +89,6 @@ class PromotionWork(LaterWork[Place, Move]):
         application_id, _, environment_id = row_id.partition(" ")
         now = self.app.clock.now()
         place = {"application_id": application_id, "environment_id": environment_id}
-        await store.lock_organization(connection, environment_id=environment_id)
         await store.begin_attempts(connection, **place, now=now)
         attempt = await store.take(connection, **place, now=now)
         if attempt is None:
@@ -130,7 +129,9 @@ class PromotionWork(LaterWork[Place, Move]):
             pause_s = _PAUSE_S if at is None else max(_PAUSE_S, (at - row.now).total_seconds())
             await self._wait(connection, row, message, pause_s=pause_s, version=move.version)
             return False
-        return move
+        # Promoting locks the organization, for which nothing waits that has locked an attempt.
+        locked = await store.try_lock_organization(connection, organization_id=row.attempt.organization_id)
+        return move if locked is not None else False
 
     async def act(self, row: Place, item: Move) -> None:
         """Make a change set or apply the open one, as who set the order."""

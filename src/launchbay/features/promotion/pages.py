@@ -166,7 +166,7 @@ def _saved(order: Order, names: dict[str, str]) -> dict[str, str | bool]:
     if order.is_own:
         under = [
             " ".join(filter(None, (*_row(each, names)[:-1], "automatic" if each.automatic else None)))
-            for each in order.under
+            for each in order.hidden_stages
         ]
         found["order of the organization"] = ", ".join(under)
     return found

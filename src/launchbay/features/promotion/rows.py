@@ -12,11 +12,11 @@ _sql = load("features.promotion")
 class OrderRow(NamedTuple):
     """An order, and on whose behalf it promotes. `stages` is JSON.
 
-    `under` are the stages of the organization that an application's own order hides. Email and name are None if the
+    `hidden_stages` are those of the organization that an application's own order hides. Email and name are None if the
     account was deleted.
     """
 
-    under: str | None
+    hidden_stages: str | None
     application_id: str | None
     stages: str
     author_id: str
@@ -87,7 +87,7 @@ wake = _sql.change("wake")
 list_older = _sql.column("list_older", str)
 list_due = _sql.column("list_due", str)
 begin_attempts = _sql.change("begin_attempts")
-lock_organization = _sql.value("lock_organization", str)
+try_lock_organization = _sql.value("try_lock_organization", str)
 take = _sql.row("take", AttemptRow)
 note_attempt = _sql.change("note_attempt")
 traces = (traces_in(_sql, "automatic promotions", "promotion_attempts"),)

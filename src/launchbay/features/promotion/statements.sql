@@ -1,13 +1,13 @@
 -- name: get_order
--- The order in force for an application: its own one, or that of its organization, which is `under` its own.
+-- The order in force for an application: its own one, or that of its organization, whose stages its own one hides.
 SELECT (SELECT whole.stages FROM promotion_orders AS whole
-        WHERE whole.owner_id = %(organization_id)s AND promotion_orders.application_id IS NOT NULL) AS under, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
+        WHERE whole.owner_id = %(organization_id)s AND promotion_orders.application_id IS NOT NULL) AS hidden_stages, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
 FROM promotion_orders LEFT JOIN users ON users.id = author_id
 WHERE promotion_orders.organization_id = %(organization_id)s AND (application_id IS NULL OR application_id = %(application_id)s)
 ORDER BY application_id NULLS LAST LIMIT 1;
 
 -- name: get_own_order
-SELECT NULL AS under, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
+SELECT NULL AS hidden_stages, application_id, stages, author_id, method, token_id, promotion_orders.created_at, users.email AS author_email, users.name AS author_name
 FROM promotion_orders LEFT JOIN users ON users.id = author_id
 WHERE owner_id = %(owner_id)s AND organization_id = %(organization_id)s;
 
@@ -145,14 +145,16 @@ WHERE placed.is_automatic AND NOT coalesce(attempt.is_stopped, false) AND coales
 ORDER BY attempt.looks_at NULLS FIRST LIMIT %(count)s;
 
 -- name: begin_attempts
+-- Unless another process does, whose row this would wait for.
 INSERT INTO promotion_attempts (application_id, environment_id, organization_id, looks_at)
-SELECT %(application_id)s, environments.id, organization_id, %(now)s FROM environments WHERE environments.id = %(environment_id)s
+SELECT %(application_id)s, environments.id, organization_id, %(now)s FROM environments
+WHERE environments.id = %(environment_id)s AND pg_try_advisory_xact_lock(
+    hashtextextended(concat_ws(' ', 'launchbay promotion attempt', %(application_id)s::text, %(environment_id)s::text), 0))
 ON CONFLICT DO NOTHING;
 
--- name: lock_organization
--- What changes an order with a condition locks these in this order too.
-SELECT organizations.id FROM organizations JOIN environments ON environments.organization_id = organizations.id
-WHERE environments.id = %(environment_id)s FOR NO KEY UPDATE OF organizations;
+-- name: try_lock_organization
+-- No row: somebody else has it, who may wait for the attempt, such as who saves an order with a condition.
+SELECT id FROM organizations WHERE id = %(organization_id)s FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: take
 -- One for one transaction. No row: another process has locked it or has given it its turn.

@@ -15,7 +15,7 @@ import msgspec
 from launchbay import limits
 from launchbay.auth import permissions
 from launchbay.auth.permissions import Permission
-from launchbay.errors import BadRequest, InvalidManifest, NotFound
+from launchbay.errors import BadRequest, InvalidManifest, NotAllowed, NotFound
 from launchbay.features.change_sets.usecases import (
     ChangeAct,
     ChangeSetRequest,
@@ -45,7 +45,7 @@ from launchbay.model.manifest_difference import ManifestDifference
 from launchbay.model.promotion import OrderOwner, Stage, check_stages, read_stages
 from launchbay.planning.acceptance import environment_view
 from launchbay.planning.decisions import Change
-from launchbay.store import instances
+from launchbay.store import instances, organizations
 from launchbay.store.applications import Application
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
@@ -63,21 +63,21 @@ OPEN = frozenset({"Pending", "Ready", "Applying"})  # statuses of change sets th
 class Order:
     """The environments that versions pass, and who said so.
 
-    `is_own` says that it is the application's, which hides that of the organization, `under` it.
+    `is_own` says that it is the application's, which hides that of the organization and its `hidden_stages`.
     """
 
     stages: tuple[Stage, ...] = ()
     is_own: bool = False
     author_email: str | None = None
     at: datetime | None = None
-    under: tuple[Stage, ...] = ()
+    hidden_stages: tuple[Stage, ...] = ()
 
 
 def _order(row: OrderRow | None) -> Order:
     if row is None:
         return Order()
-    under = () if row.under is None else read_stages(row.under)
-    return Order(read_stages(row.stages), row.application_id is not None, row.author_email, row.created_at, under)
+    hidden = () if row.hidden_stages is None else read_stages(row.hidden_stages)
+    return Order(read_stages(row.stages), row.application_id is not None, row.author_email, row.created_at, hidden)
 
 
 async def read_order(ctx: Context, kind: OrderOwner, owner_id: str) -> Order:
@@ -584,6 +584,8 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
             "in it, or ask who has EditEnvironment to change it.",
             code="NotInOrder",
         )
+    # `create_change_set` locks the organization, which whoever promotes has to lock first.
+    await organizations.lock(work.connection, organization_id=application.organization_id)
     await store.lock_promotion(work.connection, application_id=application.id, environment_id=target.id)
     placed = await placed_in(work.connection, application.id, (former, stage), stage.workflows)
     version = _wanted_version(application, source, request.version, placed)
@@ -602,7 +604,7 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
     ended = await store.list_older(work.connection, **place, version=version)
     if known is not None and known.status in OPEN:
         with ctx.app.database.joined(work.connection):
-            if await _is_usable(ctx, known, stage):
+            if await _can_still_be_applied(ctx, known, stage):
                 return Promotion(await read_change_set(ctx, known.change_set_id), version, is_new=False)
         ended.append(known.change_set_id)
     newer = f"the promotion of version {version}"
@@ -634,12 +636,16 @@ async def _promote(ctx: Context, work: Work, application_id: str, request: Promo
     return promotion
 
 
-async def _is_usable(ctx: Context, known: PromotionRow, stage: Stage) -> bool:
+async def _can_still_be_applied(ctx: Context, known: PromotionRow, stage: Stage) -> bool:
     """Return whether nothing has happened since that refuses an open change set for ever."""
-    if known.status == "Applying" or not brings(known, stage):
-        return known.status == "Applying"
+    if known.status == "Applying":
+        return True
+    if not brings(known, stage):
+        return False
     try:
         return not await find_staleness(ctx, known.change_set_id)
+    except NotAllowed:  # who may read it, and not do what it does: they couldn't make another one either
+        return True
     except NotFound:  # an instance of it was deleted
         return False
 
