@@ -56,6 +56,8 @@ def test_a_workflow_manifest_names_it_in_its_header() -> None:
     "step",
     [
         'action: restcall, parameters: { command: "https://shop.example", method: POST }',
+        'action: restcall, parameters: { command: "https://shop.example", body: "drop" }',
+        'action: restcall, parameters: { command: "https://shop.example", headers: { x-HTTP-Method-Override: PUT } }',
         "action: execrun, parameters: { command: [ls] }",
         "action: opentofu, parameters: { name: a, module: '' }",
         "action: wait, parameters: { delay: 1 }",

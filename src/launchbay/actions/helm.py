@@ -224,7 +224,7 @@ class Helm(ActionDefaults):
             about, resources = await work.existing(values)
         return Existing(
             name=target.key,
-            identity=f"{target.key} on {access.server.rstrip('/')}"[: limits.ADOPTED_IDENTITY_CHARS],
+            identity=f"{target.key} on {access.place}"[: limits.ADOPTED_IDENTITY_CHARS],
             document=msgspec.json.encode(_Release(access, target.namespace, target.release)),
             resources=resources[: limits.ADOPTED_ADDRESSES],
             resource_count=len(resources),
@@ -316,8 +316,8 @@ def newest(history: list[Revision]) -> Revision:
 
 
 def installed_on(document: bytes) -> str:
-    """Return the server of the release of a stored document."""
-    return _decoder.decode(document).access.server
+    """Return the server of the release of a stored document, as `KubeAccess.place`."""
+    return _decoder.decode(document).access.place
 
 
 def _read_values(text: str) -> dict[str, Any]:

@@ -52,6 +52,17 @@ class KubeAccess(msgspec.Struct, frozen=True):
     certificate: str = ""
     key: str = ""
 
+    @property
+    def place(self) -> str:
+        """The server as one text, however it is written.
+
+        It is in lower case, without its usual port and a last slash.
+        """
+        try:
+            return str(httpx.URL(self.server)).rstrip("/")
+        except httpx.InvalidURL:
+            return self.server
+
     def ssl_context(self) -> ssl.SSLContext:
         """Return the TLS context. Raises ActionFailed for an invalid certificate or key."""
         try:

@@ -32,6 +32,8 @@ from launchbay.telemetry.tracing import trace_headers
 _SHOWN_BODY_CHARS = 500
 _LONG_JSON_CHARS = 65_536
 _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+# Servers take one of these for the method.
+_OTHER_METHODS = frozenset(("x-http-method-override", "x-http-method", "x-method-override"))
 _RETRYABLE_CLIENT_ERRORS = frozenset((408, 425, 429))
 _FORM = "application/x-www-form-urlencoded"
 _AUTH = "a map with username and password, or with token"
@@ -88,9 +90,17 @@ class RestCall(ActionDefaults):
         return await _send(call, call.parameters, keys={"idempotency-key": call.context.idempotency_key})
 
     def may_change(self, parameters: Mapping[str, Any]) -> str:
-        """Return that the method isn't one that only reads (RFC 9110, 9.2.1)."""
+        """Return why the request may do more than read (RFC 9110, 9.2.1)."""
         method = str(parameters.get("method") or "GET").strip().upper()
-        return "" if method in _SAFE_METHODS else f"the method {method[:20]} may change something"
+        if method not in _SAFE_METHODS:
+            return f"the method {method[:20]} may change something"
+        if parameters.get("body") is not None:
+            return "a request with a body may change something"
+        headers = parameters.get("headers")
+        for name in headers if isinstance(headers, Mapping) else ():
+            if str(name).strip().lower().replace("_", "-") in _OTHER_METHODS:
+                return f"the header {str(name)[:40]} may change the method"
+        return ""
 
     async def plan(self, call: ActionCall) -> ActionPlan:
         """Return what the request of the parameter `plan` answers."""

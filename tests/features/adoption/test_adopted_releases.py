@@ -174,6 +174,33 @@ async def test_a_release_that_an_instance_installed_is_not_adopted(world: World)
     assert "was installed by" in problem
 
 
+async def test_a_release_is_known_however_its_server_is_written(world: World) -> None:
+    release = fresh_release()
+    manifest = world.manifest(release)
+    instance = await world.api.running(manifest)
+    server = world.hand.cluster.access["server"]
+    application = await world.api.application(manifest.replace(server, f"{server}/"))
+
+    assert instance in refused(await world.adopt(application), 400, "AdoptedAlready")
+
+
+async def test_an_override_adopts_what_is_frozen_and_is_recorded_once(world: World) -> None:
+    release = fresh_release()
+    world.hand.install(release, "--set", "size=2")
+    application = await world.api.application(world.manifest(release))
+    accepted(await world.api.put(f"applications/{application}/freeze", {"reason": "Release."}))
+    sent = {"releases": [{"component": "web"}]}
+    path = f"applications/{application}/adoptions"
+    refused(await world.api.post(path, sent), 403, "ApplicationFrozen")
+
+    header = {"Launchbay-Override-Freeze": "An incident."}
+    accepted(await world.api.client.post(path, json={**sent, "dryRun": True}, headers=header))
+    accepted(await world.api.client.post(path, json=sent, headers=header))
+
+    audit = f"organizations/{world.api.organization}/audit?action=override_freeze"
+    assert [each["after"]["operation"] for each in accepted(await world.api.get(audit))] == ["adopt_instance"]
+
+
 async def test_a_release_that_is_not_there_or_not_deployed_is_refused_and_leaves_nothing(world: World) -> None:
     release = fresh_release()
     application = await world.api.application(world.manifest(release))

@@ -44,7 +44,8 @@ from launchbay.features.plans.rules import (
     read_steps,
 )
 from launchbay.ids import new_id
-from launchbay.model.changes import ChangeKind
+from launchbay.model.changes import ChangeKind, Refusal
+from launchbay.planning.decisions import Refused
 from launchbay.runtime.contract import JobRun, RuntimeDeps
 from launchbay.store import organizations
 from launchbay.store.database import Connection
@@ -91,20 +92,24 @@ _KINDS: Mapping[KeptAct, ChangeKind] = {
 
 
 async def _ask_rules(work: Work, request: PlanRequest, target: Target) -> None:
-    """Ask about the change itself: rules name its operation."""
+    """Ask about the change itself: rules name its operation.
+
+    An adoption decides itself after the look, and records an override then.
+    """
     operations = {
         "launch": "launch_application",
         "adopt": "adopt_instance",
         "reconfigure": "reconfigure_instance",
         "manage": "take_over_instance",
     }
-    await work.decide(
-        operations.get(request.act, "run_workflow"),
-        target.changed,
-        kind=_KINDS[request.act],
-        environment_id=target.environment_id,
-        proposed=target.proposed,
-    )
+    operation, kind = operations.get(request.act, "run_workflow"), _KINDS[request.act]
+    at, proposed = target.environment_id, target.proposed
+    if request.act != "adopt":
+        await work.decide(operation, target.changed, kind=kind, environment_id=at, proposed=proposed)
+        return
+    answer = await work.foresee(operation, target.changed, kind=kind, environment_id=at, proposed=proposed)
+    if isinstance(answer, Refusal):
+        raise Refused(answer)
 
 
 def _noted(request: PlanRequest) -> dict[str, str]:
@@ -363,7 +368,8 @@ class PlanRunner:
         token = await acting_token(self._app, request.token_id)
         asked = {"token": token, "method": request.method, "is_agent": request.is_agent}  # as rules see them
         actor = replace(on_behalf(row.owner_id), **asked)
-        async with Context(self._app, actor, change_set=row.change_set_id).begin() as work:
+        asking = Context(self._app, actor, change_set=row.change_set_id, override=request.override)
+        async with asking.begin() as work:
             await work.lookup.organization(row.organization_id)
             target = await look_ahead(work, row.organization_id, request)
             await _ask_rules(work, request, target)
