@@ -21,6 +21,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, NotApproved
 from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, CommandResult, JumpHost, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.price import Price
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, context, run
 from tests.support.machines import LOGIN, Host, Hosts, needs_sshd, parts
@@ -53,6 +54,9 @@ class ReachedMachines:
     asked: list[Sequence[str] | None] = field(default_factory=list)
 
     provider_name = "local"
+
+    def price_of(self, size: str) -> Price:
+        return Price()
 
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.machines if machine.role == role]

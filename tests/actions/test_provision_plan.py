@@ -12,6 +12,7 @@ from launchbay.actions.plan import ActionPlan, plan_action
 from launchbay.actions.provision import Provision, Release
 from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.machine import Machine, MachineSpec
+from launchbay.model.price import Price
 from tests.support.contexts import MACHINE, RecordingContext
 
 PROVISION, RELEASE = Provision("provisionVms"), Release("destroyVms", needs_choice=True)
@@ -24,6 +25,9 @@ class Owned:
     machines: list[Machine]
     done: list[str] = field(default_factory=list)
     provider_name: str = "local"
+
+    def price_of(self, size: str) -> Price:
+        return Price()
 
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.machines if machine.role == role]

@@ -26,6 +26,7 @@ from launchbay.model.machine import (
     RemoteCommand,
     SshAccess,
 )
+from launchbay.model.price import Price
 from launchbay.processes.run import Programs, write_private
 
 ENTRY_POINT_GROUP = "launchbay.actions"
@@ -78,6 +79,9 @@ class StepMachines(Protocol):
     @property
     def provider_name(self) -> str:
         """The provider of new machines, as the environment or the settings name it."""
+
+    def price_of(self, size: str) -> Price:
+        """Return what a new machine of a size costs, as the environment says."""
 
     def of_role(self, role: str) -> Sequence[Machine]:
         """Return the component's own machines of a role, in order."""

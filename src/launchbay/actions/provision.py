@@ -99,8 +99,15 @@ class Provision(ActionDefaults):
         component = _component(call)
         note = f"{len(wanted.present)} stay" if wanted.present else ""
         spec = {name: value for name, value in msgspec.to_builtins(wanted.spec).items() if value}
+        price = call.context.machines.price_of(wanted.spec.hardware) if wanted.missing else None
         made = [
-            Effect(kind="create", address=f"{component}: new machine {number} of {wanted.role}", after=spec, note=note)
+            Effect(
+                kind="create",
+                address=f"{component}: new machine {number} of {wanted.role}",
+                after=spec,
+                note=note,
+                price=price,
+            )
             for number in range(1, wanted.missing + 1)
         ]
         adopted = [

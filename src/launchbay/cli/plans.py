@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from launchbay.cli.output import CommandFailed, ExitCode, printable, show
+from launchbay.model.price import Cost, Price, sum_of
 
 _SIGNS = {"delete": "-", "create": "+", "change": "~", "run": "!", "unknown": "?"}
 _VERBS = {"delete": "deletes", "create": "creates", "change": "changes", "run": "runs", "unknown": "unknown"}
@@ -25,7 +26,8 @@ def show_plan(plan: Mapping[str, Any], output: str) -> None:
     if output != "table":
         show(plan, output)
         return
-    show({name: value for name, value in plan.items() if name not in {"steps", "counts", "deletes"}}, output)
+    hidden = {"steps", "counts", "deletes", "cost"}
+    show({name: value for name, value in plan.items() if name not in hidden}, output)
     _print(_plan_lines("The plan", plan))
 
 
@@ -113,7 +115,8 @@ def _plan_lines(name: str, plan: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: no plan: {plan['problem']}"
         return
     counts = [f"{verb} {plan['counts'][kind]}" for kind, verb in _VERBS.items() if plan["counts"].get(kind)]
-    yield f"{name}: {', '.join(counts) or 'does nothing'}"
+    cost = msgspec.convert(plan["cost"], Cost).text() if plan.get("cost") else ""  # a server of the version before
+    yield f"{name}: {', '.join(counts) or 'does nothing'}{f'; new machines: {cost}' if cost else ''}"
     left = _MOST
     for step in plan["steps"]:
         where = f"{step['instance']}.{step['path']}" if step.get("instance") else step["path"]
@@ -129,7 +132,9 @@ def _plan_lines(name: str, plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _effect_lines(effect: Mapping[str, Any]) -> Iterator[str]:
-    notes = [each for each in (effect.get("note"), effect.get("certainty")) if each and each != "exact"]
+    price = effect.get("price")
+    cost = sum_of([msgspec.convert(price, Price)]).text() if price is not None else ""
+    notes = [each for each in (cost, effect.get("note"), effect.get("certainty")) if each and each != "exact"]
     about = f"  ({'; '.join(dict.fromkeys(notes))})" if notes else ""
     yield f"    {_SIGNS[effect['kind']]} {effect['address']}{about}"
     before, after = effect.get("before"), effect.get("after")

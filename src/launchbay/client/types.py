@@ -1905,9 +1905,24 @@ class DirectoryChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     differences: list[str] | None
 
 
+class Cost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What machines cost per hour, by currency; `unknown` counts those without a price."""
+
+    hourly: dict[str, Any]
+    unknown: int
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What one machine costs per hour, in decimal digits. Both are empty if nobody knows."""
+
+    hourly: str = ""
+    currency: str = ""
+
+
 class Effect(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One thing that happens to what `address` names. A replacement is a `delete` and a `create` of one address.
-    `before` and `after` are JSON values without secrets. `note` says why, or what is special.
+    `before` and `after` are JSON values without secrets. `note` says why, or what is special. Machines that are made
+    have a price, which may be unknown.
     """
 
     kind: Any
@@ -1916,6 +1931,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     after: Any = None
     certainty: Any = "exact"
     note: str = ""
+    price: Price | None = None
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -1940,6 +1956,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
     counts: dict[str, Any]
     deletes: list[str]
+    cost: Cost
     steps: list[PlannedStep]
     problem: str | None
     digest: str | None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from launchbay.errors import AddressRefused, CannotStart
 from launchbay.ids import is_id
 from launchbay.model.machine import JUMP_POLICY, read_jump
+from launchbay.model.price import PRICES_POLICY, read_prices
 
 ALLOW_POLICY = "outgoing.allow"
 NO_POLICIES: Mapping[str, Any] = {}
@@ -178,6 +179,7 @@ def check_policy(text: str) -> None:
 POLICY_CHECKS: Mapping[str, Callable[[bool | int | str], object]] = {
     ALLOW_POLICY: lambda value: check_policy(str(value)),
     JUMP_POLICY: read_jump,
+    PRICES_POLICY: read_prices,
 }
 
 

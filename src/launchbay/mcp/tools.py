@@ -1163,6 +1163,7 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
                     "status": each.effects.status,
                     "counts": each.effects.counts,
                     "deletes": each.effects.deletes,
+                    "cost": msgspec.to_builtins(each.effects.cost),
                     "problem": each.effects.problem,
                 },
                 "status": each.status,

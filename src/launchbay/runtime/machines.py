@@ -21,6 +21,7 @@ from launchbay.manifest.v1 import in_component
 from launchbay.manifest.workflow_rules import SECRETS
 from launchbay.model.job import StepStatus, StepWait, workflow_path
 from launchbay.model.machine import DRY_RUN, ChefRun, CommandResult, Machine, MachineSpec, RemoteCommand, SshAccess
+from launchbay.model.price import PRICES_POLICY, Price, price_of
 from launchbay.model.secret_reference import SecretReference
 from launchbay.runtime.contract import JobRun
 from launchbay.runtime.signals import named_peers, parent_signal_values
@@ -163,6 +164,9 @@ class ComponentMachines:
     @property
     def provider_name(self) -> str:
         return self.job.deps.machines.name_for(self.job.environment.policies)
+
+    def price_of(self, size: str) -> Price:
+        return price_of(self.job.environment.policies.get(PRICES_POLICY), size)
 
     def of_role(self, role: str) -> Sequence[Machine]:
         return [machine for machine in self.own() if machine.role == role]

@@ -22,6 +22,7 @@ from launchbay.manifest.graph import COMPUTE, Component, Step, Workflow
 from launchbay.model.effect import Effect, EffectKind
 from launchbay.model.job import step_path, workflow_path
 from launchbay.model.machine import DRY_RUN
+from launchbay.model.price import Price
 from launchbay.model.types import BOOL
 from launchbay.model.values import CoercionError, coerce
 from launchbay.planning.names import DESTROY, LAUNCH
@@ -181,7 +182,8 @@ def plan_machines(job: JobRun, started: Iterable[str]) -> list[StepPlan]:
         if job.component(path).type == COMPUTE and not job.state.component(path).machines:
             step = step_path(workflow_path(path, LAUNCH), PROVISION)
             note = "a simulated machine" if is_dry_run(job) else "a machine of the environment's provider"
-            found.append(_estimate("create", step, path, PROVISION, f"{path}: machine", note))
+            price = None if is_dry_run(job) else Price()  # its size isn't known here
+            found.append(_estimate("create", step, path, PROVISION, f"{path}: machine", note, price))
     return found
 
 
@@ -191,8 +193,10 @@ def plan_ends(submodules: Iterable[str]) -> list[StepPlan]:
     return [_estimate("delete", workflow_path(name, DESTROY), name, DESTROY, name, note) for name in submodules]
 
 
-def _estimate(kind: EffectKind, step: str, component: str, action: str, address: str, note: str) -> StepPlan:
-    effect = Effect(kind=kind, address=address, certainty="estimated", note=note)
+def _estimate(
+    kind: EffectKind, step: str, component: str, action: str, address: str, note: str, price: Price | None = None
+) -> StepPlan:
+    effect = Effect(kind=kind, address=address, certainty="estimated", note=note, price=price)
     return StepPlan(step, component, action, ActionPlan(effects=(effect,)))
 
 

@@ -27,7 +27,7 @@ from launchbay.features.change_sets.usecases import (
     waiting_for,
 )
 from launchbay.features.directories.plans import KEEP
-from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, read_steps
+from launchbay.features.plans.rules import PlannedStep, cost_of, count_effects, deletions, read_steps
 from launchbay.features.plans.usecases import Consent
 from launchbay.ids import is_id
 from launchbay.limits import CONSOLE_PAGE_ROWS, CONSOLE_SUGGESTIONS
@@ -234,6 +234,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         results=RESULTS,
         plans=plans,
         effects=count_effects(step for each in plans for step in each.steps),
+        cost=cost_of(step for each in plans for step in each.steps).text(),
         deleted=deletions(step for each in plans for step in each.steps),
         plan_digest=view.plan_digest,
         applications={row.id: row.name for row in await applications},

@@ -9,8 +9,9 @@ from launchbay.errors import BadRequest
 from launchbay.features.plans import usecases as plans
 from launchbay.features.plans.ahead import PlanAct, PlanRequest
 from launchbay.features.plans.rows import PlanRow
-from launchbay.features.plans.rules import PlannedStep, count_effects, deletions, read_steps
+from launchbay.features.plans.rules import PlannedStep, cost_of, count_effects, deletions, read_steps
 from launchbay.model.expiry import IfExists
+from launchbay.model.price import Cost
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -61,6 +62,10 @@ class PlanDocument(msgspec.Struct, kw_only=True):
     status: Annotated[str, msgspec.Meta(description="Waiting, Planning, Planned or Failed.")]
     counts: Annotated[dict[str, int], msgspec.Meta(description="Effects by kind, deletions first.")]
     deletes: Annotated[list[str], msgspec.Meta(description="Addresses of what would be deleted.")]
+    cost: Annotated[
+        Cost,
+        msgspec.Meta(description="What new machines cost: amounts per hour by currency, and how many have no price."),
+    ]
     steps: list[PlannedStep]
     problem: str | None
     digest: Annotated[str | None, msgspec.Meta(description="Covers all effects and artifacts.")]
@@ -108,6 +113,7 @@ def plan_document(row: PlanRow) -> PlanDocument:
         status="Planning" if row.status == "Waiting" and row.is_begun else row.status,
         counts=count_effects(steps),
         deletes=deletions(steps),
+        cost=cost_of(steps),
         steps=steps,
         problem=row.problem,
         digest=row.digest,

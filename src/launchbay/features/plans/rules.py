@@ -9,6 +9,7 @@ import msgspec
 
 from launchbay.model.effect import Effect
 from launchbay.model.job import outer_paths
+from launchbay.model.price import Cost, sum_of
 
 KINDS = ("delete", "create", "change", "run", "unknown")
 
@@ -47,6 +48,11 @@ def count_effects(steps: Iterable[PlannedStep]) -> dict[str, int]:
 def deletions(steps: Iterable[PlannedStep]) -> list[str]:
     """Return the addresses of what is deleted, each once."""
     return list(dict.fromkeys(each.address for step in steps for each in step.effects if each.kind == "delete"))
+
+
+def cost_of(steps: Iterable[PlannedStep]) -> Cost:
+    """Return what the machines cost that a plan makes."""
+    return sum_of(each.price for step in steps for each in step.effects if each.price is not None)
 
 
 def not_allowed(addresses: Iterable[str], patterns: Sequence[str]) -> list[str]:
