@@ -75,6 +75,11 @@ class LaunchbayError(Exception):
         if code is not None:
             self.code = code
 
+    def add(self, message: str) -> None:
+        """Add a message in place, so that `raise` keeps where the error comes from."""
+        self.messages = (*self.messages, message)
+        self.args = (" ".join(self.messages),)
+
     def reword(self, change: Callable[[str], str]) -> None:
         """Change the messages in place, so that `raise` keeps where the error comes from."""
         self.messages = tuple(map(change, self.messages))

@@ -722,6 +722,7 @@ async def test_what_cannot_be_read_is_named_with_its_remedy(
     instance = await api.running(READ)
     document = await api.run(instance, "read", url=receiver.url(), secret=secret, times=1)
     assert said in document["errorMessage"]
+    assert document["errorMessage"].count("Another attempt would fail too.") == ("/" in secret)
     assert CANARY not in document["errorMessage"]
     assert receiver.received == [], "and a repetition can't help"
     await until_revoked(api)

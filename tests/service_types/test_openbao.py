@@ -175,7 +175,7 @@ async def test_a_server_that_is_away_is_named_once_with_the_secret_and_what_to_d
         await BAO.read(ALLOWED, session, "secret/shop")
     said = str(failed.value)
     assert said.startswith("The secret provider 'bao' doesn't answer for 'secret/shop': Can't reach http://127.0.0.1:")
-    assert said.endswith("Start it, or correct configuration.address of 'bao'. A step is repeated with retryCount.")
+    assert said.endswith("Start it, or correct configuration.address of 'bao'.")
     assert said.count("an't") == 1
 
 

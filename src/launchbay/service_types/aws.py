@@ -92,7 +92,10 @@ class _AwsProvider(PassiveServiceType):
         elif role and not aws.ROLE.fullmatch(role):
             problems[_ROLE] = ["This must be the ARN of a role, such as arn:aws:iam::123456789012:role/shop."]
         elif not role and len(keys) < 2:
-            problems[_ROLE] = [f"Sign-in needs a role, or {_ACCESS_KEY} with {_SECRET_KEY}."]
+            # What an import leaves to be filled in is missed where it goes.
+            problems[_SECRET_KEY if parameters.get(_ACCESS_KEY) else _ROLE] = [
+                f"Sign-in needs a role, or {_ACCESS_KEY} with {_SECRET_KEY}."
+            ]
         return problems
 
     async def sign_in(self, call: SecretCall) -> SignedIn:
@@ -149,7 +152,7 @@ class _AwsProvider(PassiveServiceType):
             problem, what = SecretProblem.FORBIDDEN, "refuses"
         else:
             problem, what, fix = SecretProblem.INVALID, "refused", "Correct the reference."
-        return SecretFailed(problem, f"{who}: {what}, {place} ({said}).", fix)
+        return SecretFailed(problem, f"{who}: {what}, {place} ({said}).", *filter(None, [fix]))
 
 
 class AwsSecrets(_AwsProvider):

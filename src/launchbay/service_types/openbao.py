@@ -349,7 +349,7 @@ async def _ask(
             problem,
             f"The secret provider {session.name!r} doesn't answer{f' for {shown!r}' if shown else ''}:",
             *error.messages,
-            _reach(error, session),
+            *filter(None, [_reach(error, session)]),
         ) from error
     try:
         answer = _answer(response.body)
@@ -403,7 +403,7 @@ def _reach(error: EgressFailed, session: _Session) -> str:
         )
     if not error.retryable:
         return ""
-    return f"Start it, or correct {_ADDRESS} of {session.name!r}. A step is repeated with retryCount."
+    return f"Start it, or correct {_ADDRESS} of {session.name!r}."
 
 
 def _sign_in_fix(method: str, path: str, said: str) -> str:
@@ -424,12 +424,10 @@ def _sign_in_fix(method: str, path: str, said: str) -> str:
 
 def _refusal(session: _Session, status: int, place: str, said: str) -> SecretFailed:
     if status in (429, 500, 502, 503, 504):
-        problem, fix = SecretProblem.UNREACHABLE, "The step can be repeated with retryCount."
+        message = f"{_server(session)} can't answer {place!r} now: {said}."
         if "sealed" in said:
-            problem, fix = SecretProblem.SEALED, "Its operator must unseal it."
-        elif status == 429:
-            problem = SecretProblem.THROTTLED
-        return SecretFailed(problem, f"{_server(session)} can't answer {place!r} now: {said}.", fix)
+            return SecretFailed(SecretProblem.SEALED, message, "Its operator must unseal it.")
+        return SecretFailed(SecretProblem.THROTTLED if status == 429 else SecretProblem.UNREACHABLE, message)
     fix = "Correct the path or the role."
     if "unknown role" in said:  # that of the engine, not that of the sign-in
         fix = "Make the role in this engine, or correct the path."

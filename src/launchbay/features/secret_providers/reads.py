@@ -22,7 +22,7 @@ from launchbay.engine.journal import (
 from launchbay.errors import ActionFailed, Conflict
 from launchbay.features.secret_providers import rows as store
 from launchbay.features.secret_providers.rows import session_purpose
-from launchbay.features.secret_providers.rules import StepValues, unmasked
+from launchbay.features.secret_providers.rules import StepValues, another_attempt, unmasked
 from launchbay.features.secret_providers.sessions import lasting
 from launchbay.features.secret_providers.versions import note_version
 from launchbay.ids import new_id
@@ -66,7 +66,11 @@ class ProvidedSecrets:
         taken = StepValues()
         ordered = sorted(references.items(), key=lambda each: each[1].provider)
         for name, group in groupby(ordered, key=lambda each: each[1].provider):
-            found |= await self._read_from(job, path, attempt, name, dict(group), taken, is_recorded=is_recorded)
+            try:
+                found |= await self._read_from(job, path, attempt, name, dict(group), taken, is_recorded=is_recorded)
+            except ActionFailed as error:
+                error.add(another_attempt(retryable=error.retryable))
+                raise
         return found
 
     async def _read_from(
@@ -224,7 +228,9 @@ class ProvidedSecrets:
         try:
             return await retry_while_unavailable(work)
         except (Conflict, UnsealFailed) as error:
-            raise ActionFailed(f"Can't open the parameters of the secret provider {name!r}: {error}") from error
+            raise ActionFailed(
+                f"Can't open the parameters of the secret provider {name!r}: {error}", retryable=False
+            ) from error
 
 
 def _wanted(references: Mapping[str, SecretReference]) -> str:

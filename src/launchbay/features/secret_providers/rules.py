@@ -17,6 +17,11 @@ class NothingThere(ActionFailed):
         super().__init__(*messages, retryable=False)
 
 
+def another_attempt(*, retryable: bool) -> str:
+    """Return what the error of a read says about another attempt of its step."""
+    return "Another attempt may succeed (`retryCount`)." if retryable else "Another attempt would fail too."
+
+
 @dataclass
 class StepValues:
     """What one attempt of a step gets, within its limits."""
