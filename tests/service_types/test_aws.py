@@ -228,7 +228,7 @@ async def test_nothing_goes_over_plain_http_or_to_a_forbidden_address() -> None:
         ({"region": REGION, "role": "shop"}, "configuration.role"),
         ({"region": REGION}, "configuration.role"),
         ({"region": REGION, "role": ROLE, "access-key-id": "AKIA"}, "configuration.role"),
-        ({"region": REGION, "access-key-id": "AKIA"}, "configuration.role"),
+        ({"region": REGION, "access-key-id": "AKIA"}, "configuration.secret-access-key"),
         ({"region": REGION, "role": ROLE, "endpoint-url": "vpce"}, "configuration.endpoint-url"),
     ],
 )

@@ -135,9 +135,9 @@ class _AwsProvider(PassiveServiceType):
             return SecretFailed(problem, f"{who} can't be reached:", *error.messages)
         said, fix = " ".join(error.messages), ""
         if error.throttles:
-            problem, what, fix = SecretProblem.THROTTLED, "got too many requests", "Repeat the step with retryCount."
+            problem, what = SecretProblem.THROTTLED, "got too many requests"
         elif error.fails:
-            problem, what, fix = SecretProblem.UNREACHABLE, "can't answer now", "Repeat the step with retryCount."
+            problem, what = SecretProblem.UNREACHABLE, "can't answer now"
         elif error.has_expired:
             problem, what = SecretProblem.EXPIRED, "says that the session has ended"
         elif _MISSING.fullmatch(error.reason):

@@ -409,6 +409,38 @@ async def test_secrets_are_not_taken_from_an_archive(api: Api) -> None:
     assert "An archive holds no secrets" in refused(answer, 400, "InvalidArchive")
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "given", "hole"),
+    [
+        ("openbao", "configuration.address", {"configuration.role": "shop"}, ""),
+        (
+            "openbao",
+            "configuration.address",
+            {"configuration.sign-in": "approle", "configuration.role-id": "shop"},
+            "configuration.secret-id",
+        ),
+        (
+            "aws_secrets_manager",
+            "configuration.endpoint-url",
+            {"configuration.region": "eu-central-1", "configuration.access-key-id": "AKIA"},
+            "configuration.secret-access-key",
+        ),
+    ],
+)
+async def test_an_address_to_which_secrets_would_go_over_plain_http_is_not_taken(
+    api: Api, kind: str, field: str, given: dict[str, str], hole: str
+) -> None:
+    async def sent(address: str) -> httpx.Response:
+        services = {"safe": {"typeId": f"builtin:{kind}", "parameters": {field: address, **given}}}
+        holes = [f"service 'safe': the secret parameter '{hole}'"] if hole else []
+        return await api.post("archives", {"archive": {**EMPTY, "services": services, "holes": holes}, "plan": True})
+
+    assert accepted(await sent("https://vault.example:8200"))["created"]["services"] == 1
+    said = refused(await sent("http://vault.example:8200"), 400, "InvalidArchive")
+    assert f"service 'safe': {field}: " in said
+    assert "would go to vault.example over plain HTTP" in said
+
+
 async def test_exporting_takes_the_right_to_manage_users_and_roles(api: Api) -> None:
     path = f"organizations/{api.organization}/archive"
     for permissions in (["ManageUsers: [/*]", "Read: [/*]"], ["ManageRoles: [/*]", "Read: [/*]"]):

@@ -694,7 +694,8 @@ class _Importer:
             has_holes = name in self._archive.objects.get("service", ()) or any(
                 hole.startswith(f"service '{name}':") for hole in self._archive.holes
             )
-            if not has_holes or not set(given) <= set(kind.parameters):
+            secrets = {each for each, parameter in kind.parameters.items() if parameter.secret}
+            if not has_holes or not set(error.fields) <= secrets:
                 raise BadRequest(*error.messages) from error
             return given
 
