@@ -251,6 +251,7 @@ ADOPTED_STATES = 100  # of one adoption
 ADOPTED_ADDRESSES = 200  # of the resources of one state, that are kept and shown
 ADOPTED_IDENTITY_CHARS = 1_000  # of what names it in its organization
 ADOPTED_LOOK_S = 25.0  # that a request waits for a server that looks at what runs
+ADOPTED_HOSTS_S = 15.0  # of it, for all hosts of a step to answer
 LOOKS_AT_ONCE = 4  # of these, in one process
 TOFU_MODULE_BYTES = 4 * MIB  # of it, for a module
 TOFU_GRACE_S = 30.0  # to finish running operations, so that the state records them

@@ -224,7 +224,7 @@ class Helm(ActionDefaults):
             about, resources = await work.existing(values)
         return Existing(
             name=target.key,
-            identity=f"{target.key} on {access.place}"[: limits.ADOPTED_IDENTITY_CHARS],
+            identity=f"{target.namespace}/{target.release} on {access.place}"[: limits.ADOPTED_IDENTITY_CHARS],
             document=msgspec.json.encode(_Release(access, target.namespace, target.release)),
             resources=resources[: limits.ADOPTED_ADDRESSES],
             resource_count=len(resources),

@@ -1,5 +1,6 @@
 """Machines of a role: create, adopt and release them (manifest-language §9)."""
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +19,16 @@ from launchbay.actions.parameters import (
 from launchbay.actions.plan import ActionPlan, refuse_difference
 from launchbay.errors import ActionFailed
 from launchbay.model.effect import Effect
-from launchbay.model.machine import Machine, MachineSpec, address_of, exclude_machines, merge_machines, read_jump
+from launchbay.model.existing import Existing
+from launchbay.model.machine import (
+    Machine,
+    MachineSpec,
+    address_of,
+    exclude_machines,
+    host_and_port,
+    merge_machines,
+    read_jump,
+)
 
 DEFAULT_ROLE = "default"
 _ADDRESSES = "a list of addresses"
@@ -33,6 +43,7 @@ _SPEC = {
 }
 _SETTINGS = "providerSettings"
 _JUMP = "jump"
+_NAMED = 5  # addresses of hosts that don't answer
 _OWN = frozenset(("roleName", _JUMP, "staticIps", "targetQuantity", "quantity", *_SPEC))
 
 
@@ -115,6 +126,36 @@ class Provision(ActionDefaults):
             for address in wanted.addresses
         ]
         return ActionPlan(effects=(*made, *adopted), artifact=wanted.approved().encoded())
+
+    async def find_existing(self, call: ActionCall) -> Existing:
+        """Return the hosts of `staticIps`.
+
+        Each has shown its key and accepted the login.
+        """
+        wanted = self._wanted(call)
+        if not wanted.addresses:
+            raise ActionFailed(
+                f"The role {wanted.role!r} has no hosts that exist: the step makes machines, or uses a pool.",
+                "Name its hosts in 'staticIps'.",
+            )
+        try:
+            async with asyncio.timeout(limits.ADOPTED_HOSTS_S):
+                found = await call.context.machines.adopt(wanted.role, wanted.addresses, wanted.spec)
+        except TimeoutError:
+            raise ActionFailed(
+                f"The hosts of the role {wanted.role!r} didn't all answer within {limits.ADOPTED_HOSTS_S:g} s:"
+                f" {', '.join(wanted.addresses[:_NAMED])}.",
+                "See that each is up, and that nothing drops connections on the way.",
+            ) from None
+        places = [host_and_port(each.host, each.port) for each in found]
+        return Existing(
+            name=wanted.role,
+            identity=wanted.role,
+            document=msgspec.json.encode(found),
+            resources=places[: limits.ADOPTED_ADDRESSES],
+            resource_count=len(places),
+            about={},
+        )
 
     def _wanted(self, call: ActionCall) -> "_Wanted":
         refuse_no_choice(call, self.parameters)

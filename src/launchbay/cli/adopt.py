@@ -13,7 +13,7 @@ from launchbay.cli.inputs import completion_for, file_text, mapping
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client import Operations
-from launchbay.client.types import ReleaseBody, StateBody
+from launchbay.client.types import HostsBody, ReleaseBody, StateBody
 
 _POLL_S = 0.5
 _SHOWN = 20  # addresses or values in a table
@@ -25,6 +25,7 @@ def _adopt(
     application: str,
     states: Sequence[str],
     releases: Sequence[str],
+    hosts: Sequence[str],
     name: str | None,
     environment: str | None,
     revision: str | None,
@@ -34,8 +35,10 @@ def _adopt(
     timeout: float,
     **given: Any,
 ) -> None:
-    if not states and not releases:
-        raise click.UsageError("Give what to adopt: --state COMPONENT=FILE or --helm-release COMPONENT.")
+    if not states and not releases and not hosts:
+        raise click.UsageError(
+            "Give what to adopt: --state COMPONENT=FILE, --helm-release COMPONENT or --hosts COMPONENT."
+        )
     wanted_releases = [_release(each) for each in releases]
     connection = connected(given)
     application_id = connection.names.application(application)
@@ -52,6 +55,7 @@ def _adopt(
         launch=launch,
         states=[_state(each) for each in states],
         releases=wanted_releases,
+        hosts=[HostsBody(component=each) for each in hosts],
         dry_run=is_dry_run,
     )
     document = answer(connection, call)
@@ -130,12 +134,20 @@ def _show(document: Mapping[str, Any], *, is_dry_run: bool) -> None:
             click.echo("Values that the step doesn't set, and an upgrade by it drops:")
             values = [f"{path}={json.dumps(value)}" for path, value in release["otherValues"].items()]
             _show_some(values, release["otherValueCount"])
+    for component in dict.fromkeys(host["component"] for host in document["hosts"]):
+        own = [host for host in document["hosts"] if host["component"] == component]
+        click.echo(f"{verb} for {component} {_counted(len(own))}, reached and with the right keys:")
+        _show_some([f"{host['login']}@{host['address']}  {host['role']}" for host in own], len(own))
     if document["leftOut"]:
         click.echo(f"Nothing is adopted for {', '.join(document['leftOut'])}: taking over would launch that.")
     if is_dry_run:
         click.echo(f"Nothing is done. The instance would be {document['name']!r}, version {document['version']}.")
     else:
         click.echo(f"{document['instanceId']}  {document['name']}  is observed: nothing changes what runs.")
+
+
+def _counted(hosts: int) -> str:
+    return "1 host" if hosts == 1 else f"{hosts} hosts"
 
 
 def _show_some(lines: Sequence[str], count: int) -> None:
@@ -163,10 +175,11 @@ adopt = RemoteCommand(
     "adopt",
     callback=_adopt,
     short_help="Make an instance of what runs already.",
-    help="Make an instance of what OpenTofu, Terraform or Helm has made already. It is only observed: checks show how "
-    "it differs, and nothing changes it until a change set takes it over. Destroying it before that only forgets it, "
-    "and leaves what runs. Exit with 1 if the first plan fails. For example: "
-    "launchbay adopt shop --state infra=terraform.tfstate, or launchbay adopt shop --helm-release web",
+    help="Make an instance of what OpenTofu, Terraform or Helm has made already, or of hosts. It is only observed: "
+    "checks show how it differs, and nothing changes it until a change set takes it over. Destroying it before that "
+    "only forgets it, and leaves what runs. Exit with 1 if the first plan fails. For example: "
+    "launchbay adopt shop --state infra=terraform.tfstate, launchbay adopt shop --helm-release web, or "
+    "launchbay adopt shop --hosts db",
     params=[
         click.Argument(["application"], metavar="APPLICATION", **completion_for("application")),
         click.Option(
@@ -182,6 +195,12 @@ adopt = RemoteCommand(
             multiple=True,
             help="A component whose release of Helm is there. The server reads it from the cluster of the step. "
             "COMPONENT=NAMESPACE/NAME if it has several.",
+        ),
+        click.Option(
+            ["--hosts", "hosts"],
+            metavar="COMPONENT",
+            multiple=True,
+            help="A component whose steps name hosts that run already. The server reaches each and changes nothing.",
         ),
         click.Option(["--name"], help="The name of the instance."),
         click.Option(["--environment"], help="Its environment. Default: that of the revision, or the default one."),

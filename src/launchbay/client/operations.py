@@ -1710,6 +1710,7 @@ class Operations:
         launch: Mapping[str, Any] | None = None,
         states: Sequence[types.StateBody] | None = None,
         releases: Sequence[types.ReleaseBody] | None = None,
+        hosts: Sequence[types.HostsBody] | None = None,
         dry_run: bool | None = None,
         if_match: str | None = None,
         idempotency_key: str | None = None,

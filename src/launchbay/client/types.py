@@ -2316,6 +2316,15 @@ class PutBackRuleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     problem: str | None
 
 
+class AdoptedHostDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A host that a component has adopted."""
+
+    component: str
+    role: str
+    address: str
+    login: str
+
+
 class AdoptedReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A release of Helm that a component has adopted, as it was then."""
 
@@ -2350,7 +2359,14 @@ class AdoptDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     version: int
     states: list[AdoptedStateDocument]
     releases: list[AdoptedReleaseDocument]
+    hosts: list[AdoptedHostDocument]
     left_out: list[str]
+
+
+class HostsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A component that adopts the hosts of its steps provisionVms."""
+
+    component: str
 
 
 class ReleaseBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -2370,12 +2386,13 @@ class StateBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AdoptionDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an instance has adopted. Without states and releases, Launchbay has launched it."""
+    """What an instance has adopted. Without states, releases and hosts, Launchbay has launched it."""
 
     instance_id: str
     managed: str
     states: list[AdoptedStateDocument]
     releases: list[AdoptedReleaseDocument]
+    hosts: list[AdoptedHostDocument]
     adopted_at: int | None
     adopted_by: str | None
 

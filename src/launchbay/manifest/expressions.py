@@ -83,7 +83,12 @@ class Template(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def names(self) -> frozenset[str]:
         """The keys of a map; of other trees, none."""
-        return frozenset(str(key) for key, _ in self.node.children) if isinstance(self.node, _Map) else frozenset()
+        match self.node:
+            case _Map():
+                return frozenset(str(key) for key, _ in self.node.children)
+            case _Static(value=Mapping()):
+                return frozenset(map(str, self.node.value))
+        return frozenset()
 
     @property
     def expressions(self) -> Mapping[str, str]:

@@ -35,7 +35,7 @@ async def test_the_page_says_what_observed_means_and_offers_only_what_works(
     for text in ("Run workflow", "Change configuration", "Offer as a service"):
         assert text not in page.answer.text
     assert "Adopted <span" in page.answer.text
-    assert "Made of the state shop of web with 1 resources" in page.answer.text
+    assert "Made of the state shop of web with 1 resource (" in page.answer.text
     end = (await visitor.get(f"{path}/end")).text
     assert "All that it describes stays" in end
     assert "runs destroy" not in end

@@ -555,10 +555,13 @@ async def adoptions(view: View) -> None:
         names = ("component", "name", "lineage", "resources", "resourceCount")
         shown = [tuple(one[name] for name in names) for one in found["states"]]
         so = (row["component"], row["name"], row["identity"], json.loads(row["resources"]), row["resource_count"])
-        view.same(f"adoption of {each}, states", shown, [so] if row["about"] is None else [])
+        view.same(f"adoption of {each}, states", shown, [so] if row["action"] == "opentofu" else [])
         listed = {"component": row["component"], "resources": so[3], "resourceCount": so[4]}
-        releases = [] if row["about"] is None else [{**listed, **json.loads(row["about"])}]
+        about = json.loads(row["about"] or "{}")
+        releases = [{**listed, **about}] if row["action"] == "helm" else []
         view.same(f"adoption of {each}, releases", found["releases"], releases)
+        hosts = [{"component": row["component"], **about}] if row["action"] == "provisionVms" else []
+        view.same(f"adoption of {each}, hosts", found["hosts"], hosts)
         when = (found["adoptedAt"], found["adoptedBy"])
         view.same(f"adoption of {each}, when", when, (ms(row["adopted_at"]), row["adopted_by"]))
         page = await view.console.page(f"/console/instances/{each}")

@@ -7,7 +7,7 @@ import msgspec
 from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.features.adoption import usecases as adoption
-from launchbay.features.adoption.rules import HELM, OPENTOFU, Adoptee, GivenRelease, GivenState
+from launchbay.features.adoption.rules import HELM, HOSTS, OPENTOFU, Adoptee, GivenHosts, GivenRelease, GivenState
 from launchbay.web.requests import TYPED, JsonBody, Request
 from launchbay.web.routing import EXAMPLE_ID, Returns, Routes
 
@@ -35,6 +35,12 @@ class ReleaseBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     namespace: Annotated[str | None, _about("Its namespace, in the same way.")] = None
 
 
+class HostsBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A component that adopts the hosts of its steps provisionVms."""
+
+    component: Annotated[str, _about("Each host in `staticIps` must answer, show the right key and accept the login.")]
+
+
 class AdoptBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What to adopt.
 
@@ -44,6 +50,7 @@ class AdoptBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     launch: dict[str, Any] = {}
     states: Annotated[list[StateBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)] = []
     releases: Annotated[list[ReleaseBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)] = []
+    hosts: Annotated[list[HostsBody], msgspec.Meta(max_length=limits.ADOPTED_STATES)] = []
     dryRun: Annotated[bool, _about("Only say what would be adopted.")] = False
 
 
@@ -80,6 +87,15 @@ class AdoptedReleaseDocument(msgspec.Struct, kw_only=True):
     otherValueCount: Annotated[int, _about("How many there are.")]
 
 
+class AdoptedHostDocument(msgspec.Struct, kw_only=True):
+    """A host that a component has adopted."""
+
+    component: str
+    role: str
+    address: Annotated[str, _about("With its port.")]
+    login: str
+
+
 class AdoptDocument(msgspec.Struct, kw_only=True):
     """The adopted instance. With `dryRun`, its ID is null."""
 
@@ -89,16 +105,21 @@ class AdoptDocument(msgspec.Struct, kw_only=True):
     version: int
     states: list[AdoptedStateDocument]
     releases: list[AdoptedReleaseDocument]
+    hosts: list[AdoptedHostDocument]
     leftOut: Annotated[list[str], _about("Components that have adopted nothing: taking over launches them.")]
 
 
 class AdoptionDocument(msgspec.Struct, kw_only=True):
-    """What an instance has adopted. Without states and releases, Launchbay has launched it."""
+    """What an instance has adopted.
+
+    Without states, releases and hosts, Launchbay has launched it.
+    """
 
     instanceId: str
     managed: Annotated[str, _about("`observe` until a change set takes it over; then `full`.")]
     states: list[AdoptedStateDocument]
     releases: list[AdoptedReleaseDocument]
+    hosts: list[AdoptedHostDocument]
     adoptedAt: int | None
     adoptedBy: str | None
 
@@ -128,6 +149,8 @@ _RELEASES = [
     }
 ]
 
+_HOSTS = [{"component": "db", "role": "db", "address": "10.0.0.5:22", "login": "ops"}]
+
 
 @routes.post(
     "/applications/{appId}/adoptions",
@@ -149,7 +172,10 @@ async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
     body = request.body
     states = [GivenState(component=each.component, state=each.state, name=each.name) for each in body.states]
     releases = [msgspec.convert(each, GivenRelease, from_attributes=True) for each in body.releases]
-    made = await adoption.adopt(request.ctx, request.path["appId"], body.launch, states, releases, is_trial=body.dryRun)
+    hosts = [GivenHosts(component=each.component) for each in body.hosts]
+    made = await adoption.adopt(
+        request.ctx, request.path["appId"], body.launch, states, releases, hosts, is_trial=body.dryRun
+    )
     return AdoptDocument(
         instanceId=made.instance_id,
         name=made.name,
@@ -157,6 +183,7 @@ async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
         version=made.version,
         states=[_state(each) for each in made.adopted if each.action == OPENTOFU],
         releases=[_release(each) for each in made.adopted if each.action == HELM],
+        hosts=[_host(each) for each in made.adopted if each.action == HOSTS],
         leftOut=list(made.left_out),
     )
 
@@ -172,6 +199,7 @@ async def adopt_instance(request: Request[AdoptBody, None]) -> AdoptDocument:
             "managed": "observe",
             "states": _STATES,
             "releases": _RELEASES,
+            "hosts": _HOSTS,
             "adoptedAt": 1_798_761_600_000,
             "adoptedBy": "ada@example.com",
         },
@@ -186,6 +214,7 @@ async def read_adoption(request: Request[None, None]) -> AdoptionDocument:
         managed="observe" if found.record.is_observed else "full",
         states=[_state(each) for each in adopted if each.action == OPENTOFU],
         releases=[_release(each) for each in adopted if each.action == HELM],
+        hosts=[_host(each) for each in adopted if each.action == HOSTS],
         adoptedAt=None if found.at is None else to_ms(found.at),
         adoptedBy=found.by,
     )
@@ -204,3 +233,7 @@ def _state(adopted: Adoptee) -> AdoptedStateDocument:
 def _release(adopted: Adoptee) -> AdoptedReleaseDocument:
     counted = {"resources": adopted.resources, "resourceCount": adopted.resource_count}
     return msgspec.convert({"component": adopted.component, **counted, **(adopted.about or {})}, AdoptedReleaseDocument)
+
+
+def _host(adopted: Adoptee) -> AdoptedHostDocument:
+    return msgspec.convert({"component": adopted.component, **(adopted.about or {})}, AdoptedHostDocument)

@@ -13,8 +13,9 @@ from launchbay.features.plans.rules import PlannedStep
 from launchbay.manifest.graph import SUBMODULE, CompiledManifest
 from launchbay.model.document_name import DOCUMENT_NAMES, is_document_name
 from launchbay.model.existing import Existing, read_existing
+from launchbay.model.machine import Machine, host_and_port
 
-OPENTOFU, HELM = "opentofu", "helm"
+OPENTOFU, HELM, HOSTS = "opentofu", "helm", "provisionVms"
 _STATE_VERSION = 4  # of Terraform since 0.12, and of OpenTofu
 _PROBLEMS = 3  # of steps, that are named
 _ECHOED = 80  # characters of what the request gave
@@ -47,11 +48,18 @@ class GivenRelease(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
 
 
+class GivenHosts(msgspec.Struct, frozen=True, kw_only=True):
+    """A component that adopts the hosts that its steps name."""
+
+    component: str
+
+
 class Adoptee(NamedTuple):
     """What a component adopts.
 
-    `document` is what its step would have stored under `name`. `identity` names it in the organization, and `resources`
-    are its first addresses. `about` is what else is shown.
+    `document` is what its step would have stored under `name`; of a host, the machine that it would have put into its
+    role. `identity` names it in the organization, and `resources` are its first addresses. `about` is what else is
+    shown.
     """
 
     component: str
@@ -68,18 +76,27 @@ class Adoptee(NamedTuple):
         """What it is, in a sentence."""
         if self.action == HELM:
             return f"The release for {self.component!r} ({self.identity})"
+        if self.action == HOSTS and self.about is not None:
+            return f"The host for {self.component!r} ({self.about['address']})"
         return f"The state for {self.component!r} (lineage {self.identity})"
 
     @property
     def shown(self) -> str:
         """What the instance was made of, for its page."""
         if self.about is None:
-            return f"the state {self.name} of {self.component} with {self.resource_count} resources ({self.identity})"
+            resources = _counted(self.resource_count, "resource")
+            return f"the state {self.name} of {self.component} with {resources} ({self.identity})"
         about = self.about
+        if self.action == HOSTS:
+            return f"the host {about['address']} of {self.component}, in its role {about['role']}"
         return (
             f"the release {about['namespace']}/{about['release']} of {self.component}: chart {about['chart']}, "
-            f"revision {about['revision']}, {self.resource_count} objects"
+            f"revision {about['revision']}, {_counted(self.resource_count, 'object')}"
         )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 class AdoptedState(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,19 +173,20 @@ def check_manifest(manifest: CompiledManifest) -> None:
             )
 
 
-def require_something(manifest: CompiledManifest, states: Sequence[object], releases: Sequence[object]) -> None:
+def require_something(manifest: CompiledManifest, *given: Sequence[object]) -> None:
     """Raise BadRequest if nothing is given."""
-    if states or releases:
+    if any(given):
         return
     names = _names(state_places(manifest))
-    installing = ", ".join(components_with(manifest, HELM))
+    installing, adopting = (", ".join(components_with(manifest, action)) for action in (HELM, HOSTS))
     remedies = [
         f"Give the state of at least one of: {names}." if names else "",
         f"Or name a component with a release of Helm: {installing}." if installing else "",
+        f"Or name a component with hosts: {adopting}." if adopting else "",
     ]
     raise BadRequest(
-        "There is nothing to adopt: neither a state nor a release is given.",
-        " ".join(filter(None, remedies)) or "No component of this version has a step opentofu or helm.",
+        "There is nothing to adopt: no state, no release and no hosts are given.",
+        " ".join(filter(None, remedies)) or "No component of this version has a step opentofu, helm or provisionVms.",
         code="CannotAdopt",
     )
 
@@ -195,6 +213,61 @@ def check_releases(manifest: CompiledManifest, given: Sequence[GivenRelease]) ->
     for each, count in Counter(given).items():
         if count > 1:
             raise BadRequest(f"releases: {each.component!r} is given {count} times.", code="InvalidRelease")
+
+
+def check_hosts(manifest: CompiledManifest, given: Sequence[GivenHosts]) -> None:
+    """Raise BadRequest for a component that has no hosts, or is given twice."""
+    known = components_with(manifest, HOSTS)
+    for each, count in Counter(given).items():
+        if each.component not in known:
+            raise BadRequest(
+                f"hosts: no step of {each.component[:_ECHOED]!r} adopts hosts.",
+                f"Name one of: {', '.join(known)}."
+                if known
+                else "No component of this version has a step provisionVms.",
+                code="InvalidHosts",
+            )
+        if count > 1:
+            raise BadRequest(f"hosts: {each.component!r} is given {count} times.", code="InvalidHosts")
+
+
+def found_hosts(
+    steps: Sequence[PlannedStep], artifacts: Mapping[str, bytes], given: GivenHosts, application_id: str
+) -> list[Adoptee]:
+    """Return the hosts of a component, of which each has answered.
+
+    One host may serve several applications, so it is named with its place in this one. Raises BadRequest if a step has
+    other machines, because taking over would make these.
+    """
+    own = [each for each in steps if each.component == given.component and each.action == HOSTS]
+    problems = [effect.note for each in own if each.path not in artifacts for effect in each.effects]
+    if problems or not own:
+        raise BadRequest(
+            f"hosts: {given.component!r} adopts nothing.",
+            *(problems[:_PROBLEMS] or ["None of its steps runs at a launch with these parameters."]),
+            code="InvalidHosts",
+        )
+    machines = [machine for each in own for machine in _read_machines(read_existing(artifacts[each.path]).document)]
+    return [_host(given.component, machine, application_id) for machine in machines]
+
+
+def _host(component: str, machine: Machine, application_id: str) -> Adoptee:
+    place = host_and_port(machine.host, machine.port)
+    name = f"{machine.role} {place}"
+    return Adoptee(
+        component=component,
+        action=HOSTS,
+        name=name,
+        identity=f"{name} for {component} of {application_id}"[: limits.ADOPTED_IDENTITY_CHARS],
+        document=msgspec.json.encode(machine),
+        resources=[place],
+        resource_count=1,
+        about={"role": machine.role, "address": place, "login": machine.login or "root"},
+    )
+
+
+_read_machines = msgspec.json.Decoder(list[Machine]).decode
+_read_machine = msgspec.json.Decoder(Machine).decode
 
 
 def found_releases(steps: Sequence[PlannedStep], artifacts: Mapping[str, bytes], given: GivenRelease) -> list[Existing]:
@@ -333,9 +406,16 @@ def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)[:_ECHOED]
 
 
-def adopted_state(components: Iterable[str]) -> str:
+def adopted_state(adopted: Iterable[Adoptee]) -> str:
     """Return the state of an instance whose components run, as the engine stores it."""
-    return msgspec.json.encode({path: {"launched": True} for path in components}).decode()
+    machines: dict[str, list[Machine]] = {}
+    for each in adopted:
+        machines.setdefault(each.component, []).extend([_read_machine(each.document)] if each.action == HOSTS else ())
+    state = {
+        path: {"launched": True, "machines": sorted(found, key=lambda machine: machine.number)}
+        for path, found in machines.items()
+    }
+    return msgspec.json.encode(state).decode()
 
 
 def _names(places: Iterable[StatePlace]) -> str:

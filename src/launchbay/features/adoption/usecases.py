@@ -23,14 +23,18 @@ from launchbay.features.adoption import rows as store
 from launchbay.features.adoption.rows import AdoptionRow, KeeperRow, OwnerRow
 from launchbay.features.adoption.rules import (
     HELM,
+    HOSTS,
     OPENTOFU,
     AdoptedState,
     Adoptee,
+    GivenHosts,
     GivenRelease,
     GivenState,
     adopted_state,
+    check_hosts,
     check_manifest,
     check_releases,
+    found_hosts,
     found_releases,
     placed,
     require_something,
@@ -89,24 +93,25 @@ async def adopt(
     body: Mapping[str, Any],
     given: Sequence[GivenState],
     releases: Sequence[GivenRelease],
+    hosts: Sequence[GivenHosts],
     *,
     is_trial: bool,
 ) -> Adoption:
     """Make an observed instance of what runs, or say what it would be.
 
     `body` is that of a launch, and needs the same permission. Raises BadRequest for what can't be read, has no place in
-    the manifest, or belongs to an instance, and Unavailable if no server looks at the releases in time.
+    the manifest, or belongs to an instance, and Unavailable if no server looks at releases and hosts in time.
     """
-    installed = await _look(ctx, application_id, body, releases) if releases else []
+    seen = await _look(ctx, application_id, body, releases, hosts) if releases or hosts else []
     with foreign_key_violation_as("The application or its environment was deleted by another request."):
         async with ctx.begin() as work:
             announce_new.later(work.connection)
             planned = await _plan(work, application_id, body)
             root, environment = planned.root, planned.environment
             check_manifest(root.manifest)
-            require_something(root.manifest, given, releases)
+            require_something(root.manifest, given, releases, hosts)
             states = await asyncio.to_thread(placed, root.manifest, given)  # megabytes of JSON
-            adopted = [*map(_of_state, states), *installed]
+            adopted = [*map(_of_state, states), *seen]
             left_out = [path for path in root.manifest.order if path not in {each.component for each in adopted}]
             await organizations.lock(work.connection, organization_id=environment.organization_id)
             await _require_unadopted(work, environment.organization_id, adopted)
@@ -132,22 +137,30 @@ def _of_state(state: AdoptedState) -> Adoptee:
 
 
 async def _look(
-    ctx: Context, application_id: str, body: Mapping[str, Any], releases: Sequence[GivenRelease]
+    ctx: Context,
+    application_id: str,
+    body: Mapping[str, Any],
+    releases: Sequence[GivenRelease],
+    hosts: Sequence[GivenHosts],
 ) -> list[Adoptee]:
-    """Return the releases that run, as a server with an engine sees them."""
+    """Return the releases and hosts that run, as a server with an engine sees them."""
     async with ctx.begin() as work:
         planned = await _plan(work, application_id, body)
         check_manifest(planned.root.manifest)
         check_releases(planned.root.manifest, releases)
+        check_hosts(planned.root.manifest, hosts)
         organization_id = planned.environment.organization_id
         if planned.destroy_after_ms is None:
             body = {**body, "destroyInterval": NEVER}
     request = PlanRequest(act="adopt", application_id=application_id, body=dict(body), override=ctx.override)
     found = await find_existing(ctx, organization_id, request, limits.ADOPTED_LOOK_S)
-    adopted: dict[tuple[str, str], Adoptee] = {}
+    adopted: dict[tuple[str, str, str], Adoptee] = {}
+    for component in hosts:
+        for host in found_hosts(found.steps, found.artifacts, component, application_id):
+            adopted[host.component, HOSTS, host.name] = host
     for given in releases:
         for each in found_releases(found.steps, found.artifacts, given):
-            adopted[given.component, each.name] = Adoptee(
+            adopted[given.component, HELM, each.name] = Adoptee(
                 component=given.component,
                 action=HELM,
                 name=each.name,
@@ -187,7 +200,7 @@ async def _require_unadopted(work: Work, organization_id: str, adopted: Sequence
     for identity, count in Counter((each.action, each.identity) for each in adopted).items():
         if count > 1:
             raise BadRequest(f"{identity[1]} is given for {count} components.", code="InvalidRelease")
-    for action in (OPENTOFU, HELM):
+    for action in (OPENTOFU, HELM, HOSTS):
         identities = [each.identity for each in adopted if each.action == action]
         found = await store.list_owners(
             work.connection, organization_id=organization_id, action=action, identities=identities
@@ -272,16 +285,17 @@ async def _write(work: Work, planned: PlannedLaunch, adopted: Sequence[Adoptee])
         environment_view=planned.view.to_text(),
         destroy_after_ms=planned.destroy_after_ms,
         labels=msgspec.json.encode(request.labels).decode(),
-        state=adopted_state(components),
+        state=adopted_state(adopted),
         component_count=len(root.manifest.order),
         running_count=len(components),
     )
     write_links(work, root.walk())
     for each in adopted:
-        document_id = new_id()
-        sealed = work.app.secret_key.seal(each.document, document_purpose(document_id))
         key = {"instance_id": root.instance_id, "component": each.component, "action": each.action, "name": each.name}
-        await store.insert_document(work.connection, document_id=document_id, sealed=sealed, **key)
+        if each.action != HOSTS:  # machines are in the instance's state
+            document_id = new_id()
+            sealed = work.app.secret_key.seal(each.document, document_purpose(document_id))
+            await store.insert_document(work.connection, document_id=document_id, sealed=sealed, **key)
         await store.insert_adoption(
             work.connection,
             organization_id=environment.organization_id,
@@ -305,6 +319,7 @@ async def _write(work: Work, planned: PlannedLaunch, adopted: Sequence[Adoptee])
             "parameters": work.fingerprints(request.parameters),
             "states": _named(adopted, OPENTOFU),
             "releases": _named(adopted, HELM),
+            "hosts": _named(adopted, HOSTS),
         },
         at=at,
     )

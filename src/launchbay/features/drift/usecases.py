@@ -62,6 +62,7 @@ from launchbay.features.drift.rules import (
 from launchbay.features.plans.ahead import look_for_drift
 from launchbay.features.plans.look import Found, look
 from launchbay.features.recurring.usecases import Timing
+from launchbay.ids import new_id
 from launchbay.manifest.configuration import effective_parameters
 from launchbay.model.instance import InstanceStatus
 from launchbay.model.scalars import decode_json
@@ -623,8 +624,9 @@ class DriftRunner:
             await _require_steady(work, record)
             ahead = await look_for_drift(work, record)
         try:
+            # Of a new ID, since machines answer a command that they have run for the same one with what it said then.
             async with asyncio.timeout(limits.PLAN_S):
-                await look(self._app, self._runtime, row.instance_id, ahead, found)
+                await look(self._app, self._runtime, new_id(), ahead, found)
         except TimeoutError:
             raise BadRequest(
                 f"The plan takes more than {limits.PLAN_S:g} s. It was at step {found.at or 'none'}.",
@@ -653,7 +655,7 @@ class DriftRunner:
             return  # it doesn't differ any more, which the check notes
         try:
             async with asyncio.timeout(limits.PLAN_S):
-                decided = await self._deciding(row, record, difference, found, known)
+                decided = await self._deciding(record, difference, found, known)
             if decided is not None:
                 await self._propose(row, record, wanted, decided, left)
                 return
@@ -693,7 +695,7 @@ class DriftRunner:
         await store.end_take_over(work.connection, instance_id=row.instance_id, findings=text, left=waiting)
 
     async def _deciding(
-        self, row: TakenCheck, record: InstanceRecord, difference: Difference, before: Found, known: Known
+        self, record: InstanceRecord, difference: Difference, before: Found, known: Known
     ) -> Candidate | None:
         """Return the parameter with which a plan doesn't show the difference."""
         given = decode_json(record.parameters)
@@ -705,7 +707,7 @@ class DriftRunner:
             try:
                 async with Context(self._app, on_behalf("")).read() as work:
                     ahead = await look_for_drift(work, record, {**given, each.parameter: each.value})
-                await look(self._app, self._runtime, row.instance_id, ahead, found)
+                await look(self._app, self._runtime, new_id(), ahead, found)
             except BadRequest:
                 continue  # a value that the parameter, or the module, refuses
             if is_decided(difference, before.steps, found.steps, known):

@@ -18,8 +18,10 @@ class FindingActions(Registry):
 
     def find(self, name: str) -> Action | None:
         action = self._all.find(name)
-        if action is None or action.pure or isinstance(action, CommandCall | ChangesRoles):
+        if action is None or action.pure or isinstance(action, CommandCall):
             return action
+        if isinstance(action, ChangesRoles) and not isinstance(action, FindsExisting):
+            return action  # steps after it know that it leaves other machines
         return _Finder(action)  # type: ignore[return-value] # nothing runs it
 
 

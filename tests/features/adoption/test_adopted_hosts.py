@@ -1,0 +1,192 @@
+"""Instances of hosts that run already, over real SSH."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.support.databases import Databases
+from tests.support.drift import checked, drift_of, open_findings
+from tests.support.machines import Hosts, needs_sshd
+from tests.support.service import Api, accepted, fresh_name, refused
+from tests.support.services import Fleet, running_fleet
+
+pytestmark = [needs_sshd, pytest.mark.slow]  # servers of SSH
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    with Hosts.start(2, network=31) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+async def fleet(databases: Databases, hosts: Hosts) -> AsyncIterator[Fleet]:
+    url = databases.create()
+    async with running_fleet(url, hosts) as fleet:
+        yield fleet
+    databases.drop(url)
+
+
+class Shop:
+    """A manifest that writes a file on hosts, and the file, which somebody wrote before."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self.hosts = hosts
+        self.name = fresh_name("shop").replace(" ", "-")
+        self.write("2")
+
+    def write(self, text: str) -> None:
+        for host in self.hosts.hosts:
+            file = host.work / self.name
+            file.unlink(missing_ok=True)
+            file.write_text(text)
+
+    def read(self) -> list[str]:
+        return [(host.work / self.name).read_text().strip() for host in self.hosts.hosts]
+
+    def manifest(self, addresses: Sequence[str] | None = None) -> str:
+        listed = ", ".join(addresses or [host.static_ip for host in self.hosts.hosts])
+        place = f"case $SSH_CONNECTION in {self._cases()} esac"
+        return f"""
+application:
+  components:
+    web:
+      type: workflow.Instance
+      configuration:
+        configuration.workflows:
+          launch:
+            steps:
+              - hosts: {{action: provisionVms, parameters: {{roleName: web, staticIps: [{listed}]}}}}
+              - write:
+                  action: execrun
+                  precedingPhases: [hosts]
+                  parameters:
+                    roles: [web]
+                    plan: ['{place}; grep -x 2 {self.name}']
+                    command: ['{place}; rm -f {self.name}; echo launched > {self.name}']
+          destroy:
+            steps:
+              - remove: {{action: execrun, parameters: {{roles: [web], command: ['{place}; rm -f {self.name}']}}}}
+"""
+
+    def _cases(self) -> str:
+        return " ".join(f'*" {host.address} "*) cd {host.work};;' for host in self.hosts.hosts)
+
+
+@pytest.fixture
+def shop(hosts: Hosts) -> Shop:
+    return Shop(hosts)
+
+
+async def adopt(api: Api, application: str, *, component: str = "web", **body: Any) -> Any:
+    return await api.post(f"applications/{application}/adoptions", {"hosts": [{"component": component}], **body})
+
+
+async def adopted(api: Api, shop: Shop) -> str:
+    return str(accepted(await adopt(api, await api.application(shop.manifest())))["instanceId"])
+
+
+async def take_over(api: Api, instance: str) -> Any:
+    body = {"act": "manage", "ids": [instance]}
+    made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
+    async with asyncio.timeout(60):
+        while True:
+            [one] = accepted(await api.get(f"change-sets/{made['id']}"))["plan"]
+            if one["effects"]["status"] not in {"Waiting", "Planning"}:
+                break
+            await asyncio.sleep(0.1)
+    accepted(await api.post(f"change-sets/{made['id']}/apply", {}))
+    await api.settled(instance)
+    return one["effects"]
+
+
+async def test_hosts_become_an_instance_and_nothing_changes_on_them(fleet: Fleet, shop: Shop) -> None:
+    instance = await adopted(fleet.api, shop)
+
+    drift = await drift_of(fleet.api, instance)
+    shown = accepted(await fleet.api.get(f"instances/{instance}/adoption"))
+
+    assert (drift["status"], drift["problem"], open_findings(drift)) == ("Checked", None, {})
+    assert accepted(await fleet.api.get(f"instances/{instance}"))["status"] == "Running"
+    assert (shown["managed"], shown["states"], shown["releases"]) == ("observe", [], [])
+    assert [(each["component"], each["role"], each["address"]) for each in shown["hosts"]] == [
+        ("web", "web", host.static_ip) for host in shop.hosts.hosts
+    ]
+    assert shop.read() == ["2", "2"]
+
+
+async def test_a_check_runs_plan_on_the_hosts_and_the_first_change_set_takes_over(fleet: Fleet, shop: Shop) -> None:
+    instance = await adopted(fleet.api, shop)
+    await drift_of(fleet.api, instance)
+    shop.write("3")
+    assert "Step web#launch/write can't be planned" in (await checked(fleet.api, instance))["problem"]
+    shop.write("2")
+    assert (await checked(fleet.api, instance))["problem"] is None
+
+    effects = await take_over(fleet.api, instance)
+    assert effects["status"] == "Planned", effects
+    assert "2" in str(effects["steps"])
+    assert accepted(await fleet.api.get(f"instances/{instance}/adoption"))["managed"] == "full"
+    assert shop.read() == ["launched", "launched"]
+    accepted(await fleet.api.post(f"instances/{instance}/destroy", {}))
+    await fleet.api.settled(instance)
+    assert not any((host.work / shop.name).exists() for host in shop.hosts.hosts), "a managed one runs destroy"
+
+
+async def test_destroying_before_only_forgets_and_the_hosts_can_be_adopted_again(fleet: Fleet, shop: Shop) -> None:
+    application = await fleet.api.application(shop.manifest())
+    instance = str(accepted(await adopt(fleet.api, application))["instanceId"])
+    problem = refused(await adopt(fleet.api, application), 400, "AdoptedAlready")
+    assert instance in problem
+    assert f"The host for 'web' ({shop.hosts[0].static_ip})" in problem
+
+    accepted(await fleet.api.post(f"instances/{instance}/destroy", {}))
+    await fleet.api.settled(instance)
+
+    assert shop.read() == ["2", "2"]
+    accepted(await adopt(fleet.api, application))
+
+
+async def test_two_applications_may_adopt_the_same_hosts(fleet: Fleet, shop: Shop) -> None:
+    assert await adopted(fleet.api, shop) != await adopted(fleet.api, shop)
+
+
+async def test_a_host_that_is_down_is_refused_and_leaves_nothing(fleet: Fleet, shop: Shop) -> None:
+    addresses = [shop.hosts[0].static_ip, f"127.0.31.99:{shop.hosts[0].port}"]
+    application = await fleet.api.application(shop.manifest(addresses))
+
+    problem = refused(await adopt(fleet.api, application), 400, "InvalidHosts")
+
+    assert "'web' adopts nothing" in problem
+    assert addresses[1] in problem
+    assert accepted(await fleet.api.get(f"applications/{application}/instances")) == []
+
+
+async def test_a_host_with_another_key_is_refused_with_what_to_do(fleet: Fleet, shop: Shop) -> None:
+    application = await fleet.api.application(shop.manifest())
+    accepted(await adopt(fleet.api, application, dryRun=True))
+    try:
+        shop.hosts[1].new_host_key()
+
+        problem = refused(await adopt(fleet.api, application), 400, "InvalidHosts")
+
+        assert f"The host key of {shop.hosts[1].static_ip} has changed" in problem
+        assert "machines.host-keys" in problem
+    finally:
+        await fleet.api.delete(f"organizations/{fleet.api.organization}/host-keys/{shop.hosts[1].static_ip}")
+
+
+async def test_a_step_that_makes_machines_has_no_hosts_to_adopt(fleet: Fleet, shop: Shop) -> None:
+    text = shop.manifest().replace("staticIps: [", "targetQuantity: 2, tags: [")
+    problem = refused(await adopt(fleet.api, await fleet.api.application(text)), 400, "InvalidHosts")
+    assert "Name its hosts in 'staticIps'" in problem
+    assert await fleet.held() == set()
+
+
+async def test_a_component_without_hosts_is_refused(fleet: Fleet, shop: Shop) -> None:
+    application = await fleet.api.application(shop.manifest())
+    problem = refused(await adopt(fleet.api, application, component="db"), 400, "InvalidHosts")
+    assert "no step of 'db' adopts hosts" in problem
+    assert "Name one of: web." in problem
