@@ -97,8 +97,8 @@ async def test_what_somebody_changed_since_the_plan_stays_as_it_is(tmp_path: Pat
     assert "Nothing was done" in told
     assert file.read_text() == "port=1\nby hand\n"
     assert not other.exists()
-    with pytest.raises(NotApproved, match="This step was interrupted while it did what was approved"):
-        await ANSIBLE.run(ActionCall(given, context, approved=made.artifact, was_interrupted=True))
+    with pytest.raises(NotApproved, match="This step began before to do what was approved"):
+        await ANSIBLE.run(ActionCall(given, context, approved=made.artifact, has_begun=True))
 
 
 @pytest.mark.slow

@@ -170,10 +170,10 @@ async def test_what_somebody_changed_since_the_plan_is_not_overwritten(tmp_path:
     assert file.read_text() == "3\n"
     assert read_module(context.documents.documents["default"].data).state == state
     parameters = given | {"variables": {"place": str(file), "size": 2}}
-    call = ActionCall(parameters, context, approved=approved.artifact, was_interrupted=True)
+    call = ActionCall(parameters, context, approved=approved.artifact, has_begun=True)
     with pytest.raises(NotApproved) as interrupted:  # the state may have changed because of the step itself
         await TOFU.run(call)
-    assert "This step was interrupted while it did what was approved" in str(interrupted.value)
+    assert "This step began before to do what was approved" in str(interrupted.value)
     assert "Nothing was done" not in str(interrupted.value)
 
 

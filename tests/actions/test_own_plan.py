@@ -113,7 +113,7 @@ async def test_only_the_attempt_whose_command_still_runs_does_not_look(continues
     made = await plan(EXEC, context, **given)
     context.reached.answers["look"] = CommandResult("4 rows", "", 0)
     context.reached.asked.clear()
-    call = ActionCall(given, context, approved=made.artifact, was_interrupted=True, continues=continues)
+    call = ActionCall(given, context, approved=made.artifact, has_begun=True, continues=continues)
 
     with nullcontext() if continues else pytest.raises(NotApproved):
         await EXEC.run(call)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launchbay.actions.contract import ActionCall, ActionParameter, Document
-from launchbay.actions.plan import ActionPlan, begin_once
+from launchbay.actions.plan import ActionPlan, refuse_begun
 from launchbay.errors import ActionFailed
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.plans import plan_destroy, plan_launch
@@ -56,7 +56,7 @@ class Act:
     calls: list[tuple[bool, bool]] = field(default_factory=list)
 
     async def run(self, call: ActionCall) -> Mapping[str, Any]:
-        self.calls.append((call.was_interrupted, call.continues))
+        self.calls.append((call.has_begun, call.continues))
         if not call.continues:
             await call.begin()
         if self.ends and (waits := self.ends.pop(0)()):
@@ -99,6 +99,25 @@ async def test_after_a_crash_the_same_attempt_continues_and_one_after_its_failur
     assert [continues for _, continues in act.calls] == [False, True, False]
 
 
+async def test_after_a_crash_of_an_earlier_version_which_notes_no_attempt_the_command_goes_on() -> None:
+    live, act, approved = acting(KILLED)
+    disk = await killed(live, HELD_LAUNCH)
+    approved.notes[PATH] = ""
+
+    assert await live.run(HELD_LAUNCH, disk=disk) == SUCCEEDED
+
+    assert act.calls == [(False, False), (True, True)]
+
+
+async def test_what_an_earlier_version_began_in_another_run_is_not_continued() -> None:
+    live, act, approved = acting()
+    approved.notes[PATH] = ""
+
+    assert await live.run(HELD_LAUNCH) == SUCCEEDED
+
+    assert act.calls == [(True, False)]
+
+
 @pytest.mark.parametrize("end", [FAILED, raising(ValueError("a defect"))], ids=["failure", "defect"])
 async def test_how_an_attempt_failed_is_known_so_another_one_looks_again(end: Callable[[], Any]) -> None:
     live, act, _ = acting(end)
@@ -131,7 +150,8 @@ class KeepOnce(Keep):
     async def teardown(self, call: ActionCall, name: str) -> None:
         self.approved.append(call.approved)
         if call.approved is not None:
-            await begin_once(call)
+            refuse_begun(call)
+            await call.begin()
         if self.ends and (waits := self.ends.pop(0)()):
             await waits
         await super().teardown(call, name)
@@ -155,7 +175,7 @@ async def test_an_approved_teardown_that_was_killed_is_not_repeated() -> None:
 
     error = await live.run(HELD_DESTROY, disk=disk)
 
-    assert "This step was interrupted while it did what was approved" in str(error)
+    assert "This step began before to do what was approved" in str(error)
     assert keep.gone == []
 
 
@@ -167,7 +187,7 @@ async def test_an_approved_teardown_that_runs_out_of_time_is_not_repeated(monkey
 
     error = await live.run(HELD_DESTROY)
 
-    assert "This step was interrupted while it did what was approved" in str(error)
+    assert "This step began before to do what was approved" in str(error)
     assert keep.gone == []
 
 

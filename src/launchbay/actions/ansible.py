@@ -33,7 +33,7 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan, begin_once, refuse_interrupted, unknown
+from launchbay.actions.plan import ActionPlan, refuse_begun, unknown
 from launchbay.egress.archives import download_and_unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -220,9 +220,9 @@ class Ansible(ActionDefaults):
             if prepared is None:
                 return {"stats": {}, "data": {}, "hostData": {}}
             if call.approved is not None:
-                refuse_interrupted(call)
+                refuse_begun(call)
                 await _require(call, prepared, read_approved_check(call.approved))
-                await begin_once(call)
+                await call.begin()
             async with ProgressReporter(call.context) as reporter:
                 with LiveLog(call.context.log, call.context.clock) as live:
                     events = AnsibleEvents(live.write, reporter.progress, call.context.redact)

@@ -287,8 +287,8 @@ class ActionCall:
     expressions: Mapping[str, str] = field(default_factory=dict)  # the parameters that are one expression, as written
     # The artifact of the plan that somebody approved (`actions/plan.py`). `run` does that, or fails without an effect.
     approved: bytes | None = None
-    # An attempt has begun what was approved, of this job or of one that it resumes, and neither ended nor failed.
-    was_interrupted: bool = False
+    # An attempt has begun what was approved, of this job or of one that it resumes, and it didn't fail.
+    has_begun: bool = False
     # That was this attempt, before a crash: what it began on machines goes on.
     continues: bool = False
     # Awaited between the look and the first effect, by actions whose repetition could do what was approved twice.

@@ -45,7 +45,7 @@ from launchbay.actions.parameters import (
     require_one,
     wrong_parameter,
 )
-from launchbay.actions.plan import ActionPlan, begin_once, refuse_difference, refuse_interrupted
+from launchbay.actions.plan import ActionPlan, refuse_begun, refuse_difference
 from launchbay.egress.archives import download_and_unpack, unpack
 from launchbay.errors import ActionFailed
 from launchbay.model.durations import parse_duration_s
@@ -496,7 +496,7 @@ class _Work:
                     return {"outputs": {}, "secrets": {}, "changes": events.changes, "hasChanges": code == _HAS_CHANGES}
                 if approved is not None:
                     await self._look(environment, module, approved)
-                    await begin_once(self._call)
+                    await self._call.begin()
                 # A saved plan knows itself whether it destroys.
                 command = (operation,) if approved is None else ("apply",)
                 file = () if approved is None else (f"../{_PLAN}",)
@@ -627,11 +627,11 @@ def _saved(operation: Operation, module: StoredModule | None, plan: bytes = b"",
 def _as_approved(call: ActionCall, operation: str, module: StoredModule) -> SavedPlan | None:
     """Return the approved plan; None if nobody approved one, or it changes nothing.
 
-    Raises NotApproved, which says what differs, or that the step was interrupted: then that may be its own doing.
+    Raises NotApproved, which says what differs, or that the step has begun before: then that may be its own doing.
     """
     if call.approved is None:
         return None
-    refuse_interrupted(call)
+    refuse_begun(call)
     saved = read_saved_plan(call.approved)
     differs: list[str] = []
     if saved.operation != operation:

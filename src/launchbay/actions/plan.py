@@ -82,23 +82,14 @@ def refuse_difference(differs: Sequence[str]) -> None:
         raise NotApproved(f"This isn't what was approved: {shown}. Nothing was done.")
 
 
-async def begin_once(call: ActionCall) -> None:
-    """Note that an approved step acts from now on.
+def refuse_begun(call: ActionCall) -> None:
+    """Raise NotApproved if an approved step acted before, and didn't fail.
 
-    Raises NotApproved as `refuse_interrupted` does.
+    It was interrupted, so nobody knows how far it came, or it is over: another run could do it twice. Before a look at
+    the world, which would blame somebody else for what the step has done itself, and before `call.begin()`.
     """
-    refuse_interrupted(call)
-    await call.begin()
-
-
-def refuse_interrupted(call: ActionCall) -> None:
-    """Raise NotApproved if an approved step acted before, and was interrupted.
-
-    Nobody knows how far it came, and another run could do it twice. Before a look at the world, which would blame
-    somebody else for what the step has done itself.
-    """
-    if call.was_interrupted:
-        raise NotApproved("This step was interrupted while it did what was approved, so nobody knows how far it came.")
+    if call.has_begun:
+        raise NotApproved("This step began before to do what was approved, so another run could do it twice.")
 
 
 async def plan_action(action: Action, call: ActionCall, address: str) -> ActionPlan:

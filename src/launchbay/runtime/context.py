@@ -24,7 +24,7 @@ from launchbay.errors import ActionFailed, Fenced, NotApproved, WorkflowFailed, 
 from launchbay.machines.contract import ProviderContext
 from launchbay.manifest.graph import Component, Workflow
 from launchbay.model.durations import parse_duration_s
-from launchbay.model.job import Question, StepWait, Verdict, attempt_path, step_name
+from launchbay.model.job import Question, StepStatus, StepWait, Verdict, attempt_path, step_name
 from launchbay.model.machine import CommandResult, ImageRun, Machine, PlannedImageRun
 from launchbay.model.types import PinKind, Signature
 from launchbay.model.waits import TIME_IS_OVER, time_message
@@ -259,10 +259,18 @@ class StepRun:
             self,
             expressions,
             artifact,
-            was_interrupted=begun_by is not None,
-            continues=begun_by == attempt,
+            has_begun=begun_by is not None,
+            continues=begun_by == attempt or (begun_by == "" and self._is_repeated()),
             begin=begin,
         )
+
+    def _is_repeated(self) -> bool:
+        """Return whether a crash interrupted this attempt.
+
+        A server of an earlier version notes no attempt.
+        """
+        earlier = None if self._job.plan.resumes else self._job.journal.find(self.step_path)
+        return earlier is not None and earlier.status is StepStatus.EXECUTING and earlier.attempt == self.attempt
 
     async def plan_action(
         self, action: Action, parameters: Mapping[str, Any], expressions: Mapping[str, str]

@@ -48,7 +48,8 @@ async def run_check(job: JobRun, component: str, workflow: str) -> StepPlan:
 def read_findings(value: Any) -> tuple[Effect, ...]:
     """Return the findings that a workflow returned, as what would put them back.
 
-    `from` is what should be there, `to` what is: one without `from` is too much, one without `to` is missing, and one
+    `from` is what should be there, `to` what is. The effect is the way back, so they are turned round: its `before` is
+    `to`. One without `from` is too much, one without `to` is missing, and one
     with the same on both sides is as it should be. Raises ActionFailed for anything else.
     """
     if value is None:

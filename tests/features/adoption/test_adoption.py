@@ -1,10 +1,12 @@
 """Instances that are only observed: what they refuse, and how they end. No program runs."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from launchbay import limits
 from tests.support.adoption import STEADY, state_text
 from tests.support.databases import Databases
 from tests.support.drift import boxes
@@ -347,3 +349,35 @@ async def test_a_job_of_a_parent_changes_no_child_that_is_observed(api: Api) -> 
     assert "is only observed" in document["errorMessage"]
     assert accepted(await api.get(f"instances/{inner}/jobs")) == jobs
     assert await status(api, inner) == "Running"
+
+
+async def plans_kept(api: Api) -> int:
+    async with api.database.connection() as connection:
+        return len(await (await connection.execute("SELECT FROM plans")).fetchall())
+
+
+@pytest.mark.slow  # a server and a database of its own
+async def test_looks_of_one_organization_leave_room_for_another(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = databases.create()
+    async with running_api(url, engine=False) as api:
+        manifest = manifest_of(HelmCluster(port=9), "https://charts.example.org/shop.tgz", "shop")
+        sent = {"releases": [{"component": "web"}]}
+        path = f"applications/{await api.application(manifest)}/adoptions"
+        other = accepted(await api.post("organizations", {"name": fresh_name("other")}))["id"]
+        theirs = accepted(await api.post(f"organizations/{other}/applications", {"name": "shop"}))["id"]
+        accepted(await api.put_yaml(f"applications/{theirs}/manifest", manifest))
+        looks = [asyncio.create_task(api.post(path, sent)) for _ in range(2)]
+        async with asyncio.timeout(20):
+            while await plans_kept(api) < 2:
+                await asyncio.sleep(0.05)
+        monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 0.0)
+
+        assert "The organization already waits" in refused(await api.post(path, sent), 429, "TooManyRequests")
+        refused(await api.post(f"applications/{theirs}/adoptions", sent), 503, "Unavailable")
+
+        async with api.database.transaction() as connection:
+            await connection.execute("DELETE FROM plans")
+        assert [answer.status_code for answer in await asyncio.gather(*looks)] == [404, 404]
+    databases.drop(url)

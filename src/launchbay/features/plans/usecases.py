@@ -59,7 +59,7 @@ _AT_ONCE = 3  # plans that one process makes at the same time
 _OF_ORGANIZATION = 2  # of these: another one doesn't wait for its plans, which take up to PLAN_S
 _EXPIRED = 500  # plans that one round deletes
 _LOOK_S = 0.2  # between two looks at a plan that somebody waits for
-_looks: list[str] = []  # by the requests of this process that wait for one; the organization of each
+_looks: Counter[str] = Counter()  # that requests of this process wait for, by organization
 _SHOWN = 10  # addresses of one refusal
 
 
@@ -263,14 +263,16 @@ async def find_existing(ctx: Context, organization_id: str, request: PlanRequest
     The artifacts say it. It commits at once, also within a transaction, so that the other process sees what was asked.
     Raises as `create_plan`, BadRequest if nothing can be found, and Unavailable after that time.
     """
-    if len(_looks) >= limits.LOOKS_AT_ONCE:  # each may hold the connection of a transaction meanwhile
+    if _looks[organization_id] >= _OF_ORGANIZATION:
+        raise TooManyRequests("The organization already waits for looks at what runs. Try again.", retry_after_s=5)
+    if _looks.total() >= limits.LOOKS_AT_ONCE:  # each may hold the connection of a transaction meanwhile
         raise TooManyRequests("This server already waits for other looks at what runs. Try again.", retry_after_s=5)
-    _looks.append(organization_id)
+    _looks[organization_id] += 1
     try:
         with ctx.app.database.apart():
             return await _find_existing(ctx, organization_id, request, wait_s)
     finally:
-        _looks.remove(organization_id)
+        _looks.subtract([organization_id])
 
 
 async def _find_existing(ctx: Context, organization_id: str, request: PlanRequest, wait_s: float) -> Found:
