@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import httpx
 import httpx2
@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from launchbay.app.features import ENDPOINTS
 from launchbay.client import Operations
 from launchbay.client.core import Call, Core
-from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, rendered
+from launchbay.mcp.answers import ANSWER_CHARS, Verbatim, note_warning, rendered
 from launchbay.mcp.server import InProcess
 from launchbay.mcp.tools import TOOLS, Refused
 from tests.support.applications import Ledger, until_step
@@ -357,6 +357,31 @@ async def test_a_tool_passes_on_what_a_rule_warns_of(bay: Served) -> None:
     async with bay.agent() as agent:
         done = await agent.good("launch", application=application, environment=environment, name="direct")
     assert done["warnings"][0].startswith("Think twice. (rule 'think'")
+
+
+@pytest.mark.features("change_rules")
+async def test_an_upload_passes_on_what_a_rule_warns_of_after_its_findings(bay: Served) -> None:
+    application = await bay.api.application(SIMPLE)
+    rules = "- name: think\n  when: true\n  warn: Think twice.\n"
+    accepted(await bay.api.put(f"applications/{application}/change-rules", {"rules": rules}))
+    odd = "launch: {steps: [{one: {action: wait, parameters: {dealy: 1, delay: 0}}}]}"
+    async with bay.agent() as agent:
+        finding, said = (await agent.good("upload_manifest", application=application, manifest=odd))["warnings"]
+        assert finding["code"] == "UnknownStepParameter"
+        assert said.startswith("Think twice. (rule 'think'")
+
+
+async def test_a_tool_that_fails_passes_on_the_warnings_of_what_happened_before(
+    bay: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: object) -> NoReturn:
+        note_warning("Think twice.")
+        raise Refused("The second call failed.")
+
+    monkeypatch.setitem(TOOLS, "find", replace(TOOLS["find"], handler=failing))
+    async with bay.agent() as agent:
+        failed = await agent.bad("find")
+    assert failed == {"error": "The second call failed.", "warnings": ["Think twice."]}
 
 
 @pytest.mark.features("change_rules")

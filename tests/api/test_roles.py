@@ -1,12 +1,16 @@
 """Roles and their assignment (reference §4, Roles; conformance.md, "Organizations, roles, permissions")."""
 
 import asyncio
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from launchbay.errors import Unavailable
 from launchbay.ids import is_id
 from launchbay.limits import ROLE_TEXT_BYTES, ROLE_TEXTS_BYTES
+from launchbay.store import users
+from launchbay.store.database import Connection
+from launchbay.store.users import Role
 from tests.support.databases import Databases
 from tests.support.service import (
     UNKNOWN,
@@ -550,12 +554,91 @@ async def test_a_refusal_names_who_has_the_permission_as_far_as_the_caller_may_s
     said = refused(await reader.put_yaml(path, text), 403, "NotAllowed")
     assert f"You need the permission EditApplication for /applications/{application}. " in said
     assert "EditApplication is held there by Administrator. Ask " in said
-    # Who may read no users hears of roles.
-    other = await api.member("Read: [/applications/*]", organization=home)
+    # Who may read no users hears of roles, and who may read no roles of neither.
+    other = await api.member("Read: [/applications/*, /roles/*]", organization=home)
     said = refused(await other.put_yaml(path, text), 403, "NotAllowed")
     assert "EditApplication is held there by people with the role Administrator. Ask " in said
     said = refused(await other.get(f"organizations/{home}/audit"), 403, "NotAllowed")
     assert "ViewAudit is held there by people with the role Administrator. Ask " in said
+    blind = await api.member("Read: [/applications/*]", organization=home)
+    said = refused(await blind.put_yaml(path, text), 403, "NotAllowed")
+    assert "EditApplication is held there by people whose roles you may not see. Ask " in said
     # Who isn't a member hears of nobody.
     outsider, _, _ = await api.outsider()
     assert "held" not in refused(await outsider.put_yaml(path, text), 403, "NotAllowed")
+
+
+async def held_by(caller: Caller, permission: str, path: str) -> str:
+    found = accepted(await caller.get("permissions/explain", permission=permission, path=path))
+    return str(found["heldBy"])
+
+
+async def test_an_explanation_tells_apart_why_nobody_holds_a_permission(api: Api) -> None:
+    owner, home, _ = await api.outsider()
+    application = accepted(await owner.post(f"organizations/{home}/applications", {"name": "shop"}))["id"]
+    path = f"/applications/{application}"
+    made = {"name": "rules", "permissions": "- EditRules: [/*]\n"}
+    accepted(await owner.post(f"organizations/{home}/roles", made))
+    robot = {"name": "Robot", "roles": ["rules"]}
+    accepted(await owner.post(f"organizations/{home}/serviceAccounts", robot))
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "UPDATE roles SET kind = 'custom', permissions = %s WHERE organization_id = %s AND kind = 'administrator'",
+            ["- Read: [/*]\n", home],
+        )
+    assert await held_by(owner, "DeleteApplication", path) == "nobody: no role allows it"
+    assert await held_by(owner, "EditRules", path) == "service accounts only, with the role rules"
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE users SET enabled = false WHERE service_of = %s", [home])
+    assert await held_by(owner, "EditRules", path) == "nobody: no enabled account has the role rules"
+
+
+async def test_many_refusals_read_the_roles_once_until_they_change(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = accepted(await api.post("organizations", {"name": fresh_name("many")}))["id"]
+    reader = await api.member("Read: [/*]", organization=home)
+    reads, read = list[str](), users.list_roles_by_organization
+
+    async def counted(connection: Connection, *, organization_id: str) -> list[Role]:
+        reads.append(organization_id)
+        return await read(connection, organization_id=organization_id)
+
+    monkeypatch.setattr(users, "list_roles_by_organization", counted)
+
+    async def refusals(count: int) -> set[str]:
+        answers = await asyncio.gather(*(reader.get(f"organizations/{home}/audit") for _ in range(count)))
+        return {refused(each, 403, "NotAllowed") for each in answers}
+
+    [said] = await refusals(20)
+    assert "ViewAudit is held there by Administrator. " in said
+    assert reads == [home]
+    await api.member("ViewAudit: [/*]", organization=home)
+    reads.clear()
+    [said] = await refusals(20)
+    assert "ViewAudit is held there by Administrator, Member. " in said
+    assert reads == [home]
+
+
+async def test_a_refusal_stays_one_if_nobody_can_be_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = accepted(await api.post("organizations", {"name": fresh_name("unnamed")}))["id"]
+    reader = await api.member("Read: [/*]", organization=home)
+
+    async def failing(*_: object, **__: object) -> NoReturn:
+        raise Unavailable("The database is overloaded.")
+
+    monkeypatch.setattr(users, "list_able_holders", failing)
+    said = refused(await reader.get(f"organizations/{home}/audit"), 403, "NotAllowed")
+    assert said.startswith("You need the permission ViewAudit in this organization. Ask an administrator ")
+
+
+async def test_a_refusal_by_the_scope_of_a_token_names_the_scope_and_nobody(api: Api) -> None:
+    within = f"organizations/{api.organization}"
+    made = accepted(await api.post(f"{within}/accessTokens", {"name": "ci", "scope": ["Read: [/*]"]}))
+    program = api.caller(f"Bearer {made['token']}")
+    application = await api.application("launch: { steps: [] }\n")
+    for answer in (
+        await program.post(f"{within}/applications", {"name": "shop"}),
+        await program.put_yaml(f"applications/{application}/manifest", "launch: { steps: [] }\n"),
+    ):
+        said = refused(answer, 403, "NotAllowed")
+        assert "Your roles have it, but the scope of the access token 'ci' lacks it. Use a token " in said
+        assert "held there by" not in said

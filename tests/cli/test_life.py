@@ -528,6 +528,19 @@ def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path
     assert (missing, unknown) == ("MissingStepParameter", "UnknownStepParameter")
 
 
+def test_an_upload_prints_what_a_rule_warns_of(cli: Shell, tmp_path: Path) -> None:
+    cli.good("application", "create", "ruled")
+    rules, file = tmp_path / "rules.yml", tmp_path / "ruled.yaml"
+    rules.write_text("- name: think\n  when: true\n  warn: Think twice.\n", "utf-8")
+    file.write_text("launch: {steps: []}\n", "utf-8")
+    cli.good("application", "set-rules", "ruled", f"@{rules}")
+    told = cli.run("manifest", "upload", "ruled", str(file))
+    assert (told.exit_code, told.stdout.split()) == (0, ["version", "2"]), told.stderr
+    assert "Warning: Think twice. (rule 'think'" in told.stderr
+    [said] = cli.document("manifest", "upload", "ruled", str(file))["requestWarnings"]
+    assert said.startswith("Think twice. ")
+
+
 def test_an_unknown_status_is_refused_with_the_valid_ones(cli: Shell) -> None:
     assert "'Running', 'Failed'" in cli.bad(2, "instance", "list", "--status", "Runing")
     assert cli.document("instance", "list", "--status", "Destroying") == []

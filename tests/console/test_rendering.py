@@ -19,7 +19,7 @@ from launchbay.console.rendering import (
     templates,
     web_address,
 )
-from launchbay.console.request import flash_cookie, read_flash, safe_path
+from launchbay.console.request import flash_cookie, message_with_warnings, read_flash, safe_path
 from launchbay.model.failures import FailureGroup, Reason
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -123,6 +123,19 @@ def test_a_flash_message_is_only_for_its_session() -> None:
     assert read_flash("one", value[:-1] + "x") is None
     assert "Secure" in cookie
     assert "HttpOnly" in cookie
+
+
+def test_a_flash_message_counts_the_warnings_that_it_cannot_show() -> None:
+    long = "Think twice about it. " * 20
+    said = message_with_warnings("Saved.", [f"{number} {long}" for number in range(4)])
+    assert said.startswith("Saved. Warning: 0 Think twice")
+    assert said.endswith("Think twice… And 2 more.")
+    assert said.count("Warning: ") == 2
+    assert len(said) <= 400
+    assert message_with_warnings("Saved.", ["Odd."]) == "Saved. Warning: Odd."
+    assert message_with_warnings("", ["Odd."]) == "Warning: Odd."
+    assert message_with_warnings("Saved. " * 90, ["x" * 900])[-7:] == "xxxxxx…"
+    assert message_with_warnings(long, []) == long
 
 
 def test_equal_times_of_a_failure_are_one() -> None:

@@ -42,6 +42,7 @@ from launchbay.store.users import HeldRole, Role, RoleKind, User
 
 T = TypeVar("T")
 _SLICE_S = 0.0005  # of decisions about rows, before other requests get the event loop
+_ORGANIZATIONS_CACHED = 8  # whose roles are kept: the roles of one may take megabytes
 _INLINE_CHARS = 16_384  # of texts of roles: longer ones take milliseconds to read
 RuleOwner = Literal["application", "environment"]  # whose lifetimes, sleep windows and limits of jobs rules set
 _log = structlog.get_logger("launchbay.access")
@@ -64,22 +65,36 @@ OwnedT = TypeVar("OwnedT", bound=_Owned)
 class MissingPermission(NotAllowed):
     """A member lacks a permission for what an operation touches.
 
-    Nothing touched: for anything in the organization.
+    Nothing touched: for anything in the organization. `token` is the name of the access token that the roles would
+    allow it, but whose scope doesn't.
     """
 
-    def __init__(self, organization_id: str, permission: Permission, touched: tuple[Resource, ...] = ()) -> None:
+    def __init__(
+        self,
+        organization_id: str,
+        permission: Permission,
+        touched: tuple[Resource, ...] = (),
+        *,
+        token: str | None = None,
+    ) -> None:
         where = f"for {' with '.join(map(str, touched))}" if touched else "in this organization"
-        super().__init__(f"You need the permission {permission} {where}.", _REMEDY)
+        problem = f"You need the permission {permission} {where}."
+        if token is None:
+            super().__init__(problem, _REMEDY)
+        else:
+            super().__init__(
+                problem, f"Your roles have it, but the scope of the access token {token!r} lacks it.", _WIDER
+            )
         self.organization_id = organization_id
         self.permission = permission
         self.touched = touched
-        self.is_named = False
+        self.is_complete = token is not None  # whoever else has it, nothing more is to be said
 
-    def name(self, holders: object) -> None:
-        """Say who has the permission."""
-        self.is_named = True
+    def complete(self, sentence: str) -> None:
+        """Add who has the permission, before what to do; without a sentence, nothing."""
+        self.is_complete = True
         problem, *remedies = self.messages
-        self.messages = (problem, f"{self.permission} is held there by {holders}.", *remedies)
+        self.messages = (problem, *([sentence] if sentence else []), *remedies)
         self.args = (" ".join(self.messages),)
 
 
@@ -88,12 +103,44 @@ class _CachedGrants(NamedTuple):
     grants: Grants
 
 
+class KnownRole(NamedTuple):
+    """A role of an organization, and what it grants by itself."""
+
+    id: str
+    name: str
+    grants: Grants
+
+
+class _CachedRoles(NamedTuple):
+    stamp: int | None
+    roles: tuple[KnownRole, ...]
+
+
 class GrantsCache:
-    """Answers what a user may do in an organization, with a query only when something changed."""
+    """Answers what users and roles may do in an organization, with a query only when something changed."""
 
     def __init__(self, capacity: int = GRANTS_CACHED) -> None:
         self._capacity = capacity
         self._cached: OrderedDict[tuple[str, str], _CachedGrants] = OrderedDict()
+        self._roles: OrderedDict[str, _CachedRoles] = OrderedDict()
+        self._reading = asyncio.Lock()
+
+    async def roles(self, connection: Connection, organization_id: str, stamp: int | None) -> tuple[KnownRole, ...]:
+        """Return all roles under the stamp, or under a newer one.
+
+        Their texts may have a megabyte, and many may ask at once: they are read once.
+        """
+        kept = self._roles.get(organization_id)
+        if kept is None or kept.stamp != stamp:
+            async with self._reading:
+                kept = self._roles.get(organization_id)
+                if kept is None or kept.stamp != stamp:
+                    rows = await users.list_roles_by_organization(connection, organization_id=organization_id)
+                    kept = self._roles[organization_id] = _CachedRoles(stamp, await asyncio.to_thread(_known, rows))
+                    self._roles.move_to_end(organization_id)
+                    if len(self._roles) > _ORGANIZATIONS_CACHED:
+                        self._roles.popitem(last=False)
+        return kept.roles
 
     async def get(self, connection: Connection, user_id: str, organization_id: str, stamp: int) -> Grants:
         """Return the grants that hold under the stamp, or under a newer one when it has been raised meanwhile."""
@@ -189,8 +236,8 @@ class Lookup:
             raise _foreign()
         if permission is not None and touching:
             self._check(found.id, permission, touching)
-        elif permission is not None and not self.holds(found.id, permission):
-            raise MissingPermission(found.id, permission)
+        elif permission is not None:
+            self._check_held(found.id, permission)
         return found
 
     async def member_of(self, organization_id: str, permission: Permission | None = None) -> str:
@@ -201,13 +248,13 @@ class Lookup:
         That is `organization` without a statement of its own where the page has looked something of it up already.
         """
         known = self._connection.known
-        grants = None if known is None else known.get((self._actor, _id(organization_id)))
-        if grants is None or not grants.member:
+        held: _CachedGrants | None = None if known is None else known.get((self._actor, _id(organization_id)))
+        if held is None or not held.grants.member:
             return (await self.organization(organization_id, permission)).id
         organization_id = canonical_id(organization_id)
-        self._grants[organization_id] = grants
-        if permission is not None and not self.holds(organization_id, permission):
-            raise MissingPermission(organization_id, permission)
+        self._stamps[organization_id], self._grants[organization_id] = held
+        if permission is not None:
+            self._check_held(organization_id, permission)
         return organization_id
 
     async def application(self, application_id: str, permission: Permission, *touching: Resource) -> Application:
@@ -397,6 +444,14 @@ class Lookup:
         """Return the stamp of an organization, as the last lookup found it."""
         return self._stamps.get(organization_id)
 
+    async def roles(self, connection: Connection, organization_id: str) -> tuple[KnownRole, ...]:
+        """Return all roles of an organization of which something was looked up before.
+
+        Whether the caller may read them is checked afterwards. The connection may be another one than that of the
+        lookup, which may be closed.
+        """
+        return await self._cache.roles(connection, organization_id, self.stamp(organization_id))
+
     async def grants_of(self, organization_id: str, user_id: str) -> Grants:
         """Return what a user holds in an organization, as it is now; whether the caller may know is checked before."""
         return await self._cache.get(self._connection, user_id, organization_id, _NO_STAMP)
@@ -430,7 +485,7 @@ class Lookup:
             grants = replace(grants, scope=RoleGrants(token.name, _entries(token.name, "", token.scope)))
         self._grants[organization_id] = grants
         if self._connection.known is not None:
-            self._connection.known[self._actor, organization_id] = grants
+            self._connection.known[self._actor, organization_id] = _CachedGrants(stamp, grants)
         if grants.member:
             self._remember(self._actor.user_id, organization_id)
         return grants
@@ -440,11 +495,23 @@ class Lookup:
         if not gate.decide(grants, permission, touched).allowed:
             if not grants.member:
                 raise _foreign()  # a sentence that named the resources would tell ids of another organization
-            raise MissingPermission(organization_id, permission, touched)
+            token = None
+            if grants.scope is not None and gate.decide(replace(grants, scope=None), permission, touched).allowed:
+                token = grants.scope.role
+            raise MissingPermission(organization_id, permission, touched, token=token)
+
+    def _check_held(self, organization_id: str, permission: Permission) -> None:
+        grants = self.grants(organization_id)
+        if not gate.holds(grants, permission):
+            token = None
+            if grants.scope is not None and gate.holds(replace(grants, scope=None), permission):
+                token = grants.scope.role
+            raise MissingPermission(organization_id, permission, token=token)
 
 
 _NO_STAMP = -1  # of no organization, so grants in memory never pass for these
 _REMEDY = "Ask an administrator of the organization for a role that has it."
+_WIDER = "Use a token with a wider scope, or sign in."
 
 
 def _foreign() -> NotAllowed:
@@ -468,6 +535,13 @@ def _grants_of(rows: list[HeldRole]) -> Grants:
         if row.name is not None
     )
     return Grants(held)
+
+
+def _known(rows: list[Role]) -> tuple[KnownRole, ...]:
+    return tuple(
+        KnownRole(row.id, row.name, Grants((RoleGrants(row.name, _entries(row.name, row.kind, row.permissions)),)))
+        for row in rows
+    )
 
 
 def _entries(name: str, kind: str, text: str) -> tuple[RoleEntry, ...]:

@@ -717,8 +717,10 @@ def _upload(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> No
     document = answer(connection, call)
     for found in document.get("warnings", ()):
         print_warning(found["message"], found["line"], found["column"], found["code"])
+    _print_warnings({"warnings": document.get("requestWarnings", ())})
     if connection.output == "table":
         document.pop("warnings", None)
+        document.pop("requestWarnings", None)
     show(document, connection.output)
 
 

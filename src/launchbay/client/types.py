@@ -429,10 +429,11 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A manifest version, with warnings about its text if the request asks for them."""
+    """A manifest version. `requestWarnings` name what was ignored, and what rules warn of."""
 
     version: int
     warnings: list[FindingShape] = []
+    request_warnings: list[str] = []
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

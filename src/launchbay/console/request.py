@@ -50,12 +50,31 @@ OVERRIDE_COOKIE = "launchbay_override"
 OVERRIDE_S = 600  # for which forms change what is frozen
 _FLASH_S = 60
 _FLASH_CHARS = 400
+_PART_CHARS = 150  # of a flash message: what was done, or one warning
 
 
 def flash_cookie(session: str, message: str | None, *, secure: bool) -> str:
     """Return the value of a Set-Cookie header with a message that the next page shows once; None clears it."""
     shown = None if message is None else message[:_FLASH_CHARS]
     return _signed_cookie(session, FLASH_COOKIE, shown, _FLASH_S, secure=secure)
+
+
+def message_with_warnings(message: str, warnings: Sequence[str]) -> str:
+    """Return a flash message with the warnings that fit, and how many more there are."""
+    text = _shortened(message) if warnings else message
+    for place, each in enumerate(warnings):
+        longer = f"{text} Warning: {_shortened(each)}".strip()
+        left = len(warnings) - place - 1
+        more = f" And {left} more." if left else ""
+        if len(longer) + len(more) > _FLASH_CHARS:
+            return f"{text} And {left + 1} more."
+        text = longer
+    return text
+
+
+def _shortened(text: str) -> str:
+    """Return the text, or its beginning up to the end of a word."""
+    return text if len(text) <= _PART_CHARS else f"{text[:_PART_CHARS].rsplit(' ', 1)[0]}…"
 
 
 def override_cookie(session: str, reason: str | None, *, secure: bool) -> str:
@@ -466,7 +485,7 @@ class PageRequest:
         That page shows the message, and what rules warned of.
         """
         response = RedirectResponse(path, 303, HEADERS)
-        message = " ".join([message, *(f"Warning: {each}" for each in dict.fromkeys(self.warnings))]).strip()
+        message = message_with_warnings(message, list(dict.fromkeys(self.warnings)))
         if message:
             cookie = flash_cookie(self.session, message, secure=self.is_secure)
             response.headers.append("Set-Cookie", cookie)

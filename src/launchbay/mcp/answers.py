@@ -32,6 +32,15 @@ def note_warning(text: str) -> None:
         noted.append(text)
 
 
+def with_warnings(answer: Any, warnings: Sequence[str]) -> Any:
+    """Return an answer with the warnings of its calls, after those that it has."""
+    if not warnings:
+        return answer
+    fields = dict(answer) if isinstance(answer, Mapping) else {"answer": answer}
+    own = list(fields.get("warnings") or ())
+    return {**fields, "warnings": [*own, *(each for each in dict.fromkeys(warnings) if each not in own)]}
+
+
 class Verbatim(str):
     """A piece of a longer text, which its tool has cut to size."""
 

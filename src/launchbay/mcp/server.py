@@ -28,7 +28,7 @@ from launchbay import __version__
 from launchbay.client import AsyncClient, Retries
 from launchbay.client.errors import ClientError
 from launchbay.limits import MIB
-from launchbay.mcp.answers import WARNINGS, note_warning, rendered
+from launchbay.mcp.answers import WARNINGS, note_warning, rendered, with_warnings
 from launchbay.mcp.numbers import marked, restored
 from launchbay.mcp.resources import TEMPLATES, read_resource
 from launchbay.mcp.tools import TOOLS, Caller, Refused, Tool, explained
@@ -67,15 +67,14 @@ def create_server(callers: Callers) -> Server[Any]:
             async with callers(context.request) as caller:
                 answer = await tool.handler(caller, given)
         except (ClientError, Refused, ValueError) as error:
-            return _result(explained(error), is_error=True)
+            return _result(with_warnings(explained(error), warnings), is_error=True)
         except httpx.InvalidURL:
             return _result({"error": "An argument is too long for an address. Send a shorter one."}, is_error=True)
         except Exception as error:  # noqa: BLE001 - the package would answer with the text of the exception
             _log.error("mcp.failed", tool=tool.name, exception="".join(traceback.format_exception(error)))
-            return _result({"error": "Internal error. Retry; if it persists, tell an administrator."}, is_error=True)
-        if warnings and isinstance(answer, dict) and "warnings" not in answer:
-            answer = {**answer, "warnings": warnings}
-        return _result(answer)
+            failure = {"error": "Internal error. Retry; if it persists, tell an administrator."}
+            return _result(with_warnings(failure, warnings), is_error=True)
+        return _result(with_warnings(answer, warnings))
 
     async def read(
         context: ServerRequestContext[Any], params: types.ReadResourceRequestParams

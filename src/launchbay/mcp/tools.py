@@ -521,6 +521,8 @@ async def upload_manifest(caller: Caller, given: UploadManifest) -> Any:
     application = await caller.application(given.application, given.organization)
     stored = await caller.client.replace_manifest(application, given.manifest)
     warnings = [msgspec.to_builtins(each) for each in stored.warnings[:_FINDINGS]]
+    for each in stored.request_warnings:  # it asks for them, so the client doesn't say them
+        note_warning(each)
     return {"version": stored.version, "warnings": warnings, "next": "preview_launch, or propose_change."}
 
 

@@ -258,6 +258,14 @@ class RoleHolder(NamedTuple):
     other_role_ids: list[str]
 
 
+class AbleHolder(NamedTuple):
+    """A person or service account that holds a role and may sign in."""
+
+    id: str
+    name: str
+    is_service: bool
+
+
 class HolderCounts(NamedTuple):
     """How many hold a role."""
 
@@ -267,7 +275,7 @@ class HolderCounts(NamedTuple):
 
 
 list_role_holders = _sql.rows("list_role_holders", RoleHolder)
-list_able_holders = _sql.rows("list_able_holders", NamedRow)
+list_able_holders = _sql.rows("list_able_holders", AbleHolder)
 count_role_holders = _sql.rows("count_role_holders", HolderCounts)
 list_held_roles = _sql.rows("list_held_roles", HeldRole)
 list_administrators = _sql.column("list_administrators", str)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypedDict, TypeVar, overload
 
 import msgspec
+import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
@@ -62,6 +63,7 @@ from launchbay.store.statements import Value
 from launchbay.store.users import Role
 from launchbay.usecases.waits import Ends
 
+_log = structlog.get_logger("launchbay.access")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
@@ -389,13 +391,8 @@ class Work:
             self._holders[key] = await find_holders(
                 self.connection, self.lookup, change.organization_id, Permission(refusal.settled_with), wanted
             )
-        said = f"{refusal.settled_with} is held there by {self._holders[key]}."
+        said = self._holders[key].sentence(refusal.settled_with)
         return refusal._replace(details=(*refusal.details, said))
-
-    async def name_holders(self, error: MissingPermission) -> None:
-        """Say in a refusal who has the permission, if the caller may see them."""
-        wanted = [error.touched] if error.touched else []
-        error.name(await find_holders(self.connection, self.lookup, error.organization_id, error.permission, wanted))
 
     def _may_override(self, change: Change, refusal: Refusal) -> bool:
         try:
@@ -583,15 +580,26 @@ class _Loan:
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Awaitable[bool | None]:
-        if self._ctx.is_request and isinstance(error, MissingPermission) and not error.is_named:
+        if self._ctx.is_request and isinstance(error, MissingPermission) and not error.is_complete:
             return self._refuse(error, trace)
         return self._lent.__aexit__(kind, error, trace)
 
     async def _refuse(self, error: MissingPermission, trace: TracebackType | None) -> bool | None:
+        """End the transaction, and say in the refusal who has the permission.
+
+        That comes second: no lock waits for it, and if it fails, the refusal is as good without it.
+        """
+        is_suppressed = await self._lent.__aexit__(type(error), error, trace)
+        wanted, found = [error.touched] if error.touched else [], ""
         try:
-            await self._work.name_holders(error)
-        finally:
-            is_suppressed = await self._lent.__aexit__(type(error), error, trace)
+            async with self._ctx.read() as work:
+                held = await find_holders(
+                    work.connection, self._work.lookup, error.organization_id, error.permission, wanted
+                )
+                found = held.sentence(error.permission)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the caller must hear of the refusal
+            _log.warning("refusal.unnamed", error=str(failure))
+        error.complete(found)
         return is_suppressed
 
 

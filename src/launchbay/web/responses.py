@@ -33,13 +33,13 @@ Headers = tuple[tuple[str, str], ...]
 class JSONResponse(msgspec.Struct, frozen=True):
     """A value that msgspec can encode.
 
-    `warnings` have places, as findings do; others are those of the request (see `warned`). `is_cut`: a list lacks
-    items that no other page has.
+    `warnings` have places, as findings do; others are those of the request (see `warned`). None: this endpoint has no
+    such. `is_cut`: a list lacks items that no other page has.
     """
 
     value: Any
     headers: Headers = ()
-    warnings: Sequence[Any] = ()
+    warnings: Sequence[Any] | None = None
     is_cut: bool = False
 
 
@@ -181,19 +181,22 @@ def warned(request: Request[Any, Any], response: Response) -> Response:
     """Return a response with its warnings where old clients don't look ("Wire" 12).
 
     All callers get a header: a JSON array of strings, in ASCII. Those that ask with `include=warnings` get the field
-    `warnings` in the object, too.
+    `warnings` in the object, too. Where it is of findings, `requestWarnings` has the others.
     """
     if not isinstance(response, JSONResponse | EmptyResponse):
         return response
     response = response if isinstance(response, JSONResponse) else JSONResponse({}, response.headers)
-    warnings = [*request.warnings, *response.warnings]
+    warnings = [*request.warnings, *(response.warnings or ())]
     if not warnings:
         return response
     can_ask = isinstance(request.query, IncludeQuery)
     headers = (*response.headers, *warning_headers([_sentence(each) for each in warnings], can_ask=can_ask))
     value = response.value
     if includes(request, "warnings"):
-        value = {**msgspec.to_builtins(value), "warnings": warnings}
+        fields = {"warnings": response.warnings, "requestWarnings": request.warnings}
+        if response.warnings is None:
+            fields = {"warnings": request.warnings}
+        value = msgspec.to_builtins(value) | {name: each for name, each in fields.items() if each}
     return JSONResponse(value, headers)
 
 

@@ -647,7 +647,7 @@ async def test_a_refusal_names_who_can_change_the_rule_and_so_does_an_explanatio
     launch = (f"applications/{application}/launch", {"environmentId": environment})
     assert "EditRules is held there by Administrator." in refused(await api.post(*launch), 403, "RuleRefused")
     # Who may read no users hears of roles.
-    launcher = await api.member("CreateInstance: [/*]", "Read: [/applications/*]", organization=home)
+    launcher = await api.member("CreateInstance: [/*]", "Read: [/applications/*, /roles/*]", organization=home)
     said = refused(await launcher.post(*launch), 403, "RuleRefused")
     assert "EditRules is held there by people with the role Administrator." in said
     for _ in range(6):

@@ -64,3 +64,21 @@ async def test_the_console_warns_after_a_form(api: Api, visitor: httpx.AsyncClie
     shown = (await get(visitor, sent.headers["location"])).answer.text
     [toast] = re.findall(r"data-toast><span>(.*?)</span>", shown)
     assert unescape(toast).startswith(f"Launch started. Warning: {SAID}")
+
+
+ODD = "launch: {steps: [{one: {action: wait, parameters: {dealy: 1, delay: 0}}}]}"
+
+
+async def test_an_upload_keeps_what_rules_warn_of_apart_from_findings(api: Api) -> None:
+    application = await api.application(MANIFEST)
+    path = f"applications/{application}/manifest"
+    plain = accepted(await api.put_yaml(f"{path}?include=warnings", MANIFEST))
+    assert set(plain) == {"version"}
+    accepted(await api.put(f"applications/{application}/change-rules", {"rules": RULES}))
+    answer = await api.put_yaml(f"{path}?include=warnings", ODD)
+    assert "Think twice. (rule 'think'" in warning_of(answer)
+    document = accepted(answer)
+    assert [each["code"] for each in document["warnings"]] == ["UnknownStepParameter"]
+    [said] = document["requestWarnings"]
+    assert said.startswith("Think twice. (rule 'think'")
+    assert set(accepted(await api.put_yaml(path, MANIFEST))) == {"version"}

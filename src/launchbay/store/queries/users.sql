@@ -398,12 +398,12 @@ JOIN memberships m ON m.user_id = u.id AND m.organization_id = %(organization_id
 WHERE a.role_id = %(role_id)s ORDER BY u.name, u.id;
 
 -- name: list_able_holders
--- The first people who hold one of these roles, and may sign in.
-SELECT DISTINCT u.id, u.name FROM role_assignments a
+-- The first who hold one of these roles and may sign in: people, then service accounts.
+SELECT DISTINCT u.id, u.name, (u.service_of IS NOT NULL) AS is_service FROM role_assignments a
 JOIN roles r ON r.id = a.role_id AND r.organization_id = %(organization_id)s
-JOIN users u ON u.id = a.user_id AND u.enabled AND u.service_of IS NULL
+JOIN users u ON u.id = a.user_id AND u.enabled
 JOIN memberships m ON m.user_id = u.id AND m.organization_id = r.organization_id
-WHERE a.role_id = ANY (%(role_ids)s::text[]) ORDER BY u.name, u.id LIMIT %(count)s;
+WHERE a.role_id = ANY (%(role_ids)s::text[]) ORDER BY is_service, u.name, u.id LIMIT %(count)s;
 
 -- name: count_role_holders
 -- How many members hold each role of an organization: people and service accounts.

@@ -28,10 +28,11 @@ class FindingShape(msgspec.Struct):
 
 
 class ManifestVersion(msgspec.Struct, omit_defaults=True):
-    """A manifest version, with warnings about its text if the request asks for them."""
+    """A manifest version. `requestWarnings` name what was ignored, and what rules warn of."""
 
     version: int
     warnings: list[FindingShape] = []
+    requestWarnings: list[str] = []
 
 
 class Findings(msgspec.Struct):
