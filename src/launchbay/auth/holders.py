@@ -52,8 +52,8 @@ async def find_holders(
 ) -> Holders:
     """Return who holds a permission for all that is wanted, by one role.
 
-    Nobody and nothing is named that the caller may not read. Each item is what one operation touches; without items, it is held for anything. The organization was looked up
-    before.
+    Nobody and nothing is named that the caller may not read. Each item is what one operation touches; without items,
+    it is held for anything. The organization was looked up before.
     """
     roles = await lookup.roles(connection, organization_id)
     found = await asyncio.to_thread(_allowing, roles, permission, wanted)
