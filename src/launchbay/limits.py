@@ -280,6 +280,7 @@ DRIFT_QUEUE = 5_000  # and all that wait; beyond it, schedules leave the others 
 DRIFT_CANDIDATES = 10  # parameters of one instance that are tried to take a value over
 PUT_BACK_PATTERNS = 100  # of addresses that a rule puts back, and as many that it may delete
 PUT_BACKS_PER_DAY = 24  # of one address, at most, that a rule may allow
+PUT_BACKS_UNAPPLIED = 5  # change sets of one rule that it has made and not applied yet; the other instances wait
 DRIFT_IGNORED_DAYS = 366  # for which somebody may ignore a finding
 TEARDOWN_S = 3_600.0  # of the resources of one such document
 ARCHIVE_FETCH_S = 300.0

@@ -3,12 +3,19 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from launchbay import limits
+from launchbay.clock import to_ms
+from launchbay.features.change_sets.usecases import ChangeSetView
+from launchbay.features.drift import rows
+from launchbay.features.drift.later import wait_of
 from tests.support.databases import Databases
-from tests.support.drift import MODULE, boxes, change_outside, checked, drift_of, open_findings, running_boxes
+from tests.support.drift import MODULE, boxes, change_outside, checked, drift_of, open_findings, planned, running_boxes
 from tests.support.external_services import needs_tofu
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, refused, running_api
@@ -94,6 +101,40 @@ async def turns_again(api: Api, instance: str) -> Any:
     return await turns(api, instance)
 
 
+async def proposed(api: Api, instance: str) -> str:
+    """Give the rule the turn that makes its change set, and return its ID."""
+    await api.round_of("put backs")
+    [found] = await left(api, instance)
+    return found
+
+
+async def left(api: Api, instance: str) -> list[str]:
+    """Return the change sets of an instance that nobody has applied."""
+    async with api.database.connection() as connection:
+        statement = """SELECT change_set_id FROM change_set_instances JOIN change_sets ON change_sets.id = change_set_id
+                       WHERE instance_id = %s AND change_sets.status IN ('Pending', 'Ready')"""
+        return [row[0] for row in await (await connection.execute(statement, [instance])).fetchall()]
+
+
+async def drifted(api: Api, server: LoopbackServer, rule: Any, environment: str | None = None, **state: Any) -> str:
+    """Return an instance with a rule and a check that has found this state."""
+    instance = await api.running(manifest(server), environmentId=environment or api.environment)
+    accepted(await api.put(f"instances/{instance}/drift/put-back-rule", rule))
+    runs(server, **state)
+    await checked(api, instance)
+    return instance
+
+
+async def ignore(api: Api, instance: str, address: str) -> str:
+    """Ignore a finding, and return its path."""
+    findings = (await drift_of(api, instance))["findings"]
+    [found] = [each["id"] for each in findings if each["address"] == address]
+    path = f"instances/{instance}/drift/findings/{found}/ignored"
+    until = to_ms(api.clock.now() + timedelta(days=1))
+    accepted(await api.put(path, {"reason": "It holds the service up.", "until": until}))
+    return path
+
+
 def sets(server: LoopbackServer) -> int:
     return sum(each.target == "/set" for each in server.received)
 
@@ -132,6 +173,8 @@ async def test_nothing_is_put_back_without_a_rule_or_that_it_does_not_name(api: 
     found = await turns(api, instance)
     assert found["putBack"].startswith("Its plan also touches what the rule doesn't name: web#launch/put.")
     assert sets(shop) == 1
+    assert await left(api, instance) == [], "else each instance of a rule would leave one of those that may be open"
+    assert {each["changeSetId"] for each in found["findings"]} == {None}
 
 
 async def test_an_address_that_somebody_changes_again_and_again_is_put_back_a_few_times_a_day(
@@ -199,6 +242,9 @@ async def test_a_freeze_is_asked_as_for_every_change(api: Api, shop: LoopbackSer
     assert "An incident." in found["putBack"]
     assert sets(shop) == 1
     accepted(await api.delete(f"environments/{environment}/freeze"))
+    async with asyncio.timeout(20):
+        while sets(shop) < 2:  # its end wakes what waits for it
+            await turns(api, instance)
 
 
 async def test_a_rule_waits_for_the_approvals_of_the_policy(api: Api, shop: LoopbackServer) -> None:
@@ -264,9 +310,7 @@ async def test_a_rule_deletes_only_what_it_says_it_may(api: Api) -> None:
     assert found["putBack"].startswith("Its plan deletes what the rule doesn't allow it to: terraform_data.box.")
     assert len((await api.document(instance))["workflowHistory"]) == 1
     accepted(await api.put(path, {**rule, "allowDeletes": ["terraform_data.box"]}))
-    assert "deals with it already" in (await turns(api, instance))["putBack"]
-    accepted(await api.delete(f"change-sets/{found['findings'][0]['changeSetId']}"))
-    await turns_again(api, instance)
+    await turns(api, instance)
     assert open_findings(await checked(api, instance)) == {}
     assert len((await api.document(instance))["workflowHistory"]) == 2
 
@@ -280,3 +324,151 @@ async def test_a_wrong_rule_is_refused_and_one_without_addresses_ends_it(api: Ap
     assert accepted(await api.get(path))["addresses"] == RULE["addresses"]
     accepted(await api.put(path, {"addresses": []}))
     assert accepted(await api.get(path))["addresses"] == []
+
+
+ACCOUNT = {"configuration.provider": "aws-ec2", "configuration.identity": "AKIA", "configuration.credential": "hunter2"}
+BOTH = {**RULE, "addresses": ["replicas", "color", "web#launch/*"]}
+
+
+async def test_what_somebody_ignores_is_not_put_back_even_if_the_rule_names_it(api: Api, shop: LoopbackServer) -> None:
+    instance = await drifted(api, shop, BOTH, replicas=5, color="blue")
+    path = await ignore(api, instance, "color")
+
+    found = await turns(api, instance)
+
+    assert found["putBack"].startswith("A launch would also put back what somebody ignores: color.")
+    assert (sets(shop), await left(api, instance)) == (1, [])
+    accepted(await api.delete(path))
+    await checked(api, instance)
+    await turns_again(api, instance)
+    assert sets(shop) == 2
+
+
+async def test_what_somebody_ignores_when_the_change_set_is_made_is_not_put_back(
+    api: Api, shop: LoopbackServer
+) -> None:
+    instance = await drifted(api, shop, BOTH, replicas=5, color="blue")
+    made = await proposed(api, instance)
+    await ignore(api, instance, "color")
+
+    found = await turns(api, instance)
+
+    assert found["putBack"].startswith("A launch would also put back what somebody ignores: color.")
+    assert sets(shop) == 1
+    refused(await api.get(f"change-sets/{made}"), 404)
+
+
+async def test_a_change_set_goes_when_nothing_is_left_to_put_back(api: Api, shop: LoopbackServer) -> None:
+    instance = await drifted(api, shop, RULE, replicas=5)
+    await proposed(api, instance)
+    await ignore(api, instance, "replicas")
+    await turns(api, instance)
+    assert (sets(shop), await left(api, instance)) == (1, [])
+
+
+async def test_what_a_check_finds_after_the_change_set_was_made_keeps_the_rule_from_applying_it(
+    api: Api, shop: LoopbackServer
+) -> None:
+    instance = await drifted(api, shop, RULE, replicas=5)
+    await proposed(api, instance)
+    runs(shop, replicas=5, color="blue")
+    await checked(api, instance)
+    found = await turns(api, instance)
+    assert found["putBack"].startswith("A launch would also put back what the rule doesn't name: color.")
+    assert (sets(shop), await left(api, instance)) == (1, [])
+
+
+async def test_a_plan_that_fails_once_delays_a_rule_until_the_next_check(api: Api, shop: LoopbackServer) -> None:
+    instance = await drifted(api, shop, RULE, replicas=5)
+    made = await proposed(api, instance)
+    async with api.database.transaction() as connection:
+        failed = "UPDATE plans SET status = 'Failed', problem = 'The host is away.' WHERE change_set_id = %s"
+        await connection.execute(failed, [made])
+
+    found = await turns(api, instance)
+
+    assert found["putBack"] == "The plan of the change set failed: The host is away."
+    await checked(api, instance)
+    await turns_again(api, instance)
+    assert sets(shop) == 2
+
+
+async def test_a_change_set_that_is_stale_delays_a_rule_until_the_next_check(api: Api, shop: LoopbackServer) -> None:
+    environment = await api.offer()
+    instance = await drifted(api, shop, RULE, environment, replicas=5)
+    await proposed(api, instance)
+    service = {"name": "an account", "typeId": "builtin:cloud_account", "parameters": ACCOUNT}
+    offered = accepted(await api.post(f"organizations/{api.organization}/services", service))["id"]
+    accepted(await api.put(f"environments/{environment}/services", {"services": [offered]}))
+
+    found = await turns(api, instance)
+
+    assert "no longer do what it shows" in found["putBack"]
+    await checked(api, instance)
+    await turns_again(api, instance)
+    assert sets(shop) == 2
+
+
+async def test_a_rule_has_few_change_sets_at_a_time(
+    api: Api, shop: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PUT_BACKS_UNAPPLIED", 1)
+    application = await api.application(manifest(shop))
+    accepted(await api.put(f"applications/{application}/put-back-rule", RULE))
+    instances = [await api.launch(application) for _ in range(2)]
+    for each in instances:
+        await api.until(each, "Running")
+    runs(shop, replicas=5)
+    for each in instances:
+        await checked(api, each)
+    await api.round_of("put backs")
+    assert sum([len(await left(api, each)) for each in instances]) == 1
+    waits = [(await drift_of(api, each))["putBack"] for each in instances]
+    assert any(each is not None and "as many change sets as it may" in each for each in waits)
+
+
+async def test_an_approval_that_counts_no_longer_is_withdrawn_by_the_turn_that_would_apply(
+    api: Api, shop: LoopbackServer
+) -> None:
+    environment = await api.offer()
+    instance = await drifted(api, shop, RULE, environment, replicas=5)
+    accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
+    made = await proposed(api, instance)
+    await turns(api, instance)
+    digest = (await planned(api, made))["planDigest"]
+    approver = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    email = accepted(await approver.post(f"change-sets/{made}/approve", {"planDigest": digest}))["answers"][0]["email"]
+    async with api.database.transaction() as connection:
+        lost = "DELETE FROM role_assignments WHERE user_id = (SELECT id FROM users WHERE email = %s)"
+        await connection.execute(lost, [email])
+        await connection.execute("UPDATE users SET access_stamp = access_stamp + 1 WHERE email = %s", [email])
+
+    found = await turns_again(api, instance)
+
+    assert found["putBack"].startswith(f"The change set waits for approval again: {email} approved it")
+    shown = accepted(await api.get(f"change-sets/{made}"))
+    assert (shown["status"], shown["answers"]) == ("Pending", [])
+
+
+async def test_a_rule_that_somebody_else_saved_meanwhile_does_not_stop(api: Api, shop: LoopbackServer) -> None:
+    instance = await api.running(manifest(shop))
+    path = f"instances/{instance}/drift/put-back-rule"
+    owner = await api.member("Read: [/*]", "EditInstance: [/*]")
+    accepted(await owner.put(path, RULE))
+    async with api.database.transaction() as connection:
+        old = await rows.get_put_back_rule(connection, scope_id=instance)
+        assert old is not None
+    accepted(await api.put(path, RULE))
+    by = {"owner_id": old.owner_id, "method": old.method, "token_id": old.token_id}
+    async with api.database.transaction() as connection:
+        assert await rows.stop_put_back_rule(connection, scope_id=instance, problem="Stopped.", **by) == 0
+    assert accepted(await api.get(path))["problem"] is None
+
+
+@pytest.mark.parametrize("plans", [0, 1])
+def test_nothing_is_applied_without_a_plan_to_read(plans: int) -> None:
+    found: Any = SimpleNamespace(id="1", status="Ready", plans=plans, needed=0)
+    rule: Any = SimpleNamespace(addresses=["*"], allow_deletes=[])
+    wait = wait_of(ChangeSetView(found, [], []), rule)
+    assert wait is not None
+    assert "may not read the plan" in (wait.message or "")

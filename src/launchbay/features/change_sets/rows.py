@@ -77,6 +77,16 @@ class TouchedRow(NamedTuple):
     environment_id: str
 
 
+class DiscardedRow(NamedTuple):
+    """A deleted change set, and who it was made for."""
+
+    owner_id: str
+    owner_email: str
+    kind: str
+    status: str
+    comment: str
+
+
 class AnswerRow(NamedTuple):
     """Who approved or rejected, perhaps with an access token."""
 
@@ -161,6 +171,7 @@ begin = _sql.change("begin")
 begin_instance = _sql.change("begin_instance")
 post = _sql.value("post", str)
 delete = _sql.change("delete")
+discard = _sql.row("discard", DiscardedRow)
 list_applying = _sql.column("list_applying", str)
 take = _sql.value("take", str)
 list_ended = _sql.rows("list_ended", EndedRow)

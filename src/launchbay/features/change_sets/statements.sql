@@ -119,6 +119,11 @@ SELECT launchbay_post_change_set(%(change_set_id)s)::text;
 -- name: delete
 DELETE FROM change_sets WHERE id = %(change_set_id)s;
 
+-- name: discard
+DELETE FROM change_sets
+WHERE id = %(change_set_id)s AND organization_id = %(organization_id)s AND status IN ('Pending', 'Ready')
+RETURNING owner_id, owner_email, kind, status, comment;
+
 -- name: list_applying
 SELECT id FROM change_sets WHERE status = 'Applying' ORDER BY id;
 

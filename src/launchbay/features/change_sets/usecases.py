@@ -16,7 +16,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth import permissions
-from launchbay.auth.permissions import Permission, Resource
+from launchbay.auth.permissions import Permission, Resource, on_behalf
 from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.change_sets import rows as store
@@ -64,7 +64,7 @@ from launchbay.store.database import Connection
 from launchbay.store.environments import Environment, EnvironmentRow
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.approvals import find_lost, may_replace, own_answer
-from launchbay.usecases.context import Context, Work, as_invalid_id
+from launchbay.usecases.context import AppContext, Context, Work, as_invalid_id
 from launchbay.usecases.environments import list_environments
 from launchbay.usecases.events import mask_message
 from launchbay.usecases.fleet import InstanceFilter
@@ -858,12 +858,21 @@ async def apply_change_set(ctx: Context, change_set_id: str, consent: Consent | 
     Raises Conflict if it isn't ready, if an instance is busy, and, naming what changed, if it is stale. If somebody who
     approved it may not do so anymore, it waits for approval again.
     """
+    if lost := await apply_or_withdraw(ctx, change_set_id, consent):
+        raise Conflict(lost, "Ask somebody else to approve it.", code="ChangeSetPending")
+
+
+async def apply_or_withdraw(ctx: Context, change_set_id: str, consent: Consent | None = None) -> str | None:
+    """Apply a change set, or return why it waits for approval again.
+
+    Raises as `apply_change_set` does. What acts in a transaction under way uses this: an exception would take back
+    that approvals were withdrawn.
+    """
     if withdrawn := await _apply(ctx, change_set_id, consent or Consent()):
-        raise Conflict(
-            f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and may not do so anymore.",
-            "Ask somebody else to approve it.",
-            code="ChangeSetPending",
+        return (
+            f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and may not do so anymore."
         )
+    return None
 
 
 async def _apply(ctx: Context, change_set_id: str, consent: Consent) -> list[str]:
@@ -1017,6 +1026,23 @@ async def delete_change_set(ctx: Context, change_set_id: str) -> None:
         await delete_plans(work, found.organization_id, found.id)
         before = {"act": found.kind, "status": found.status, "comment": found.comment}
         await work.audit("delete_change_set", found.organization_id, before, at=_at(found.organization_id, found.id))
+
+
+async def discard_change_set(app: AppContext, connection: Connection, organization_id: str, change_set_id: str) -> bool:
+    """Delete what was made without a person, and return whether it was open.
+
+    What was applied or rejected stays. The audit log names who it was made for.
+    """
+    found = await store.discard(connection, change_set_id=change_set_id, organization_id=organization_id)
+    if found is None:
+        return False
+    actor = replace(on_behalf(found.owner_id), email=found.owner_email)
+    with app.database.joined(connection):
+        async with Context(app, actor).begin() as work:
+            await delete_plans(work, organization_id, change_set_id)
+            before = {"act": found.kind, "status": found.status, "comment": found.comment}
+            await work.audit("delete_change_set", organization_id, before, at=_at(organization_id, change_set_id))
+    return True
 
 
 async def read_change_policy(ctx: Context, environment_id: str) -> ChangePolicy:

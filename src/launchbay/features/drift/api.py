@@ -446,7 +446,7 @@ async def _read(request: Request[Any, None]) -> DriftDocument:
         unchecked=report.unchecked,
         findings=[_finding(each, now_ms) for each in report.findings],
         checks=[_check(each) for each in report.checks],
-        putBack=None if row is None else row.held_back,
+        putBack=None if row is None else row.put_back_message,
     )
 
 

@@ -5,6 +5,7 @@ from launchbay.feature import Feature, TaskDeps
 from launchbay.features.drift import api, pages, rows
 from launchbay.features.drift.later import DriftScheduleWork, PutBackWork
 from launchbay.features.drift.usecases import POLL_S, DriftRunner
+from launchbay.usecases.later import PutOff
 
 
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
@@ -14,5 +15,10 @@ def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
 
 
 FEATURE = Feature(
-    name="drift", routes=(api.routes,), pages=(pages.routes,), later=(DriftScheduleWork, PutBackWork), tasks=_tasks
+    name="drift",
+    routes=(api.routes,),
+    pages=(pages.routes,),
+    later=(DriftScheduleWork, PutBackWork),
+    tasks=_tasks,
+    offers=(PutOff(rows.wake),),
 )

@@ -7,24 +7,31 @@ from typing import NamedTuple
 import msgspec
 import structlog
 
+from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFound
-from launchbay.features.change_sets.usecases import ChangeSetView, apply_change_set, read_change_set
+from launchbay.features.change_sets.usecases import (
+    ChangeSetView,
+    apply_or_withdraw,
+    read_change_set,
+)
 from launchbay.features.drift import rows as store
 from launchbay.features.drift.rows import PutBackRow, PutBackRule, ScheduleRow
 from launchbay.features.drift.rules import (
+    Finding,
     PutBackDone,
-    held_back,
     not_named,
     read_done,
     read_findings,
     to_put_back,
+    why_held,
     within_a_day,
 )
-from launchbay.features.drift.usecases import check_scheduled, put_back_drift, require_put_back_right
+from launchbay.features.drift.usecases import check_scheduled, discard_put_back, put_back_drift, require_put_back_right
 from launchbay.features.plans.rules import read_steps
 from launchbay.features.plans.usecases import Consent
 from launchbay.features.recurring.usecases import Timing
+from launchbay.store import organizations
 from launchbay.store.database import Connection
 from launchbay.usecases.context import Context
 from launchbay.usecases.later import LaterWork, pause_of
@@ -33,7 +40,9 @@ from launchbay.usecases.on_behalf import PASSING, actor_of
 log = structlog.get_logger(__name__)
 _ROUND = 100
 _PLAN_PAUSE_S = 2.0
+_TURN_PAUSE_S = 10.0
 _PAUSE_S = 60.0
+_PASSING = {*PASSING, "PlanUnderWay", "ChangeSetPending"}
 _MESSAGE_CHARS = 500
 
 
@@ -105,18 +114,27 @@ class ToPutBack(NamedTuple):
     finding_ids: tuple[str, ...]
 
 
-class Outcome(NamedTuple):
-    """What came of one turn.
+class Wait(NamedTuple):
+    """What an instance waits for, and how long; None: until its next check.
 
-    `message` is what the instance waits for, and `pause_s` for how long; None: until its next check. `is_done` says
-    that the change set is being applied. `stops` is why the whole rule does.
+    `change_set_id` is the rule's change set that waits with it.
     """
 
     message: str | None = None
     pause_s: float | None = None
     change_set_id: str | None = None
-    is_done: bool = False
-    stops: str | None = None
+
+
+class Applied(NamedTuple):
+    """The change set is being applied, which puts these findings back."""
+
+    finding_ids: tuple[str, ...]
+
+
+class Stopped(NamedTuple):
+    """Why the whole rule does nothing any more."""
+
+    reason: str
 
 
 class PutBackWork(LaterWork[PutBackRow, ToPutBack]):
@@ -145,25 +163,44 @@ class PutBackWork(LaterWork[PutBackRow, ToPutBack]):
         findings = read_findings(row.findings)
         named = [] if rule is None or rule.problem else to_put_back(findings, rule.addresses, now_ms)
         if rule is None or not named:
-            await self._note(connection, row, Outcome())
+            await self._note(connection, row, Wait())
             return False
-        found = ToPutBack(row, rule, tuple(each.id for each in named))
-        if row.change_set_id is not None:
-            return found
-        made = [each.change_set_id for each in named if each.change_set_id is not None]
-        now = self.app.clock.now()
-        if await store.list_open(connection, change_set_ids=made, organization_id=row.organization_id, now=now):
-            await self._note(connection, row, Outcome("A change set deals with it already. Apply or delete that."))
-            return False
-        held = held_back(findings, named, within_a_day(read_done(row.done), now_ms), rule.addresses, rule.most_per_day)
-        if held is None:
-            return found
-        pause_s = None if held.until_ms is None else (held.until_ms - now_ms) / 1000
-        await self._note(connection, row, Outcome(held.message, pause_s))
-        log.warning("drift.held_back", instance=row.instance_id, reason=held.message)
+        wait = await self._hindrance(connection, row, rule, findings, named)
+        if wait is None:
+            return ToPutBack(row, rule, tuple(each.id for each in named))
+        await self._note(connection, row, wait)
         return False
 
-    async def act(self, row: PutBackRow, item: ToPutBack) -> Outcome:
+    async def _hindrance(
+        self,
+        connection: Connection,
+        row: PutBackRow,
+        rule: PutBackRule,
+        findings: Sequence[Finding],
+        named: Sequence[Finding],
+    ) -> Wait | None:
+        """Return what keeps a rule from making or applying a change set."""
+        now = self.app.clock.now()
+        now_ms = to_ms(now)
+        done = within_a_day(read_done(row.done), now_ms)
+        held = why_held(findings, named, done, rule.addresses, rule.most_per_day, now_ms)
+        if held is not None:
+            log.warning("drift.held_back", instance=row.instance_id, reason=held.message)
+            return Wait(held.message, None if held.until_ms is None else (held.until_ms - now_ms) / 1000)
+        if row.change_set_id is not None:
+            return None
+        where = {"organization_id": row.organization_id}
+        made = [each.change_set_id for each in named if each.change_set_id is not None]
+        if await store.list_open(connection, change_set_ids=made, **where, now=now):
+            return Wait("A change set deals with it already. Apply or delete that.")
+        await organizations.lock(connection, **where)  # as what makes a change set does: two turns don't both count
+        unapplied = await store.count_unapplied(connection, scope_id=rule.object_id, **where) or 0
+        if unapplied >= limits.PUT_BACKS_UNAPPLIED:
+            message = "The rule has as many change sets as it may before it has applied them. This one comes later."
+            return Wait(message, _TURN_PAUSE_S)
+        return None
+
+    async def act(self, row: PutBackRow, item: ToPutBack) -> Wait | Applied | Stopped:
         """Make the change set or apply it, as who set the rule."""
         rule = item.rule
         owner = ScheduleOwner(rule.owner_id, rule.owner_email, rule.owner_name, "", rule.method, rule.token_id)
@@ -172,61 +209,72 @@ class PutBackWork(LaterWork[PutBackRow, ToPutBack]):
             ctx = Context(self.app, await actor_of(self.app, owner), turn=turn)
             await require_put_back_right(ctx, rule)
         except (NotAllowed, NotAuthenticated, NotFound) as error:
-            return Outcome(stops=f"Stopped: {error} Somebody who may can save the rule again.")
+            return Stopped(f"Stopped: {error} Somebody who may can save the rule again.")
         if row.change_set_id is None:
-            return Outcome(None, _PLAN_PAUSE_S, await put_back_drift(ctx, row.instance_id, rule))
+            made = await put_back_drift(ctx, row.instance_id, rule)
+            return Wait(pause_s=_PLAN_PAUSE_S, change_set_id=made)
         view = await read_change_set(ctx, row.change_set_id)
-        waits = _waits(view, rule)
-        if waits is not None:
-            return waits
-        await apply_change_set(
-            ctx, row.change_set_id, Consent(allow_deletes=rule.allow_deletes, digest=view.plan_digest)
-        )
-        return Outcome(is_done=True)
+        wait = wait_of(view, rule)
+        if wait is not None:
+            return wait
+        consent = Consent(allow_deletes=rule.allow_deletes, digest=view.plan_digest)
+        lost = await apply_or_withdraw(ctx, row.change_set_id, consent)
+        return Applied(item.finding_ids) if lost is None else Wait(lost, _PAUSE_S, row.change_set_id)
 
-    async def note(self, connection: Connection, row: PutBackRow, item: ToPutBack, done: Outcome) -> None:
-        if done.stops is not None:
-            await store.stop_put_back_rule(
-                connection, scope_id=item.rule.object_id, problem=done.stops[:_MESSAGE_CHARS]
-            )
-            log.warning("drift.rule_stopped", rule=item.rule.object_id, reason=done.stops)
-        await self._note(connection, row, done, item.finding_ids if done.is_done else ())
+    async def note(
+        self, connection: Connection, row: PutBackRow, item: ToPutBack, done: Wait | Applied | Stopped
+    ) -> None:
+        if isinstance(done, Stopped):
+            rule, problem = item.rule, done.reason[:_MESSAGE_CHARS]
+            by = {"owner_id": rule.owner_id, "method": rule.method, "token_id": rule.token_id}
+            await store.stop_put_back_rule(connection, scope_id=rule.object_id, problem=problem, **by)
+            log.warning("drift.rule_stopped", rule=rule.object_id, reason=problem)
+        put_back = done.finding_ids if isinstance(done, Applied) else ()
+        await self._note(connection, row, done if isinstance(done, Wait) else Wait(), put_back)
 
     async def put_off(self, connection: Connection, row: PutBackRow, item: ToPutBack, refusal: LaunchbayError) -> None:
         """Wait for what passes, or else for the next check."""
-        passes = refusal.code in PASSING
-        pause_s = pause_of(refusal, self.app.clock.now(), _PAUSE_S) if passes else None
-        await self._note(connection, row, Outcome(str(refusal), pause_s, row.change_set_id if passes else None))
+        if refusal.code in _PASSING:
+            pause_s = pause_of(refusal, self.app.clock.now(), _PAUSE_S)
+            await self._note(connection, row, Wait(str(refusal), pause_s, row.change_set_id))
+        else:
+            await self._note(connection, row, Wait(str(refusal)))
 
-    async def _note(
-        self, connection: Connection, row: PutBackRow, found: Outcome, put_back: Sequence[str] = ()
-    ) -> None:
+    async def _note(self, connection: Connection, row: PutBackRow, wait: Wait, put_back: Sequence[str] = ()) -> None:
+        """Write down what an instance waits for.
+
+        A change set that doesn't wait with it is of no use any more: the next check makes another one.
+        """
+        if row.change_set_id is not None and row.change_set_id != wait.change_set_id:
+            await discard_put_back(self.app, connection, row, row.change_set_id)
         now = self.app.clock.now()
         done = [*within_a_day(read_done(row.done), to_ms(now)), *(PutBackDone(each, to_ms(now)) for each in put_back)]
         await store.note_put_back(
             connection,
             instance_id=row.instance_id,
-            change_set_id=found.change_set_id,
-            message=None if found.message is None else found.message[:_MESSAGE_CHARS],
+            change_set_id=wait.change_set_id,
+            message=None if wait.message is None else wait.message[:_MESSAGE_CHARS],
             done=msgspec.json.encode(done).decode(),
             checked_at=row.checked_at,
-            looks_at=None if found.pause_s is None else now + timedelta(seconds=found.pause_s),
+            looks_at=None if wait.pause_s is None else now + timedelta(seconds=wait.pause_s),
         )
 
 
-def _waits(view: ChangeSetView, rule: PutBackRule) -> Outcome | None:
+def wait_of(view: ChangeSetView, rule: PutBackRule) -> Wait | None:
     """Return what a change set waits for before a rule applies it."""
     found, plans = view.change_set, list(view.plans.values())
+    if found.status not in {"Pending", "Ready"}:
+        return Wait()
+    if not plans or len(plans) < found.plans:
+        return Wait("Who set the rule may not read the plan of the change set, so nothing is applied for them.")
     failed = next((each.problem for each in plans if each.status == "Failed"), None)
-    if found.status in {"Pending", "Ready"} and failed is not None:
-        return Outcome(f"The plan of the change set failed: {failed}")
-    if found.status in {"Pending", "Ready"} and any(each.result is None for each in plans):
-        return Outcome(None, _PLAN_PAUSE_S, found.id)
+    if failed is not None:
+        return Wait(f"The plan of the change set failed: {failed}")
+    if any(each.result is None for each in plans):
+        return Wait(pause_s=_PLAN_PAUSE_S, change_set_id=found.id)
     if found.status == "Pending":
-        return Outcome("The change set waits for approval.", _PAUSE_S, found.id)
-    if found.status != "Ready":
-        return Outcome()
+        return Wait("The change set waits for approval.", _PAUSE_S, found.id)
     allow_deletes = None if found.needed else rule.allow_deletes
     steps = [step for each in plans if each.result is not None for step in read_steps(each.result)]
     problem = not_named(steps, rule.addresses, allow_deletes)
-    return Outcome(problem) if problem else None
+    return Wait(problem) if problem else None

@@ -11,7 +11,7 @@ _sql = load("features.drift")
 class ReportRow(NamedTuple):
     """The report of one instance.
 
-    Texts but `problem` and `held_back` are JSON: the latter is what keeps a rule from putting it back.
+    Texts but `problem` and `put_back_message` are JSON: the latter is what keeps a rule from putting it back.
     """
 
     instance_id: str
@@ -26,7 +26,7 @@ class ReportRow(NamedTuple):
     problem_at: datetime | None
     waiting_since: datetime | None
     is_begun: bool
-    held_back: str | None
+    put_back_message: str | None
 
 
 class TakenCheck(NamedTuple):
@@ -164,6 +164,8 @@ stop_put_back_rule = _sql.change("stop_put_back_rule")
 look_again = _sql.change("look_again")
 list_due_put_backs = _sql.column("list_due_put_backs", str)
 list_open = _sql.column("list_open", str)
+count_unapplied = _sql.value("count_unapplied", int)
+wake = _sql.change("wake")
 begin_put_back = _sql.change("begin_put_back")
 take_put_back = _sql.row("take_put_back", PutBackRow)
 note_put_back = _sql.change("note_put_back")

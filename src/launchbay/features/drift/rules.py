@@ -384,7 +384,6 @@ def _without_values(finding: Finding) -> Finding:
 
 
 _DAY_MS = 24 * 3_600_000
-_NAMED = 3
 
 
 class Held(NamedTuple):
@@ -403,24 +402,38 @@ def to_put_back(findings: Iterable[Finding], addresses: Sequence[str], now_ms: i
     return [each for each in found if not not_allowed([each.difference.address], addresses)]
 
 
-def held_back(
-    findings: Iterable[Finding], named: Sequence[Finding], done: Iterable[PutBackDone], rule: Sequence[str], most: int
+def why_held(
+    findings: Iterable[Finding],
+    named: Sequence[Finding],
+    done: Iterable[PutBackDone],
+    rule: Sequence[str],
+    most: int,
+    now_ms: int,
 ) -> Held | None:
     """Return why a rule must not put back what it names.
 
-    Another launch puts all back, so the rule must name all of it. Nothing is put back more often than `most` times a
-    day.
+    Another launch puts all back, so the rule must name all of it, and nobody may ignore any. Nothing is put back more
+    often than `most` times a day.
     """
-    others = not_allowed([each.difference.address for each in findings if each.is_open], rule)
+    still = [each for each in findings if each.is_open]
+    others = not_allowed([each.difference.address for each in still], rule)
     if others:
-        return Held(f"A launch would also put back what the rule doesn't name: {_list(others)}. Put it back yourself.")
+        text = first_of(others)
+        return Held(f"A launch would also put back what the rule doesn't name: {text}. Put it back yourself.")
+    left = [each for each in still if is_ignored_at(each, now_ms)]
+    if left:
+        text = first_of([each.difference.address for each in left])
+        return Held(
+            f"A launch would also put back what somebody ignores: {text}. Put it back yourself, or watch that again.",
+            max(each.until for each in left if each.until is not None),
+        )
     times: dict[str, list[int]] = {}
     for each in done:
         times.setdefault(each.finding_id, []).append(each.at)
     often = [each for each in named if len(times.get(each.id, ())) >= most]
     if often:
         until_ms = max(sorted(times[each.id])[-most] for each in often) + _DAY_MS
-        text = _list([each.difference.address for each in often])
+        text = first_of([each.difference.address for each in often])
         return Held(
             f"The rule has put this back {most} times within a day, and stops for the rest of that: {text}. Something "
             "changes it again and again. Find out what, or take its value over.",
@@ -443,13 +456,16 @@ def not_named(steps: Iterable[PlannedStep], addresses: Sequence[str], allow_dele
     effects = [each for step in steps for each in step.effects]
     others = not_allowed(dict.fromkeys(each.address for each in effects), addresses)
     if others:
-        return f"Its plan also touches what the rule doesn't name: {_list(others)}. Review and apply the change set."
+        text = first_of(others)
+        return f"Its plan also touches what the rule doesn't name: {text}. Name that too, or put it back yourself."
     gone = not_allowed([each.address for each in effects if each.kind == "delete"], allow_deletes or ())
     if gone and allow_deletes is not None:
-        return f"Its plan deletes what the rule doesn't allow it to: {_list(gone)}. Review and apply the change set."
+        text = first_of(gone)
+        return f"Its plan deletes what the rule doesn't allow it to: {text}. Allow that, or put it back yourself."
     return ""
 
 
-def _list(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return f"{', '.join(texts[:_NAMED])}{more}"
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Return the first texts as a list, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return f"{', '.join(texts[:most])}{more}"

@@ -1,7 +1,7 @@
 -- name: get
 SELECT instance_id, organization_id, findings, known, known_since, unchecked, checks, checked_at, problem, problem_at, waiting_since,
        lease_until IS NOT NULL AND lease_until > now() AS is_begun,
-       (SELECT message FROM put_backs WHERE put_backs.instance_id = drift_reports.instance_id) AS held_back
+       (SELECT message FROM put_backs WHERE put_backs.instance_id = drift_reports.instance_id) AS put_back_message
 FROM drift_reports WHERE instance_id = %(instance_id)s;
 
 -- name: get_new_findings
@@ -204,7 +204,9 @@ SET addresses = EXCLUDED.addresses, allow_deletes = EXCLUDED.allow_deletes, most
 DELETE FROM put_back_rules WHERE object_id = %(scope_id)s;
 
 -- name: stop_put_back_rule
-UPDATE put_back_rules SET problem = %(problem)s WHERE object_id = %(scope_id)s;
+-- Not one that somebody else has saved meanwhile.
+UPDATE put_back_rules SET problem = %(problem)s
+WHERE object_id = %(scope_id)s AND owner_id = %(owner_id)s AND method = %(method)s AND token_id IS NOT DISTINCT FROM %(token_id)s::text;
 
 -- name: look_again
 -- Another rule: all of its instances are looked at.
@@ -212,12 +214,14 @@ UPDATE put_backs SET looks_at = now(), message = NULL
 WHERE instance_id IN (SELECT id FROM instances WHERE %(scope_id)s IN (id, application_id, environment_id) AND organization_id = %(organization_id)s);
 
 -- name: list_due_put_backs
--- Idle instances with findings that nobody ignores, and a rule.
+-- Idle instances with findings that nobody ignores, and a rule. Or with a change set of a rule, which may be of no use any more.
 SELECT drift_reports.instance_id FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
      LEFT JOIN put_backs ON put_backs.instance_id = drift_reports.instance_id
-WHERE (new_findings > 0 OR now() >= ANY (ignored_until)) AND waiting_since IS NULL AND instances.status = 'Running' AND instances.job_id IS NULL
+WHERE waiting_since IS NULL AND instances.status = 'Running' AND instances.job_id IS NULL
   AND (put_backs.instance_id IS NULL OR looks_at <= %(now)s OR put_backs.checked_at IS DISTINCT FROM drift_reports.checked_at)
-  AND EXISTS (SELECT FROM put_back_rules WHERE object_id IN (instances.id, instances.application_id, instances.environment_id) AND put_back_rules.problem IS NULL)
+  AND (change_set_id IS NOT NULL OR (new_findings > 0 OR now() >= ANY (ignored_until)) AND EXISTS (
+      SELECT FROM put_back_rules
+      WHERE object_id IN (instances.id, instances.application_id, instances.environment_id) AND put_back_rules.problem IS NULL))
   AND drift_reports.instance_id <> ALL (%(but)s::text[])
 ORDER BY looks_at NULLS FIRST LIMIT %(count)s;
 
@@ -226,6 +230,16 @@ ORDER BY looks_at NULLS FIRST LIMIT %(count)s;
 SELECT id FROM change_sets
 WHERE id = ANY (%(change_set_ids)s::text[]) AND organization_id = %(organization_id)s
   AND (status = 'Applying' OR status IN ('Pending', 'Ready') AND expires_at > %(now)s);
+
+-- name: count_unapplied
+-- Change sets of a rule that it hasn't applied yet.
+SELECT count(*) FROM put_backs JOIN instances ON instances.id = put_backs.instance_id
+WHERE %(scope_id)s IN (instances.id, application_id, environment_id) AND put_backs.organization_id = %(organization_id)s
+  AND change_set_id IS NOT NULL;
+
+-- name: wake
+-- A freeze has ended: what was put off is due. A plan that failed for the freeze left what waits for the next check.
+UPDATE put_backs SET looks_at = %(now)s WHERE organization_id = %(organization_id)s AND looks_at > %(now)s AND message IS NOT NULL;
 
 -- name: begin_put_back
 INSERT INTO put_backs (instance_id, organization_id) SELECT id, organization_id FROM instances WHERE id = %(instance_id)s ON CONFLICT DO NOTHING;

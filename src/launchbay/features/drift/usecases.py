@@ -18,7 +18,7 @@ import structlog
 
 from launchbay import limits
 from launchbay.auth.gate import visible
-from launchbay.auth.permissions import Permission, on_behalf
+from launchbay.auth.permissions import Actor, Permission, on_behalf
 from launchbay.clock import from_ms, to_ms
 from launchbay.errors import (
     BadRequest,
@@ -30,9 +30,17 @@ from launchbay.errors import (
     TooManyRequests,
     Unavailable,
 )
-from launchbay.features.change_sets.usecases import ChangeAct, ChangeSetRequest, create_change_set
+from launchbay.features.change_sets.usecases import ChangeAct, ChangeSetRequest, create_change_set, discard_change_set
 from launchbay.features.drift import rows as store
-from launchbay.features.drift.rows import DriftedRow, HeldReport, PutBackRule, ReportRow, ScheduleRow, TakenCheck
+from launchbay.features.drift.rows import (
+    DriftedRow,
+    HeldReport,
+    PutBackRow,
+    PutBackRule,
+    ReportRow,
+    ScheduleRow,
+    TakenCheck,
+)
 from launchbay.features.drift.rules import (
     Candidate,
     Check,
@@ -45,6 +53,7 @@ from launchbay.features.drift.rules import (
     candidates,
     count_new,
     differences,
+    first_of,
     ignored,
     is_decided,
     is_ignored_at,
@@ -71,6 +80,7 @@ from launchbay.planning.plans import step_at
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.store import instances, organizations
 from launchbay.store.applications import Application
+from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work
@@ -247,6 +257,19 @@ async def put_back_drift(ctx: Context, instance_id: str, rule: PutBackRule | Non
     return change_set_id
 
 
+async def discard_put_back(app: AppContext, connection: Connection, row: PutBackRow, change_set_id: str) -> None:
+    """Delete a change set of a rule that nobody has applied."""
+    if not await discard_change_set(app, connection, row.organization_id, change_set_id):
+        return
+    text = await store.lock(connection, instance_id=row.instance_id)
+    findings = [
+        msgspec.structs.replace(each, answer="", change_set_id=None) if each.change_set_id == change_set_id else each
+        for each in read_findings(text or "[]")
+    ]
+    columns = _columns(findings, to_ms(app.clock.now()))
+    await store.put_findings(connection, instance_id=row.instance_id, **columns)
+
+
 @dataclass(frozen=True, slots=True)
 class PutBack:
     """What a rule puts back.
@@ -304,18 +327,10 @@ async def set_put_back_rule(ctx: Context, kind: "Scope", object_id: str, rule: P
         else:
             await store.put_put_back_rule(
                 work.connection,
-                scope_id=found.id,
-                kind=kind,
-                organization_id=found.organization_id,
-                application_id=found.id if kind == "application" else None,
-                environment_id=found.id if kind == "environment" else None,
-                instance_id=found.id if kind == "instance" else None,
+                **_set_at(kind, found, ctx.actor),
                 addresses=list(rule.addresses),
                 allow_deletes=list(rule.allow_deletes),
                 most_per_day=rule.most_per_day,
-                owner_id=ctx.actor.user_id,
-                method=ctx.actor.method.value,
-                token_id=ctx.actor.token_id,
             )
         await store.look_again(work.connection, scope_id=found.id, organization_id=found.organization_id)
         old = None if before is None else _shown_rule(before)
@@ -372,10 +387,10 @@ def _change_set(
 
     `others` are those that its steps put back too.
     """
-    comment = f"{verb}: {_named([each.difference.address for each in findings])}"
+    comment = f"{verb}: {first_of([each.difference.address for each in findings], _NAMED)}"
     if others:
         texts = [f"{each.difference.address}{' (ignored)' if each.state == 'ignored' else ''}" for each in others]
-        comment += f". Its steps also put back what else differs in the component: {_named(texts)}"
+        comment += f". Its steps also put back what else differs in the component: {first_of(texts, _NAMED)}"
     return ChangeSetRequest(
         act=act,
         ids=[record.id],
@@ -386,11 +401,6 @@ def _change_set(
         with_plans=True,
         needs_plans=False,
     )
-
-
-def _named(texts: Sequence[str]) -> str:
-    more = f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-    return f"{', '.join(texts[:_NAMED])}{more}"
 
 
 Scope = Literal["application", "environment", "instance"]
@@ -456,20 +466,12 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
             due_at, fires_at = timing.next(now)
             await store.put_schedule(
                 work.connection,
-                scope_id=found.id,
-                kind=kind,
-                organization_id=found.organization_id,
-                application_id=found.id if kind == "application" else None,
-                environment_id=found.id if kind == "environment" else None,
-                instance_id=found.id if kind == "instance" else None,
+                **_set_at(kind, found, ctx.actor),
                 cron=timing.cron,
                 zone=timing.zone,
                 jitter_ms=timing.jitter_ms,
                 due_at=due_at,
                 fires_at=fires_at,
-                owner_id=ctx.actor.user_id,
-                method=ctx.actor.method.value,
-                token_id=ctx.actor.token_id,
             )
         old = None if before is None else {"cron": before.cron, "zone": before.zone, "jitter": before.jitter_ms}
         new = None if timing is None else {"cron": timing.cron, "zone": timing.zone, "jitter": timing.jitter_ms}
@@ -518,6 +520,19 @@ async def _scheduled(
     if kind == "environment":
         return await work.lookup.environment(object_id, permission)
     return await work.lookup.instance(object_id, permission)
+
+
+def _set_at(kind: Scope, found: Application | Environment | InstanceRecord, actor: Actor) -> Mapping[str, str | None]:
+    """Return the columns of what is set at an object, and who sets it."""
+    return {
+        "scope_id": found.id,
+        "kind": kind,
+        "organization_id": found.organization_id,
+        **{f"{each}_id": found.id if each == kind else None for each in _EDITS},
+        "owner_id": actor.user_id,
+        "method": actor.method.value,
+        "token_id": actor.token_id,
+    }
 
 
 _EDITS: Mapping[Scope, Permission] = {

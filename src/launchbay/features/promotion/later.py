@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 
 from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated
-from launchbay.features.change_sets.usecases import apply_change_set
+from launchbay.features.change_sets.usecases import apply_or_withdraw
 from launchbay.features.generations.usecases import FailurePolicy
 from launchbay.features.promotion import rows as store
 from launchbay.features.promotion.rows import AttemptRow, OrderRow
@@ -153,7 +153,7 @@ class PromotionWork(LaterWork[Place, Move]):
         )
         made = await promote(ctx, attempt.application_id, request)
         if not made.is_new and made.change_set.change_set.status == "Ready":
-            await apply_change_set(ctx, made.change_set.change_set.id)
+            await apply_or_withdraw(ctx, made.change_set.change_set.id)
 
     async def note(self, connection: Connection, row: Place, item: Move, done: None) -> None:
         # One that took the place of another one is applied later: it may be stale at once, too.
