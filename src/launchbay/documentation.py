@@ -393,7 +393,7 @@ def search(words: str, most: int = 20) -> list[Hit]:
     """
     if len(words) > QUERY_CHARS:  # without half a word at the end
         words = words[:QUERY_CHARS].rpartition(" ")[0] or words[:QUERY_CHARS]
-    typed = list(dict.fromkeys(_WORD.findall(words.lower().replace("’", "'"))))
+    typed = list(dict.fromkeys(_words(words)))
     wanted = ([word for word in typed if word not in _LINKING] or typed)[:_MOST_WORDS]
     index = _index()
     sections_of = {word: index.with_word(word) for word in wanted}
@@ -406,6 +406,12 @@ def search(words: str, most: int = 20) -> list[Hit]:
         _hit(*index.places[each], [word for word in wanted if each not in sections_of[word]], wanted)
         for each in numbers
     ]
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a question, of `policy's` only `policy`."""
+    found = (word.strip("'") for word in _WORD.findall(text.lower().replace("’", "'")))
+    return [word for each in found if (word := each if each in _LINKING else each.removesuffix("'s"))]
 
 
 def _hit(path: str, number: int, missing: Sequence[str], words: Sequence[str]) -> Hit:

@@ -236,6 +236,20 @@ async def test_a_connection_forgets_its_statements_when_they_are_too_many(
     assert first_row(connection, await connection.run(Statement(b"SELECT 1"))) == (1,)
 
 
+async def test_many_shapes_of_lists_push_out_no_other_statement(
+    connection: BoundedConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PREPARED_SHAPES", 4)
+    for _ in range(2):
+        await connection.run(Statement(PREPARED))
+    for number in range(20):
+        for _ in range(3):
+            found = await connection.run(Statement(b"SELECT %d" % number, is_shape=True))
+            assert first_row(connection, found) == (number,)
+    # itself, and the shapes that are left
+    assert 1 < (await prepared(connection) or 0) <= 6
+
+
 async def test_a_statement_that_fails_to_be_prepared_says_why_each_time(connection: BoundedConnection) -> None:
     for _ in range(4):
         with pytest.raises(psycopg.errors.UndefinedTable):

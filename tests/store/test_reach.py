@@ -144,6 +144,7 @@ CELL_WIDE: dict[str, set[str]] = {
     OPERATORS: {
         *(
             "jobs.sample_load",
+            "jobs.count_with_changed_secrets",
             "jobs.note_backup",
             "secret_providers.list_stuck",
             "scim.list_failing",

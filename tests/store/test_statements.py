@@ -193,3 +193,17 @@ async def test_a_list_is_prepared_for_each_set_of_conditions_and_planned_for_lis
     prepared = [row[0] for row in await rows.fetchall()]
     assert sum("ORDER BY CASE" in text for text in prepared) == 5
     assert all("NULL::text[]" in text for text in prepared if "ORDER BY CASE" in text)
+
+
+async def test_many_sets_of_conditions_push_out_neither_what_is_used_nor_other_statements(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "SHAPES", 3)
+    shape = Shape(frozenset({"sort"}), frozenset({"name", "count"}))
+    listed = Rows("listed", LISTED, ListedName, shape=shape)
+    used = {"name": None, "ids": None, "all": True, "sort": "name", "count": 9}
+    kept = listed._shaped_for(used, shape)
+    for number in range(9):
+        assert listed._shaped_for({**used, "sort": str(number)}, shape) is not None
+        assert listed._shaped_for(used, shape) is kept
+    assert len(listed._shaped) == 3

@@ -41,7 +41,7 @@ from launchbay.features.lifetimes.usecases import extend as extend_life
 from launchbay.features.lifetimes.usecases import read_lifetime
 from launchbay.features.recurring.pages import shown_rows
 from launchbay.features.recurring.usecases import RecurringView, list_recurring_schedules
-from launchbay.features.secret_providers.usecases import list_changed_secrets
+from launchbay.features.secret_providers.usecases import list_changed_secrets, named_secrets
 from launchbay.features.sleep_windows import usecases as sleep_windows
 from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.manifest.graph import CompiledManifest
@@ -219,7 +219,7 @@ async def tab_values(
         "base": f"{HOME}/instances/{record.id}",
         "life": life,
         "sleep": await sleep,
-        "changed_secrets": list(dict.fromkeys(f"{row.provider}/{row.secret}" for row in await changed_secrets)),
+        "changed_secrets": named_secrets(await changed_secrets),
         "overridden": await overridden,
         "observed": OBSERVED,
         "drifted": await drifted,

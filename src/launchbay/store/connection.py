@@ -28,6 +28,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 T = TypeVar("T")
 PREPARED_STATEMENTS = 1000  # of a connection; beyond that it forgets all of them
+PREPARED_SHAPES = 200  # of these, of lists with optional conditions, which callers choose; beyond that the older half
 _CANCEL_S = 5.0
 LOOK_S = 1.0  # how often a wait for the server looks at the socket itself
 log = structlog.get_logger(__name__)
@@ -36,12 +37,14 @@ log = structlog.get_logger(__name__)
 class Statement(NamedTuple):
     """A statement with `$1`, `$2`, … and its parameters in PostgreSQL's text form.
 
-    PostgreSQL plans it with its parameters each time, unless `is_prepared`.
+    PostgreSQL plans it with its parameters each time, unless `is_prepared`. Of one that `is_shape`, the text depends on
+    what callers ask for.
     """
 
     text: bytes
     parameters: Sequence[bytes | None] = ()
     is_prepared: bool = True
+    is_shape: bool = False
 
 
 _BEGIN = Statement(b"BEGIN")
@@ -66,6 +69,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         super().__init__(pgconn, *arguments, **more)
         self.decoder = Transformer(self)
         self._names: dict[bytes, bytes | None] = {}  # of prepared statements; None after the first use
+        self._shapes: dict[bytes, None] = {}  # those of them that are shapes, the oldest first
         self._next_name = 0
         self._begins = False  # the next statement begins the transaction
         self._deferred: list[Statement] = []
@@ -188,8 +192,13 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
                 return self._answers(await self._receive(until_sync=False), (None,))
             if len(self._names) > PREPARED_STATEMENTS and connection.transaction_status == TransactionStatus.IDLE:
                 self._names.clear()
+                self._shapes.clear()
                 connection.send_query(b"DEALLOCATE ALL")
                 self._answers(await self._receive(until_sync=False), (None,))
+            is_full = len(self._shapes) > PREPARED_SHAPES and connection.transaction_status == TransactionStatus.IDLE
+            if is_full and (names := self._forget_shapes()):
+                connection.send_query(b"; ".join(b"DEALLOCATE %s" % name for name in names))
+                self._answers(await self._receive(until_sync=False), (None,) * len(names))
             connection.enter_pipeline_mode()
             try:
                 prepared = [self._send(statement) for statement in statements]
@@ -201,14 +210,26 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
         finally:
             self._stop_reading_if_lost()
 
+    def _forget_shapes(self) -> list[bytes]:
+        """Forget the older half of the shapes.
+
+        Returns the names of those that are prepared.
+        """
+        oldest = list(self._shapes)[: len(self._shapes) // 2]
+        for text in oldest:
+            del self._shapes[text]
+        return [name for text in oldest if (name := self._names.pop(text, None))]
+
     def _send(self, statement: Statement) -> tuple[bytes, bytes] | None:
         """Send a statement. Its second use prepares it, and returns text and name."""
-        text, parameters, is_prepared = statement
+        text, parameters, is_prepared, is_shape = statement
         if not (self.prepares and is_prepared):
             self.pgconn.send_query_params(text, parameters)
             return None
         if text not in self._names:
             self._names[text] = None
+            if is_shape:
+                self._shapes[text] = None
             self.pgconn.send_query_params(text, parameters)
             return None
         name = self._names[text]

@@ -391,7 +391,6 @@ class LoadRow(NamedTuple):
     overdue: int
     oldest_overdue_s: float
     drifted_instances: int
-    instances_with_changed_secrets: int
     workers: int
     clock_s: float  # of the database, since the Unix epoch
     backed_up_at_s: float | None  # the same, of the last backup that `launchbay backup` has completed
@@ -399,6 +398,7 @@ class LoadRow(NamedTuple):
 
 count_waiting = _sql.value("count_waiting", int)
 sample_load = _sql.row("sample_load", LoadRow)
+count_with_changed_secrets = _sql.value("count_with_changed_secrets", int)
 note_backup = _sql.change("note_backup")
 
 

@@ -71,11 +71,14 @@ class Shape(NamedTuple):
 
 
 class _Statement:
-    __slots__ = ("_is_prepared", "_parameters", "_shape", "_shaped", "_text", "_whole", "name", "text")
+    __slots__ = ("_is_prepared", "_is_shape", "_parameters", "_shape", "_shaped", "_text", "_whole", "name", "text")
 
-    def __init__(self, name: str, text: bytes, *, is_prepared: bool = True, shape: Shape | None = None) -> None:
+    def __init__(
+        self, name: str, text: bytes, *, is_prepared: bool = True, shape: Shape | None = None, is_shape: bool = False
+    ) -> None:
         self.name = name
         self.text = text
+        self._is_shape = is_shape
         self._is_prepared = is_prepared and shape is None
         self._shape = shape
         self._shaped: dict[tuple[Any, ...], _Statement] = {}
@@ -102,7 +105,7 @@ class _Statement:
             else _CONVERSIONS.get(type(value), _to_text)(value)
             for value in [parameters[name] for name in self._parameters]
         ]
-        return Statement(self._text, values, self._is_prepared)
+        return Statement(self._text, values, self._is_prepared, self._is_shape)
 
     def _shaped_for(self, parameters: Mapping[str, Any], shape: Shape) -> "_Statement | None":
         """Return the statement that is prepared for these conditions.
@@ -121,11 +124,12 @@ class _Statement:
             else:
                 return None
         key = tuple(fixed)
-        found = self._shaped.get(key)
+        found = self._shaped.pop(key, None)
         if found is None:
             if len(self._shaped) >= SHAPES:
-                self._shaped.clear()
-            found = self._shaped[key] = _Statement(self.name, self._with_literals(fixed))
+                del self._shaped[next(iter(self._shaped))]
+            found = _Statement(self.name, self._with_literals(fixed), is_shape=True)
+        self._shaped[key] = found  # at the end: the first one was used longest ago
         return found
 
     def _with_literals(self, fixed: Sequence[bytes | None]) -> bytes:

@@ -11,9 +11,11 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector, values
@@ -26,7 +28,7 @@ from launchbay.errors import Unavailable
 from launchbay.limits import METRIC_NAMES
 from launchbay.store import fleet as store_fleet
 from launchbay.store import jobs as store_jobs
-from launchbay.store.database import Database
+from launchbay.store.database import Database, DatabaseError
 
 DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # the library's own
 PROCESS_VARIABLE = "LAUNCHBAY_SERVER_PROCESS"
@@ -328,6 +330,7 @@ async def sample(database: Database) -> None:
         load = None
         clock_ahead.set(float("nan"))
     database_up.set(load is not None)
+    await _count_changed_secrets(database, is_up=load is not None)
     if load is None:
         nothing = float("nan")
         load = store_jobs.LoadRow(*[nothing] * len(store_jobs.LoadRow._fields))  # type: ignore[arg-type]  # not a number: unknown
@@ -337,9 +340,31 @@ async def sample(database: Database) -> None:
     overdue.set(load.overdue)
     oldest_overdue.set(load.oldest_overdue_s)
     drifted_instances.set(load.drifted_instances)
-    instances_with_changed_secrets.set(load.instances_with_changed_secrets)
     workers.set(load.workers)
     last_backup.set(load.backed_up_at_s or 0.0)
+
+
+_COUNT_S = 60.0  # between counts of what takes long to count
+_counts_at_s: WeakKeyDictionary[Database, float] = WeakKeyDictionary()  # when each is counted next
+
+
+async def _count_changed_secrets(database: Database, *, is_up: bool) -> None:
+    """Count instances with changed secrets if the last count is old.
+
+    A count that fails leaves out only this figure.
+    """
+    now_s = time.monotonic()
+    if is_up and now_s < _counts_at_s.get(database, 0.0):
+        return
+    found: int | None = None
+    if is_up:
+        _counts_at_s[database] = now_s + _COUNT_S
+        with suppress(TimeoutError, Unavailable, DatabaseError):
+            async with asyncio.timeout(SAMPLE_S), database.connection() as connection:
+                found = await store_jobs.count_with_changed_secrets(connection)
+    else:
+        _counts_at_s.pop(database, None)
+    instances_with_changed_secrets.set(float("nan") if found is None else found)
 
 
 class _Processes(Collector):

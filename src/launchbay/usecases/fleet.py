@@ -674,7 +674,11 @@ async def _redacted(row: FleetRow) -> FleetRow:
 
 
 def _array(values: Sequence[str] | None) -> list[str] | None:
-    return None if values is None else list(values)
+    """Return the values in one order, each once.
+
+    Some are part of the statement's text (decision 0233).
+    """
+    return None if values is None else sorted(set(values))
 
 
 def _json(value: Any) -> str:

@@ -229,3 +229,8 @@ async def test_searches_of_one_address_take_turns(guest: httpx.AsyncClient, api:
 
 def test_a_word_that_is_repeated_is_looked_for_once() -> None:
     assert search("launch " * 1000) == search("launch")
+
+
+@pytest.mark.parametrize("typed", ["pgbouncer's", "PgBouncer’s", "'pgbouncer'"])
+def test_a_search_finds_a_word_with_an_apostrophe(typed: str) -> None:
+    assert search(typed) == search("pgbouncer") != []

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from joserfc.jwk import RSAKey
 from structlog.testing import capture_logs
 
 from launchbay.egress.http import EgressClient
-from launchbay.limits import STEP_SECRETS
+from launchbay.features.secret_providers import usecases
+from launchbay.limits import CHANGED_SECRETS_SHOWN, STEP_SECRETS
 from launchbay.service_types import registry
 from launchbay.service_types.contract import (
     PassiveServiceType,
@@ -23,6 +25,7 @@ from launchbay.service_types.contract import (
     SecretProblem,
     SignedIn,
 )
+from launchbay.telemetry import metrics
 from launchbay.telemetry.metrics import exposition
 from tests.support import aws as aws_server
 from tests.support import bao as bao_server
@@ -155,6 +158,51 @@ async def test_a_test_of_the_provider_sees_the_change_and_pages_show_it(
         assert instance in listed
         assert other not in listed
         assert "Changed since" in (await visitor.get(f"/console/services/{service}")).text
+
+
+def metric(text: bytes, name: str) -> str:
+    return next(line.split()[-1] for line in text.decode().splitlines() if line.startswith(f"{name} "))
+
+
+async def test_the_metric_of_changed_secrets_is_counted_once_a_minute_and_fails_alone(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "SAMPLE_S", 0.5)
+    name = "launchbay_instances_with_changed_secrets"
+    async with api.database.transaction() as connection:
+        await connection.execute("LOCK TABLE secret_reads IN ACCESS EXCLUSIVE MODE")
+        text = await exposition(api.database)
+        assert (metric(text, name), metric(text, "launchbay_database_up")) == ("NaN", "1.0")
+        assert metric(text, "launchbay_jobs_under_way") == "0.0"
+    assert metric(await exposition(api.database), name) == "NaN", "not counted again within the minute"
+    metrics._counts_at_s.clear()  # a minute later
+    assert metric(await exposition(api.database), name) == "0.0"
+
+
+async def test_a_secret_that_many_steps_read_hides_no_other_and_the_page_says_how_many_are_left_out(
+    api: Api, mount: Path, receiver: LoopbackServer
+) -> None:
+    service = await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance = await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    (mount / "password").write_text(SECOND)
+    body = {"environmentId": api.environment, "paths": ["password"]}
+    accepted(await api.post(f"services/{service}/provider/test", body))
+    copied = (
+        "INSERT INTO secret_reads (service_id, instance_id, component, step, secret, job_id, read_at, version) "
+        "SELECT service_id, instance_id, component, {} || number, {}, job_id, read_at, version "
+        "FROM secret_reads, generate_series(1, {}) AS number WHERE step = 'send' AND instance_id = %s"
+    )
+    async with api.database.transaction() as connection:
+        for values in (("'a'", "secret", 30), ("'b'", "secret || '#' || number", CHANGED_SECRETS_SHOWN + 2)):
+            await connection.execute(copied.format(*values), (instance,))
+    found = await changed_secrets(api, instance)
+    assert len({each["secret"] for each in found}) == CHANGED_SECRETS_SHOWN
+    assert len([each for each in found if each["secret"] == "files/password"]) == 31
+    transport = httpx.ASGITransport(api.parts.app)
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=30) as visitor:
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        assert "and 3 more" in (await visitor.get(f"/console/instances/{instance}")).text
 
 
 async def test_those_that_read_the_old_one_can_be_renewed_together(
@@ -310,13 +358,70 @@ async def test_a_look_that_crashes_or_is_refused_is_logged_and_others_go_on(
     with capture_logs() as lines:
         await api.round_of("secret versions")
     assert await marked(api) == {instance}
-    assert [line["provider"] for line in lines if line["event"] == "secret_versions.crashed"] == ["safe"]
+    [line] = [line for line in lines if line["event"] == "secret_providers.crashed"]
+    assert (line["provider"], line["path"], line["error"]) == ("safe", crashed, "ZeroDivisionError")
     safe.secrets[crashed] = SecretFailed(SecretProblem.FORBIDDEN, "The lock of the safe says no.")
     await pass_hours(api)
     with capture_logs() as lines:
         await api.round_of("secret versions")
     [line] = [line for line in lines if line["event"] == "secret_versions.unchecked"]
     assert line["error"] == f"{crashed}: The lock of the safe says no."
+
+
+class Shelf(Safe):
+    """Its secrets are for everybody. One of them keeps it waiting."""
+
+    id = "test:shelf"
+    name = "Shelf"
+
+    async def read(self, egress: EgressClient, session: str, path: str) -> ProvidedSecret:
+        if self.secrets[path] == "slow":
+            await asyncio.Event().wait()
+        return await super().read(egress, path, path)
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    found = Shelf()
+    monkeypatch.setattr(registry, "BUILT_IN", (*registry.BUILT_IN, found))
+    return found
+
+
+async def test_a_secret_that_crashes_or_is_slow_hides_no_other_of_its_step(
+    shelf: Shelf, api: Api, receiver: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted(await api.put(f"environments/{api.environment}/audiences", {"audiences": ["safe"]}))
+    await provider(api, "shelf", shelf.id, {})
+    instance = await api.running(READ)
+    for path in ("a", "b", "c", "d"):
+        shelf.secrets[path] = FIRST
+        await read(api, instance, receiver, f"shelf/{path}")
+    await pass_hours(api)
+    monkeypatch.setattr(usecases, "SECRET_TEST_S", 2.0)
+    monkeypatch.setattr(random, "sample", lambda paths, _: sorted(paths))
+    shelf.secrets |= {"a": "slow", "b": ZeroDivisionError(FIRST), "c": SECOND, "d": SECOND}
+    with capture_logs() as lines:
+        await api.round_of("secret versions")
+    assert {each["secret"] for each in await changed_secrets(api, instance)} == {"shelf/c", "shelf/d"}
+    problems = [line["error"] for line in lines if line["event"] == "secret_versions.unchecked"]
+    assert [problem.partition(":")[0] for problem in problems] == ["a", "b"]
+    assert FIRST not in str(lines)
+
+
+async def test_a_provider_that_crashes_is_logged_without_what_it_says(
+    safe: Safe, api: Api, receiver: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await readers(api, safe, receiver)
+
+    async def crash(call: SecretCall) -> SignedIn:
+        raise ZeroDivisionError(await call.token("safe"))
+
+    monkeypatch.setattr(safe, "sign_in", crash)
+    with capture_logs() as lines:
+        await api.round_of("secret versions")
+    crashed = [line for line in lines if line["event"] == "secret_versions.crashed"]
+    assert {line["error"] for line in crashed} == {"ZeroDivisionError"}
+    assert not any("exc_info" in line for line in crashed)
 
 
 @pytest.fixture(scope="module")

@@ -164,7 +164,7 @@ async def read_secret_provider_use(request: Request[None, None]) -> ProviderUseD
     command="instance changed-secrets",
     permission="Read",
     returns=Returns(
-        f"What each step read last, by the secret; {CHANGED_SECRETS_SHOWN} at most.", type=list[ChangedSecretDocument]
+        f"What each step read last, of the first {CHANGED_SECRETS_SHOWN} secrets.", type=list[ChangedSecretDocument]
     ),
 )
 async def list_changed_secrets(request: Request[None, None]) -> list[ChangedSecretDocument]:

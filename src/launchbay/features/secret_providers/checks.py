@@ -1,5 +1,6 @@
 """Looks for changed secrets, once an hour (decision 0228)."""
 
+import random
 from itertools import groupby
 from typing import Any
 
@@ -50,18 +51,19 @@ class VersionChecks:
         return bool(place["paths"])
 
     async def _check(self, rows: list[UncheckedRow]) -> None:
-        name = rows[0].name
+        name, redactor = rows[0].name, Redactor()
         try:
-            problems = await self._look(rows)
+            problems = await self._look(rows, redactor)
         except LaunchbayError as error:
-            problems = [str(error)]
-        except Exception:  # types are foreign code, and other steps' secrets are looked at
-            log.exception("secret_versions.crashed", provider=name)
+            problems = [redactor.text(str(error))]
+        except Exception as error:  # noqa: BLE001 - types are foreign code, and other steps' secrets are looked at
+            kind = type(error).__name__
+            log.error("secret_versions.crashed", provider=name, error=kind)  # noqa: TRY400 - its text may have secrets
             return
         for problem in problems:
             log.warning("secret_versions.unchecked", provider=name, error=problem, repeats=True)
 
-    async def _look(self, rows: list[UncheckedRow]) -> list[str]:
+    async def _look(self, rows: list[UncheckedRow], redactor: Redactor) -> list[str]:
         """Read the secrets of one step as this step.
 
         Returns what was in the way. Raises LaunchbayError.
@@ -72,7 +74,6 @@ class VersionChecks:
             return []
         async with self._app.database.connection() as connection:
             secrets = await open_secrets(self._app.secret_key, connection, first.id)
-        redactor = Redactor()
         for value in secrets.values():
             redactor.register_secret(str(value))
 
@@ -92,7 +93,9 @@ class VersionChecks:
             environment_id=first.environment_id,
         )
         trial = Trial(self._app, first, first.environment_id, provider, redactor.register_secret)
-        found = await trial.run(call, [(row.path, SecretReference(row.name, row.path, "")) for row in rows])
+        # In another order each time: if it ends early, it reaches others than last time.
+        paths = random.sample([row.path for row in rows], len(rows))
+        found = await trial.run(call, [(path, SecretReference(first.name, path, "")) for path in paths])
         unread = [f"{each.path}: {each.message}" for each in found.paths if each.result != "readable"]
         return [redactor.text(each) for each in (*filter(None, [found.problem]), *unread)]
 

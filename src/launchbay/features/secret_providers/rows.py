@@ -81,7 +81,10 @@ class ReadRow(NamedTuple):
 
 
 class DueChecks(NamedTuple):
-    """A service with secrets that nobody has looked at since `until`."""
+    """A service with secrets to look at.
+
+    `until` is when the last of them was looked at.
+    """
 
     service_id: str
     until: datetime
@@ -113,7 +116,10 @@ class UncheckedRow(NamedTuple):
 
 
 class ChangedRow(NamedTuple):
-    """A secret that has changed since a step read it."""
+    """A secret that has changed since a step read it.
+
+    `left_out` is how many other secrets aren't listed.
+    """
 
     provider: str
     secret: str
@@ -121,6 +127,7 @@ class ChangedRow(NamedTuple):
     step: str
     read_at: datetime
     job_id: str
+    left_out: int
 
 
 class ReadersRow(NamedTuple):

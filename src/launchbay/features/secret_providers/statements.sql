@@ -81,7 +81,8 @@ SET job_id = excluded.job_id, read_at = excluded.read_at, version = excluded.ver
 SELECT version FROM secret_versions WHERE service_id = %(service_id)s AND path = %(path)s;
 
 -- name: list_unchecked
--- Services with secrets that nobody has looked at for so long, who waits longest first; `until` is when somebody last looked at these.
+-- Services with secrets that nobody has looked at for so long, who waits longest first; `until` is when the last of
+-- them was looked at.
 SELECT service_id, max(checked_at) AS until FROM secret_versions
 WHERE checked_at <= %(now)s::timestamptz - interval '1 hour' AND service_id <> ALL (%(but)s::text[])
 GROUP BY service_id ORDER BY min(checked_at) LIMIT %(count)s;
@@ -131,12 +132,16 @@ WHERE secret_versions.seen_at < excluded.seen_at AND (secret_versions.version <>
     OR secret_versions.checked_at <= excluded.checked_at - interval '1 minute');
 
 -- name: list_changed
--- What steps of an instance read, and has another version since.
-SELECT services.name AS provider, secret, component, step, read_at, job_id
-FROM changed_secrets JOIN secret_reads USING (service_id, instance_id, component, step, secret)
-    JOIN services ON services.id = service_id
-WHERE instance_id = %(instance_id)s
-ORDER BY services.name, secret, component, step LIMIT %(count)s;
+-- What steps of an instance read, and has another version since: so many secrets, with all that read them, and how many are left out.
+WITH changed AS (
+    SELECT services.name AS provider, secret, component, step, read_at, job_id, dense_rank() OVER (ORDER BY services.name, secret) AS place
+    FROM changed_secrets JOIN secret_reads USING (service_id, instance_id, component, step, secret)
+        JOIN services ON services.id = service_id
+    WHERE instance_id = %(instance_id)s
+)
+SELECT provider, secret, component, step, read_at, job_id, greatest((SELECT max(place) FROM changed) - %(count)s::integer, 0)::integer AS left_out
+FROM changed WHERE place <= %(count)s::integer
+ORDER BY provider, secret, component, step;
 
 -- name: list_reads
 -- Who has read from a service, the newest reads first.
