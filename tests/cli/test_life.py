@@ -537,8 +537,8 @@ def test_an_upload_prints_what_a_rule_warns_of(cli: Shell, tmp_path: Path) -> No
     told = cli.run("manifest", "upload", "ruled", str(file))
     assert (told.exit_code, told.stdout.split()) == (0, ["version", "2"]), told.stderr
     assert "Warning: Think twice. (rule 'think'" in told.stderr
-    [said] = cli.document("manifest", "upload", "ruled", str(file))["requestWarnings"]
-    assert said.startswith("Think twice. ")
+    [said] = cli.document("manifest", "upload", "ruled", str(file))["warnings"]
+    assert said["message"].startswith("Think twice. ")
 
 
 def test_an_unknown_status_is_refused_with_the_valid_ones(cli: Shell) -> None:

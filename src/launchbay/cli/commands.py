@@ -716,11 +716,12 @@ def _state(connection: Connection, instance: str, job: str | None) -> dict[str, 
 def _upload(connection: Connection, call: Call[Any], _: Mapping[str, Any]) -> None:
     document = answer(connection, call)
     for found in document.get("warnings", ()):
-        print_warning(found["message"], found["line"], found["column"], found["code"])
-    _print_warnings({"warnings": document.get("requestWarnings", ())})
+        if found["line"]:
+            print_warning(found["message"], found["line"], found["column"], found["code"])
+        else:  # about the request, such as those of rules
+            say_warning(found["message"])
     if connection.output == "table":
         document.pop("warnings", None)
-        document.pop("requestWarnings", None)
     show(document, connection.output)
 
 

@@ -429,11 +429,10 @@ class FindingShape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ManifestVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A manifest version. `requestWarnings` name what was ignored, and what rules warn of."""
+    """A manifest version. Warnings at line 0 are about the request."""
 
     version: int
     warnings: list[FindingShape] = []
-    request_warnings: list[str] = []
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

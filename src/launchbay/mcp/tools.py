@@ -520,9 +520,10 @@ async def upload_manifest(caller: Caller, given: UploadManifest) -> Any:
     """
     application = await caller.application(given.application, given.organization)
     stored = await caller.client.replace_manifest(application, given.manifest)
-    warnings = [msgspec.to_builtins(each) for each in stored.warnings[:_FINDINGS]]
-    for each in stored.request_warnings:  # it asks for them, so the client doesn't say them
-        note_warning(each)
+    warnings = [msgspec.to_builtins(each) for each in stored.warnings if each.line][:_FINDINGS]
+    for each in stored.warnings:
+        if not each.line:  # about the request, such as those of rules
+            note_warning(each.message)
     return {"version": stored.version, "warnings": warnings, "next": "preview_launch, or propose_change."}
 
 

@@ -181,7 +181,7 @@ def warned(request: Request[Any, Any], response: Response) -> Response:
     """Return a response with its warnings where old clients don't look ("Wire" 12).
 
     All callers get a header: a JSON array of strings, in ASCII. Those that ask with `include=warnings` get the field
-    `warnings` in the object, too. Where it is of findings, `requestWarnings` has the others.
+    `warnings` in the object, too. Where it is of findings, the others are findings at line 0.
     """
     if not isinstance(response, JSONResponse | EmptyResponse):
         return response
@@ -193,10 +193,10 @@ def warned(request: Request[Any, Any], response: Response) -> Response:
     headers = (*response.headers, *warning_headers([_sentence(each) for each in warnings], can_ask=can_ask))
     value = response.value
     if includes(request, "warnings"):
-        fields = {"warnings": response.warnings, "requestWarnings": request.warnings}
-        if response.warnings is None:
-            fields = {"warnings": request.warnings}
-        value = msgspec.to_builtins(value) | {name: each for name, each in fields.items() if each}
+        if response.warnings is not None:
+            placeless = {"line": 0, "column": 0, "code": "RequestWarning"}
+            warnings = [*response.warnings, *({"message": each, **placeless} for each in request.warnings)]
+        value = {**msgspec.to_builtins(value), "warnings": warnings}
     return JSONResponse(value, headers)
 
 

@@ -69,7 +69,7 @@ async def test_the_console_warns_after_a_form(api: Api, visitor: httpx.AsyncClie
 ODD = "launch: {steps: [{one: {action: wait, parameters: {dealy: 1, delay: 0}}}]}"
 
 
-async def test_an_upload_keeps_what_rules_warn_of_apart_from_findings(api: Api) -> None:
+async def test_an_upload_says_what_rules_warn_of_as_findings_without_a_place(api: Api) -> None:
     application = await api.application(MANIFEST)
     path = f"applications/{application}/manifest"
     plain = accepted(await api.put_yaml(f"{path}?include=warnings", MANIFEST))
@@ -78,7 +78,8 @@ async def test_an_upload_keeps_what_rules_warn_of_apart_from_findings(api: Api) 
     answer = await api.put_yaml(f"{path}?include=warnings", ODD)
     assert "Think twice. (rule 'think'" in warning_of(answer)
     document = accepted(answer)
-    assert [each["code"] for each in document["warnings"]] == ["UnknownStepParameter"]
-    [said] = document["requestWarnings"]
-    assert said.startswith("Think twice. (rule 'think'")
+    finding, said = document["warnings"]
+    assert finding["code"] == "UnknownStepParameter"
+    assert said["message"].startswith("Think twice. (rule 'think'")
+    assert (said["line"], said["column"], said["code"]) == (0, 0, "RequestWarning")
     assert set(accepted(await api.put_yaml(path, MANIFEST))) == {"version"}

@@ -28,11 +28,10 @@ class FindingShape(msgspec.Struct):
 
 
 class ManifestVersion(msgspec.Struct, omit_defaults=True):
-    """A manifest version. `requestWarnings` name what was ignored, and what rules warn of."""
+    """A manifest version. Warnings at line 0 are about the request."""
 
     version: int
     warnings: list[FindingShape] = []
-    requestWarnings: list[str] = []
 
 
 class Findings(msgspec.Struct):
