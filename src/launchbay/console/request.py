@@ -60,7 +60,7 @@ def flash_cookie(session: str, message: str | None, *, secure: bool) -> str:
 
 
 def message_with_warnings(message: str, warnings: Sequence[str]) -> str:
-    """Return a flash message with the warnings that fit, and how many more there are."""
+    """Return a flash message with as many warnings as fit, and count the others."""
     text = _shortened(message) if warnings else message
     for place, each in enumerate(warnings):
         longer = f"{text} Warning: {_shortened(each)}".strip()

@@ -80,7 +80,7 @@ class AdoptedReleaseDocument(msgspec.Struct, kw_only=True):
     otherValues: Annotated[
         dict[str, Any],
         _about(
-            f"Its values that the step doesn't set, by path: the first {limits.ADOPTED_ADDRESSES}. Of a text or "
+            f"Its values that the step doesn't set, by path: the first {limits.ADOPTED_ADDRESSES}. Of a string or "
             "list, which may have secrets, it only says that it is one. An upgrade by the step drops them."
         ),
     ]

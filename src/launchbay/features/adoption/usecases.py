@@ -143,7 +143,7 @@ async def _look(
     releases: Sequence[GivenRelease],
     hosts: Sequence[GivenHosts],
 ) -> list[Adoptee]:
-    """Return the releases and hosts that run, as a server with an engine sees them."""
+    """Return releases and hosts as a server with an engine sees them."""
     async with ctx.begin() as work:
         planned = await _plan(work, application_id, body)
         check_manifest(planned.root.manifest)
@@ -353,7 +353,7 @@ def _of_row(row: AdoptionRow) -> Adoptee:
 
 
 def _about(text: str) -> dict[str, Any]:
-    """Return what is shown of a release; a server of an earlier version kept texts too."""
+    """Return what is shown of a release: earlier versions kept strings too."""
     about: dict[str, Any] = msgspec.json.decode(text)
     values = about.get("otherValues", {})
     return about | {"otherValues": {path: shown_value(path, value, str) for path, value in values.items()}}
