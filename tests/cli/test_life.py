@@ -529,15 +529,15 @@ def test_the_upload_of_a_manifest_prints_its_warnings(cli: Shell, tmp_path: Path
 
 
 def test_an_upload_prints_what_a_rule_warns_of(cli: Shell, tmp_path: Path) -> None:
-    cli.good("application", "create", "warned")
-    rules, file = tmp_path / "rules.yml", tmp_path / "warned.yaml"
+    cli.good("application", "create", "cautioned")
+    rules, file = tmp_path / "rules.yml", tmp_path / "cautioned.yaml"
     rules.write_text("- name: think\n  when: true\n  warn: Think twice.\n", "utf-8")
     file.write_text("launch: {steps: []}\n", "utf-8")
-    cli.good("application", "set-rules", "warned", f"@{rules}")
-    told = cli.run("manifest", "upload", "warned", str(file))
+    cli.good("application", "set-rules", "cautioned", f"@{rules}")
+    told = cli.run("manifest", "upload", "cautioned", str(file))
     assert (told.exit_code, told.stdout.split()) == (0, ["version", "2"]), told.stderr
     assert "Warning: Think twice. (rule 'think'" in told.stderr
-    [said] = cli.document("manifest", "upload", "warned", str(file))["warnings"]
+    [said] = cli.document("manifest", "upload", "cautioned", str(file))["warnings"]
     assert said["message"].startswith("Think twice. ")
 
 
