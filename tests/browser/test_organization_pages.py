@@ -92,7 +92,7 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
     ready(page)
     paste(page, "- Read: [/*]\n- EditAplication: [/applications/*]\n")
     page.get_by_role("button", name="Save role").click()
-    expect(page.get_by_role("alert")).to_contain_text("EditAplication")
+    expect(page.locator("#permissions-error")).to_contain_text("EditAplication")
     ready(page)
     paste(page, "- Read: [/*]\n- EditApplication: [/applications/*]\n")
     page.get_by_role("button", name="Save role").click()
