@@ -72,6 +72,12 @@ async def actor_of(app: AppContext, run: OnBehalf) -> Actor:
     return Actor(run.owner_id, run.owner_email, run.owner_name, run.address, Method(run.method), token=token)
 
 
+def refuse_agents(actor: Actor, what: str) -> None:
+    """Raise NotAllowed for an agent: what it began would act later as a person's."""
+    if actor.is_agent:
+        raise NotAllowed(f"An agent can't set {what}.", "Have a person set it.")
+
+
 async def acting_token(app: AppContext, token_id: str | None) -> ActingToken | None:
     """Return an access token with its scope. Raises NotAllowed if it has ended."""
     if token_id is None:

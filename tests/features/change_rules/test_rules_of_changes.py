@@ -270,6 +270,38 @@ async def test_a_client_that_says_it_is_an_agent_is_one(api: Api) -> None:
     accepted(await api.client.post(path, json=body))
 
 
+@pytest.mark.features("bulk")
+async def test_what_a_token_began_is_of_a_token_also_when_it_acts_later(api: Api) -> None:
+    environment, _, instance = await held(api)
+    text = rule("$.credential.kind == 'schedule' && $.credential.origin == 'token'", "deny: Not by programs.")
+    await put_rules(api, f"environments/{environment}", text)
+    body = {"act": "run", "workflow": "greet", "parameters": {}, "select": {"environment": environment}}
+    outcomes = []
+    for caller in (await token_of(api), api):
+        bulk = accepted(await caller.post(f"organizations/{api.organization}/bulk", body))["id"]
+        async with asyncio.timeout(20):
+            while accepted(await api.get(f"bulk/{bulk}"))["finishedAt"] is None:
+                await asyncio.sleep(0.05)
+        [row] = accepted(await api.get(f"bulk/{bulk}/instances"))
+        outcomes.append((row["status"], row["message"]))
+    assert outcomes[0][0] == "Refused"
+    assert outcomes[0][1].startswith("Not by programs.")
+    assert outcomes[1][0] == "Succeeded"
+
+
+@pytest.mark.features("drift", "promotion")
+async def test_an_agent_sets_nothing_that_changes_instances_by_itself(api: Api) -> None:
+    environment, application, instance = await held(api)
+    stages = [{"environmentId": environment}, {"environmentId": await api.offer(), "automatic": True}]
+    for path, body in (
+        (f"instances/{instance}/drift/put-back-rule", {"addresses": ["a"]}),
+        (f"applications/{application}/promotion-order", {"stages": stages}),
+    ):
+        said = await api.client.put(path, json=body, headers={"Launchbay-Agent": "mcp"})
+        assert refused(said, 403, "NotAllowed").startswith("An agent can't set")
+        accepted(await api.client.put(path, json=body))
+
+
 async def test_a_due_workflow_that_a_rule_refuses_fails_with_its_sentence(api: Api) -> None:
     environment, _, instance = await held(api)
     accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 300}))

@@ -50,7 +50,7 @@ FACTS: Mapping[str, Any] = {
     "kind": None,
     "workflow": None,
     "who": {"id": None, "email": None, "name": None, "roles": [None]},
-    "credential": {"kind": None, "name": None},
+    "credential": {"kind": None, "name": None, "origin": None},
     "application": {"id": None, "name": None, "labels": _LABELS},
     "revision": {"id": None, "name": None, "version": None},
     "environment": {"id": None, "name": None, "labels": _LABELS, "markers": [None], "properties": OPEN},

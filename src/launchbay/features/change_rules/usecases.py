@@ -286,7 +286,7 @@ def _values(
         "kind": change.kind,
         "workflow": proposed.workflow,
         "who": {"id": change.actor.user_id, "email": row.email, "name": row.person, "roles": row.roles},
-        "credential": credential_facts(change),
+        "credential": {**credential_facts(change), "origin": _origin(change.actor)},
         "application": {
             "id": change.application_id,
             "name": row.application,
@@ -349,6 +349,15 @@ def credential_facts(change: Change) -> dict[str, str | None]:
     if actor.token is not None:
         return {"kind": "token", "name": actor.token.name}
     return {"kind": "session", "name": None}
+
+
+def _origin(actor: Actor) -> str | None:
+    """Return with what somebody began it, also what acts later; None for the engine."""
+    if actor.is_agent:
+        return "agent"
+    if actor.token is not None:
+        return "token"
+    return None if actor.method is Method.ENGINE else "session"
 
 
 @dataclass(frozen=True, slots=True)

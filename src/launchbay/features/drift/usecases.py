@@ -85,7 +85,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.instances import InstanceRecord
 from launchbay.usecases.context import AppContext, Context, Work
 from launchbay.usecases.leases import LEASE_S, LeasedWork, Leases
-from launchbay.usecases.on_behalf import actor_of
+from launchbay.usecases.on_behalf import actor_of, refuse_agents
 
 log = structlog.get_logger(__name__)
 POLL_S = 0.5
@@ -313,10 +313,12 @@ async def read_put_back_rule_of(ctx: Context, instance_id: str) -> PutBackRule |
 async def set_put_back_rule(ctx: Context, kind: "Scope", object_id: str, rule: PutBack | None) -> None:
     """Set what a rule puts back in the instances of an object.
 
-    None ends it. Raises BadRequest. The caller is who it is put back for from then on.
+    None ends it. The caller is who it is put back for from then on. Raises BadRequest, and NotAllowed for agents: what
+    they may only propose would happen by itself.
     """
     if rule is not None:
         rule.check()
+        refuse_agents(ctx.actor, "a rule that puts back")
     async with ctx.begin() as work:
         found = await _scheduled(work, kind, object_id, _EDITS[kind])
         if rule is not None and isinstance(found, InstanceRecord):

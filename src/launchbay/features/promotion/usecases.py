@@ -52,6 +52,7 @@ from launchbay.store.environments import Environment
 from launchbay.store.organizations import Organization
 from launchbay.usecases.context import Context, Work, as_invalid_id
 from launchbay.usecases.manifest_differences import compare_versions
+from launchbay.usecases.on_behalf import refuse_agents
 
 GATE_CODE = "PromotionGate"
 _WHERE = "on the page Promotion of the application, or with launchbay"
@@ -109,11 +110,13 @@ async def replace_order(ctx: Context, kind: OrderOwner, owner_id: str, stages: S
     One without stages means no order. It guards its environments, so who sets it needs EditEnvironment for all that it
     names, and all of the order in force before; for an application also EditApplication (decision 0218).
 
-    Raises BadRequest for an order that can't be.
+    Raises BadRequest for an order that can't be, and NotAllowed for agents that set an automatic one.
     """
     if stages is not None:
         stages = [msgspec.structs.replace(each, environment_id=canonical_id(each.environment_id)) for each in stages]
     check_stages(stages or ())
+    if any(each.automatic for each in stages or ()):
+        refuse_agents(ctx.actor, "an order that promotes by itself")
     async with ctx.begin() as work:
         application: Application | None = None
         changed: Application | Organization
