@@ -272,7 +272,7 @@ async def test_a_client_that_says_it_is_an_agent_is_one(api: Api) -> None:
 
 @pytest.mark.features("bulk")
 async def test_what_a_token_began_is_of_a_token_also_when_it_acts_later(api: Api) -> None:
-    environment, _, instance = await held(api)
+    environment, _, _ = await held(api)
     text = rule("$.credential.kind == 'schedule' && $.credential.origin == 'token'", "deny: Not by programs.")
     await put_rules(api, f"environments/{environment}", text)
     body = {"act": "run", "workflow": "greet", "parameters": {}, "select": {"environment": environment}}
