@@ -140,6 +140,7 @@ CHANGE_RULE_NS = 2_000_000.0  # that one condition may cost
 CHANGE_RULE_MEMORY_BYTES = 8 * MIB  # a regular expression counts for its bound
 CHANGE_RULE_SENTENCE_CHARS = 1_000
 CHANGE_RULE_APPROVALS = 10
+WARNINGS_RECORDED = 20  # of one change, in the audit log
 CHANGE_RULE_VERSIONS = 100  # that are kept of one text
 CHANGE_RULES_CHECKED = 200  # recent changes, before a text is saved
 CHANGE_RULES_LOOKED_AT = 2_000  # of the organization, for those that a text is about

@@ -88,7 +88,9 @@ EXEMPT: Mapping[str, str] = {
 }
 
 
-OVERRIDE_FREEZE = "override_freeze"  # the entry of the audit log that a change has besides its own
+# Entries of the audit log that a change has besides its own.
+OVERRIDE_FREEZE = "override_freeze"
+RECEIVE_RULE_WARNING = "receive_rule_warning"
 FrozenKind = Literal["environment", "application"]
 
 

@@ -115,6 +115,7 @@ _TOLD = {
     "replace_promotion_order": "changed the promotion order of",
     "replace_application_promotion_order": "changed the promotion order of",
     "override_freeze": "overrode the freeze of",
+    "receive_rule_warning": "was warned by a rule about",
     "set_application_freeze": "froze",
     "lift_application_freeze": "lifted the freeze of",
     "replace_application_freeze_windows": "changed the freeze windows of",

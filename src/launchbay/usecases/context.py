@@ -35,6 +35,7 @@ from launchbay.model.changes import (
     GOVERNED,
     NOTHING_PROPOSED,
     OVERRIDE_FREEZE,
+    RECEIVE_RULE_WARNING,
     Allowed,
     ChangeKind,
     Proposal,
@@ -351,10 +352,12 @@ class Work:
                 decided = await decide(self.connection, self.app.change_rules, change, partial(self._overrides, change))
             except Refused as refused:
                 raise Refused(await self._with_holders(change, refused.refusal)) from None
-            self.warn(decided.warnings)
+            where = at or _RESOURCES[type(changed)](changed)
             for each in decided.overridden:
-                where = at or _RESOURCES[type(changed)](changed)
                 await self._record_override(change.organization_id, operation, where, each)
+            if decided.warnings:
+                self.warn(decided.warnings)
+                await self._record_warnings(change.organization_id, operation, where, decided.warnings)
 
     async def foresee(
         self,
@@ -444,6 +447,18 @@ class Work:
             organization_id=organization_id,
             instance_id=at.segments[3] if isinstance(at, Resource) and is_instance else None,
             what=msgspec.json.encode(what).decode(),
+        )
+
+    async def _record_warnings(
+        self, organization_id: str, operation: str, at: Resource | str, warnings: Sequence[str]
+    ) -> None:
+        """Say it in the audit log, besides the change's own entry: nobody reads the answer to what happens later."""
+        shown = list(dict.fromkeys(warnings))
+        if len(shown) > limits.WARNINGS_RECORDED:
+            shown = [*shown[: limits.WARNINGS_RECORDED - 1], f"and {len(shown) - limits.WARNINGS_RECORDED + 1} others"]
+        after = {"operation": operation, "warnings": shown}
+        await self.app.audit.record(
+            self.connection, self.actor, RECEIVE_RULE_WARNING, str(at), organization_id=organization_id, after=after
         )
 
     def _overrides(self, change: Change, refusal: Refusal) -> bool:

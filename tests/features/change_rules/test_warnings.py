@@ -1,7 +1,9 @@
 """Rules that warn: every door shows the warning, and the change happens."""
 
+import asyncio
 import re
 from html import unescape
+from typing import Any
 
 import httpx
 import pytest
@@ -83,3 +85,41 @@ async def test_an_upload_says_what_rules_warn_of_as_findings_without_a_place(api
     assert said["message"].startswith("Think twice. (rule 'think'")
     assert (said["line"], said["column"], said["code"]) == (0, 0, "RequestWarning")
     assert set(accepted(await api.put_yaml(path, MANIFEST))) == {"version"}
+
+
+async def recorded(api: Api, instance: str) -> list[dict[str, Any]]:
+    """Return what the audit log says of warnings about an instance."""
+    path = f"organizations/{api.organization}/audit?object={instance}&action=receive_rule_warning"
+    return [each["after"] for each in accepted(await api.get(path))]
+
+
+async def test_activity_keeps_what_rules_warned_of_also_what_nobody_sees_at_the_time(
+    api: Api, visitor: httpx.AsyncClient
+) -> None:
+    _, environment, instance = await warned(api)
+    rules = "- name: runs\n  when: $.kind == 'run'\n  warn: Mind the runs.\n"
+    accepted(await api.put(f"environments/{environment}/change-rules", {"rules": rules}))
+    accepted(await api.post(f"instances/{instance}/smoke"))
+    await api.settled(instance)
+    body = {"act": "run", "workflow": "smoke", "parameters": {}, "select": {"environment": environment}}
+    bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
+    async with asyncio.timeout(20):
+        while accepted(await api.get(f"bulk/{bulk}"))["finishedAt"] is None:
+            await asyncio.sleep(0.05)
+    later, at_once = await recorded(api, instance)
+    assert later == at_once
+    assert at_once["operation"] == "run_workflow"
+    assert at_once["warnings"][0].startswith("Mind the runs. (rule 'runs'")
+    page = (await get(visitor, f"/console/organizations/{api.organization}/audit?object={instance}")).answer.text
+    assert words_of(page).count("was warned by a rule about") == 2
+    assert "Mind the runs." in words_of(page)
+
+
+async def test_an_entry_keeps_the_first_of_many_warnings(api: Api) -> None:
+    _, environment, instance = await warned(api)
+    rules = "".join(f"- name: r{n}\n  when: true\n  warn: Reason {n}.\n" for n in range(25))
+    accepted(await api.put(f"environments/{environment}/change-rules", {"rules": rules}))
+    accepted(await api.post(f"instances/{instance}/smoke"))
+    [entry] = await recorded(api, instance)
+    assert entry["warnings"][0].startswith("Reason 0.")
+    assert (len(entry["warnings"]), entry["warnings"][-1]) == (20, "and 6 others")
