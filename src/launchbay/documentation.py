@@ -52,6 +52,7 @@ MOVED = {
     "modules": "contribute/modules",
     "reference/conformance": "contribute/conformance",
     "howto/watch": "howto/monitor",
+    "howto/conditions-and-loops": "cookbook/skip-a-step",
     "howto/install": "howto/install-package",
     "reference/actions": "reference/actions/index",
     "reference/api": "reference/api/index",

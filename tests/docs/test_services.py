@@ -4,11 +4,9 @@ import re
 
 import pytest
 
-from launchbay.actions.registry import BUILT_IN as ACTIONS
-from launchbay.manifest.compiler import check
 from launchbay.service_types.contract import ServiceCommand, ServiceType
 from launchbay.service_types.registry import BUILT_IN
-from tests.support.documentation import DOCS, blocks
+from tests.support.documentation import DOCS
 
 PAGE = (DOCS / "reference" / "services.md").read_text("utf-8")
 _PARAMETER = re.compile(r"^\| `([^`]+)` \| (\S+) \| (yes)? ?\| (yes)? ?\| ([^|]+) \|$", re.MULTILINE)
@@ -70,9 +68,3 @@ def test_a_command_is_shown_with_its_arguments_and_results(kind: ServiceType, na
 def test_a_type_is_shown_with_no_command_that_it_does_not_have(kind: ServiceType) -> None:
     shown = sections(TYPES[f"{kind.name}: `{kind.id}`"], "###")
     assert {heading.split("`")[1] for heading in shown} == set(kind.commands)
-
-
-def test_the_manifest_of_the_page_about_secrets_has_no_findings() -> None:
-    [manifest] = [block for block in blocks(DOCS / "howto" / "secrets.md") if block.language == "yaml"]
-    names = [name for action in ACTIONS for name in (action.name, *action.aliases)]
-    assert check(manifest.text.encode(), known_actions=names) == []

@@ -17,6 +17,7 @@ from docsite.build import BUILD, ROOT, configuration, placed
 from launchbay import __version__
 
 ADDRESSES = Path(__file__).with_name("addresses.txt")  # of pages before they moved
+MENU_ENTRIES = 9  # of a group
 LISTED_ELSEWHERE = ("contribute/decisions/", "contribute/evidence/", "reference/api/", "reference/cli/")
 
 
@@ -27,6 +28,15 @@ def entries(nav: Any) -> Iterator[str]:
                 yield value
             else:
                 yield from entries(value)
+
+
+def levels(nav: Any, name: str = "tabs") -> Iterator[tuple[str, int]]:
+    """Yield each group of the menu with the number of its entries."""
+    yield name, len(nav)
+    for entry in nav:
+        for title, value in entry.items():
+            if not isinstance(value, str):
+                yield from levels(value, title)
 
 
 def broken_links(site: Path) -> Iterator[str]:
@@ -63,6 +73,12 @@ def test_every_page_is_in_the_menu() -> None:
     assert all_pages - listed_by_another_page <= menu
     assert menu - all_pages == {"contribute/decisions/index.md"}
     assert {page for page in all_pages if page.endswith("/index.md")} <= menu
+
+
+def test_a_group_of_the_menu_is_read_at_a_glance() -> None:
+    groups = dict(levels(tomllib.loads(configuration())["project"]["nav"]))
+    assert len(groups) > 10
+    assert {name: count for name, count in groups.items() if count > MENU_ENTRIES} == {}
 
 
 @pytest.mark.slow

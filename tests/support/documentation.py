@@ -59,7 +59,6 @@ def table_codes(page: Path) -> list[str]:
 
 
 MANIFESTS = sorted((DOCS / "reference" / "manifest").glob("*.md"))
-GUIDE = DOCS / "howto" / "conditions-and-loops.md"
 _REFUSED = re.compile(r"Refused with\s`(\w+)`:$")
 _AFTER = re.compile(r"After `([^`]+)` with `(\{.*\})`(?:, a moment later)?:$")
 
@@ -101,7 +100,7 @@ def examples(page: Path) -> Iterator[Example]:
         yield example
 
 
-EXAMPLES = [example for page in (*MANIFESTS, GUIDE) for example in examples(page)]
+EXAMPLES = [example for page in MANIFESTS for example in examples(page)]
 LAUNCHED = [example for example in EXAMPLES if example.found(_REFUSED) is None]
 
 _FUNCTION = re.compile(r"^ *(?:async )?def (\w+)", re.MULTILINE)
