@@ -19,10 +19,20 @@ _TEXT: Schema = {"type": "string"}
 _SCALAR: Schema = {"type": ["string", "number", "boolean"]}
 _NUMBER: Schema = {"type": ["integer", "string"]}
 _NAMES: Schema = {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT, {"type": "null"}]}
-# Anything but a map with `run` means nothing, as in older manifests.
+# Anything but a map with one of their keys means nothing, as in older manifests. Only the application has times.
 _CHECKS: Schema = {
-    "if": {"type": "object", "required": ["run"]},
-    "then": {"properties": {"run": _NAMES}, "additionalProperties": False},
+    "if": {"type": "object", "anyOf": [{"required": [each]} for each in ("run", "cron", "zone")]},
+    "then": {
+        "properties": {
+            "run": _NAMES,
+            "cron": {
+                "type": "string",
+                "description": "Of the application: when instances are checked, such as `0 3 * * *`.",
+            },
+            "zone": {"type": "string", "description": "The time zone of `cron`. By default, UTC."},
+        },
+        "additionalProperties": False,
+    },
 }
 _KEYS = {
     "type": "The component type. Without one, the component is a composite of `components`.",

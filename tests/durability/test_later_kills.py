@@ -376,6 +376,20 @@ async def _drift_schedule(bay: Bay) -> Begun:
     return Begun(outcome, (2, 0), (0, 0))
 
 
+async def _check_times(bay: Bay) -> Begun:
+    """Read when the manifest of an instance wants it checked."""
+    text = f"header: {{checks: {{cron: '0 3 * * *'}}}}\n{MANIFEST}"
+    instance = await bay.api.running(text)
+
+    async def outcome() -> Any:
+        at = "SELECT cron FROM drift_schedules WHERE object_id = %s AND of_manifest"
+        unread = await bay.execute("SELECT 1 FROM check_times_to_read WHERE instance_id = %s", instance)
+        baseline = await bay.execute("SELECT learns FROM drift_reports WHERE instance_id = %s", instance)
+        return [row[0] for row in await bay.execute(at, instance)], len(unread), [row[0] for row in baseline]
+
+    return Begun(outcome, (["0 3 * * *"], 0, ["launch"]))
+
+
 async def _drift(bay: Bay, *, fails: bool = False) -> Begun:
     """Check an instance."""
     api = bay.api
@@ -444,6 +458,7 @@ SCENES: dict[str, tuple[Callable[[Bay], Awaitable[Begun]], ...]] = {
     "idle instances": (_idle,),
     "rollbacks": (_rollback,),
     "schedules of drift": (_drift_schedule,),
+    "times of checks": (_check_times,),
     "put backs": (_put_back,),
     "promotions": (_promotion,),
 }

@@ -111,3 +111,54 @@ def test_a_version_with_other_checks_is_another_one_and_says_so() -> None:
     without = compiled(MANIFEST.replace("[plan, .look]", "[plan]"))
     [change] = compare_manifests(without, compiled(MANIFEST)).code
     assert (change.path, change.parts, change.sentence) == ("web", ["checks"], "checks")
+
+
+APPLICATION = MANIFEST.replace("application:\n", "application:\n  checks: { cron: 0 3 * * *, zone: Europe/Berlin }\n")
+
+
+def test_an_application_says_when_its_instances_are_checked() -> None:
+    assert found(APPLICATION) == []
+    assert compiled(APPLICATION).checks == ("0 3 * * *", "Europe/Berlin")
+    assert compiled(APPLICATION.replace(", zone: Europe/Berlin", "")).checks == ("0 3 * * *", "UTC")
+    assert compiled(MANIFEST).checks is None
+    header = compiled('header: {checks: {cron: "@daily"}}\nlaunch: {steps: []}\n')
+    assert (header.checks, [each.checks for each in header.components.values()]) == (("@daily", "UTC"), [None])
+
+
+@pytest.mark.parametrize(
+    ("times", "place", "says"),
+    [
+        ("cron: often", (2, 19), "expected 5 fields"),
+        ('cron: "* * * * * *"', (2, 19), "more often than every 10 seconds"),
+        ("cron: 0 0 3 * * ? 2020", (2, 19), "doesn't fire any more"),
+        ("cron: 0 3 * * *, zone: Atlantis", (2, 36), "Unknown time zone"),
+        ("zone: Europe/Berlin", (2, 19), "has no 'cron'"),
+    ],
+)
+def test_times_that_cannot_be_are_refused_at_their_place(times: str, place: tuple[int, int], says: str) -> None:
+    text = APPLICATION.replace("cron: 0 3 * * *, zone: Europe/Berlin", times)
+    assert found(text) == [("MalformedSchedule", *place)]
+    assert says in message(text)
+
+
+def test_times_stand_at_the_application_since_a_check_is_of_the_whole_instance() -> None:
+    text = MANIFEST.replace("run: [plan, .look]", "run: [plan, .look], cron: 0 3 * * *")
+    assert found(text) == [("UnknownKey", 5, 37)]
+    assert "Write it at the application" in message(text)
+
+
+def test_what_an_application_lets_checks_run_counts_for_components_that_say_nothing() -> None:
+    other = MANIFEST.replace("      checks: { run: [plan, .look] }\n", "")
+    text = other.replace("application:\n", "application:\n  checks: { run: [.look] }\n")
+    text += "    db: {type: workflow.Instance, configuration: {configuration.workflows: {launch: {steps: []}}}}\n"
+    text += "    own: {type: workflow.Instance, checks: {run: [plan]}}\n"
+    assert found(text) == []
+    checks = {path: each.checks for path, each in compiled(text).components.items()}
+    assert checks == {"web": (".look",), "db": (), "own": ("plan",)}
+    assert found(text.replace("[.look] }\n", "[.lok] }\n", 1)) == [("UnknownWorkflow", 2, 19)]
+    assert found(text.replace("action: restcall", "action: undeployEnv"))[0][0] == "CheckMayChange"
+
+
+def test_a_version_with_other_times_of_checks_is_another_one_and_says_so() -> None:
+    assert compare_manifests(compiled(MANIFEST), compiled(APPLICATION)).checks
+    assert not compare_manifests(compiled(APPLICATION), compiled(APPLICATION))

@@ -131,6 +131,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "drift.list_due",
             "drift.take",
             "drift.list_due_schedules",
+            "drift.list_check_times",
             "drift.list_due_put_backs",
             "promotion.list_due",
             "rollouts.list_open",

@@ -224,6 +224,8 @@ def _outer_lines(difference: Mapping[str, Any], kinds: Sequence[str] = _OUTER_KI
             yield f"{kind}: {', '.join(shown)}"
     if difference["concurrency"]:
         yield "limits of concurrent jobs"
+    if difference["checks"]:
+        yield "times of checks of drift"
     if difference["kind"]:
         yield "kind of manifest: components or workflows"
 

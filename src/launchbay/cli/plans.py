@@ -56,9 +56,17 @@ def show_drift(found: Mapping[str, Any], output: str) -> None:
     if output != "table":
         show(found, output)
         return
-    show({name: value for name, value in found.items() if name not in {"findings", "checks"}}, output)
+    show({name: value for name, value in found.items() if name not in {"findings", "checks", "schedules"}}, output)
+    _print(_schedule_line(each) for each in found["schedules"])
     if found["findings"]:
         _print(line for each in found["findings"] for line in _finding_lines(each))
+
+
+def _schedule_line(schedule: Mapping[str, Any]) -> str:
+    """Return when an instance is checked, and where that comes from."""
+    state = "paused" if schedule["paused"] else "replaced by another one" if schedule["replaced"] else ""
+    notes = "".join(f"; {each}" for each in (state, schedule["problem"]) if each)
+    return f"checked by schedule of the {schedule['source']}: {schedule['cron']} ({schedule['zone']}){notes}"
 
 
 def _finding_lines(finding: Mapping[str, Any]) -> Iterator[str]:

@@ -760,12 +760,14 @@ class Operations:
         cron: str | None = None,
         zone: str | None = None,
         jitter: int | None = None,
+        paused: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances of an application are checked for drift. Permission: EditApplication.
 
-        `cron`: As of a recurring schedule. Without it: never.
+        `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
+        `paused`: No checks, also none that a manifest wants, until somebody sets it again.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/put-back-rule"))
@@ -1232,12 +1234,14 @@ class Operations:
         cron: str | None = None,
         zone: str | None = None,
         jitter: int | None = None,
+        paused: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances in an environment are checked for drift. Permission: EditEnvironment.
 
-        `cron`: As of a recurring schedule. Without it: never.
+        `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
+        `paused`: No checks, also none that a manifest wants, until somebody sets it again.
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/put-back-rule"))
@@ -1673,12 +1677,14 @@ class Operations:
         cron: str | None = None,
         zone: str | None = None,
         jitter: int | None = None,
+        paused: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when an instance is checked for drift. Permission: EditInstance.
 
-        `cron`: As of a recurring schedule. Without it: never.
+        `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
+        `paused`: No checks, also none that a manifest wants, until somebody sets it again.
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/drift/put-back-rule"))

@@ -516,9 +516,10 @@ class NameChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All that two manifests differ in, apart from how they are written. `parameters`, `results`, `commands` and
-    `needs` are those of the application; a parameter changes also if it need no longer be given. `kind` says that
-    one is a component manifest and the other a workflow manifest. `defaults` and `code` are about components that
-    both have; values that instances give themselves aren't in a manifest.
+    `needs` are those of the application; a parameter changes also if it need no longer be given. `checks` says that
+    instances are checked at other times. `kind` says that one is a component manifest and the other a workflow
+    manifest. `defaults` and `code` are about components that both have; values that instances give themselves aren't
+    in a manifest.
     """
 
     components: NameChanges
@@ -527,6 +528,7 @@ class ManifestDifference(msgspec.Struct, frozen=True, kw_only=True, rename="came
     commands: NameChanges
     needs: NameChanges
     concurrency: bool
+    checks: bool
     kind: bool
     defaults: list[DefaultChange]
     code: list[CodeChange]
@@ -2252,6 +2254,21 @@ class FindingDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     remedy: str
 
 
+class InstanceScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A schedule by which an instance is checked, and where it comes from."""
+
+    cron: str | None
+    zone: str
+    jitter: int
+    next_at: int | None
+    owner_email: str
+    problem: str | None
+    paused: bool
+    from_manifest: bool
+    source: str
+    replaced: bool
+
+
 class Unchecked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A step about which the plan says nothing, and why."""
 
@@ -2276,6 +2293,7 @@ class DriftDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     findings: list[FindingDocument]
     checks: list[CheckDocument]
     put_back: str | None
+    schedules: list[InstanceScheduleDocument]
 
 
 class DriftedDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -2304,6 +2322,8 @@ class DriftScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="c
     next_at: int | None
     owner_email: str
     problem: str | None
+    paused: bool
+    from_manifest: bool
 
 
 class PutBackRuleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

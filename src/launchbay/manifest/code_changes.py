@@ -42,6 +42,7 @@ def compare_manifests(
         commands=names("commands"),
         needs=names("needs"),
         concurrency=meaning(old["concurrency"]) != meaning(new["concurrency"]),
+        checks=meaning(old["checks"]) != meaning(new["checks"]),
         kind=old["kind"] != new["kind"],
         defaults=defaults,
         code=list(code.values()),

@@ -12,7 +12,7 @@ from typing import Any
 from launchbay.errors import InvalidManifest
 from launchbay.limits import TRIGGER_ROUNDS
 from launchbay.manifest.bindings import Connector, Peers, Relays, launch_order, providers
-from launchbay.manifest.check_rules import CheckRules
+from launchbay.manifest.check_rules import CheckRules, check_application
 from launchbay.manifest.checker import ComponentChecker
 from launchbay.manifest.expressions import Templates
 from launchbay.manifest.graph import (
@@ -338,6 +338,7 @@ class _Compilation:
         components = {
             path: self._component(leaf, peers, configuration[path], exposed) for path, leaf in layout.leaves.items()
         }
+        checks = check_application(self.manifest.application, layout.leaves.values(), self.findings)
         order = self._order(layout, peers)
         self._check_triggers(layout, components)
         return CompiledManifest(
@@ -352,6 +353,7 @@ class _Compilation:
             configuration_pins=configuration,
             warnings=self.findings.warnings,
             concurrency=self.manifest.application.concurrency,
+            checks=checks,
         )
 
     def _component(
@@ -373,7 +375,7 @@ class _Compilation:
             scaler=leaf.scaler,
             line=syntax.line,
         )
-        checks = CheckRules(leaf, self.known_actions, self.findings).check()
+        checks = CheckRules(leaf, self.known_actions, self.findings, self.manifest.application.checks).check()
         if leaf.type != WORKFLOW_INSTANCE:
             return component()
         workflows = {

@@ -6,7 +6,7 @@ shared between all instances of that version.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -268,6 +268,13 @@ class ConfigurationPin:
     default: Any
 
 
+class CheckTimes(NamedTuple):
+    """When instances are checked for drift, unless somebody sets another schedule."""
+
+    cron: str
+    zone: str
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class CompiledManifest(Meant):
     """One manifest version, ready to run.
@@ -288,6 +295,7 @@ class CompiledManifest(Meant):
     configuration_pins: Mapping[str, Mapping[str, ConfigurationPin]]  # component path → `interface.pin`
     warnings: tuple[Finding, ...]
     concurrency: tuple[ConcurrencyLimit, ...] = ()  # of all jobs of the application
+    checks: CheckTimes | None = None
 
     def meant(self) -> dict[str, Any]:
         """Return what counts: what two versions differ in is a difference of these.
@@ -313,6 +321,7 @@ class CompiledManifest(Meant):
             "commands": self.commands,
             "needs": self.needs,
             "concurrency": self.concurrency,
+            "checks": self.checks,
             "kind": "components" if self.is_component_manifest else "workflows",
         }
 

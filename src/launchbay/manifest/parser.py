@@ -71,6 +71,7 @@ _STEP_KEYS = ("action", "phase", "precedingPhases", *_CONTROL_KEYS, "parameters"
 _PARAMETER_KEYS = ("type", "default", "description", "name", "suggestions", "enum")
 _RETURN_KEYS = ("value", "description")
 _CHECKS_KEYS = ("run",)
+_CHECK_TIMES = ("cron", "zone")  # of the application
 _BARE_TYPES = ("map", "list")  # of parameters in public manifests; they say nothing that can be checked
 _NOT_PARAMETERS = frozenset({"phase", "retryCount", "ignoreFail"})  # written among a step's parameters
 WORKFLOW_CONFIGURATION = (
@@ -111,7 +112,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
         node.column,
         configuration_node.keys if isinstance(configuration_node, MappingNode) else {},
         () if path else read_concurrency(parts.get("concurrency"), own),
-        read_checks(parts.get("checks"), own),
+        read_checks(parts.get("checks"), own, has_times=not path),
     )
 
 
@@ -133,18 +134,30 @@ def read_concurrency(node: Node | None, findings: Findings) -> tuple[Concurrency
         return ()
 
 
-def read_checks(node: Node | None, findings: Findings) -> ChecksSyntax | None:
+def read_checks(node: Node | None, findings: Findings, *, has_times: bool) -> ChecksSyntax | None:
     """Return what checks run; None where nobody says it.
 
-    Anything but a map with `run` had no meaning in older manifests, and still has none.
+    Those of the application also say when (`has_times`). Anything but a map with `run`, `cron` or `zone` had no meaning
+    in older manifests, and still has none.
     """
     if node is None or is_null(node):
         return None
-    if not isinstance(node, MappingNode) or "run" not in node.children:
+    if not isinstance(node, MappingNode) or node.children.keys().isdisjoint((*_CHECKS_KEYS, *_CHECK_TIMES)):
         findings.warning("MalformedChecks", "Can't read 'checks' (ignored). Write a map such as {run: [plan]}.", node)
         return None
-    parts = children_of(node, "'checks'", findings, _CHECKS_KEYS, strict=True)
-    return ChecksSyntax(_named(names_of(parts["run"], "'run'", findings)), node.line, node.column)
+    for key in _CHECK_TIMES:
+        if key in node.children and not has_times:
+            message = f"'{key}' isn't of a component: a check is of the whole instance. Write it at the application."
+            findings.error("UnknownKey", message, node.place_of(key))
+    parts = children_of(node, "'checks'", findings, (*_CHECKS_KEYS, *_CHECK_TIMES), strict=True)
+    run = None if "run" not in parts else _named(names_of(parts["run"], "'run'", findings))
+    cron, zone = (_named_text(parts.get(key), f"'{key}'", findings) for key in _CHECK_TIMES)
+    return ChecksSyntax(run, node.line, node.column, cron, zone)
+
+
+def _named_text(node: Node | None, what: str, findings: Findings) -> Named | None:
+    text = text_of(node, what, findings)
+    return None if node is None or text is None else Named(text, node.line, node.column)
 
 
 def _read_components(path: str, node: Node | None, findings: Findings) -> Mapping[str, ComponentSyntax]:

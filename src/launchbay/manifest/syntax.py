@@ -205,14 +205,16 @@ class WorkflowsSyntax(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChecksSyntax(msgspec.Struct, frozen=True, gc=False):
-    """What a check of a component runs.
+    """What a check of a component runs, and when one of the application is made.
 
-    These are names of its workflows, and `plan` for the plan of its launch.
+    `run` has names of its workflows, and `plan` for the plan of its launch; None where nobody says it.
     """
 
-    run: tuple[Named, ...]
+    run: tuple[Named, ...] | None
     line: int
     column: int
+    cron: Named | None = None
+    zone: Named | None = None
 
 
 class ComponentSyntax(msgspec.Struct, frozen=True, gc=False):

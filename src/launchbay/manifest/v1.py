@@ -12,7 +12,6 @@ from launchbay.manifest.syntax import (
     BindingSyntax,
     BindTarget,
     BoundPin,
-    ChecksSyntax,
     ComponentSyntax,
     Endpoint,
     Interfaces,
@@ -66,8 +65,8 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     required = tuple(Named(name, line, column) for name in services)
     header = document.get("header")
     about = header.children if isinstance(header, MappingNode) else {}
-    checks = read_checks(about.get("checks"), findings.at("header"))
-    workflow = _component(COMPONENT, "", WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required, checks)
+    checks = read_checks(about.get("checks"), findings.at("header"), has_times=True)
+    workflow = _component(COMPONENT, "", WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
     components = {COMPONENT: workflow, **_service_components(services, document)}
     bindings = tuple(
         _binding(interface, document)
@@ -77,7 +76,7 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     bound = {interface: _bind_all(interface, own[interface]) for interface in (INPUT, RESULT, ACTIONS)}
     limits = read_concurrency(about.get("concurrency"), findings.at("header"))
     application = ComponentSyntax(
-        "", "", None, bound, {}, (), components, bindings, NO_WORKFLOWS, line, column, concurrency=limits
+        "", "", None, bound, {}, (), components, bindings, NO_WORKFLOWS, line, column, concurrency=limits, checks=checks
     )
     return ManifestSyntax(application, is_component_manifest=False)
 
@@ -187,7 +186,6 @@ def _component(
     document: Node,
     workflows: WorkflowsSyntax,
     required: tuple[Named, ...],
-    checks: ChecksSyntax | None = None,
 ) -> ComponentSyntax:
     return ComponentSyntax(
         path,
@@ -201,7 +199,6 @@ def _component(
         workflows,
         document.line,
         document.column,
-        checks=checks,
     )
 
 

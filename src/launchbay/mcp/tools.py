@@ -958,6 +958,7 @@ async def show_drift(caller: Caller, given: OneInstance) -> Any:
         "problem": found.problem,
         "findings": [each for each in found.findings if each.state in {"new", "ignored"}][:LIST_ITEMS],
         "unchecked": found.unchecked[:LIST_ITEMS],
+        "schedules": found.schedules,
     }
 
 

@@ -35,8 +35,9 @@ class ManifestDifference(msgspec.Struct, frozen=True):
     """All that two manifests differ in, apart from how they are written.
 
     `parameters`, `results`, `commands` and `needs` are those of the application; a parameter changes also if it need
-    no longer be given. `kind` says that one is a component manifest and the other a workflow manifest. `defaults` and
-    `code` are about components that both have; values that instances give themselves aren't in a manifest.
+    no longer be given. `checks` says that instances are checked at other times. `kind` says that one is a component
+    manifest and the other a workflow manifest. `defaults` and `code` are about components that both have; values that
+    instances give themselves aren't in a manifest.
     """
 
     components: NameChanges
@@ -45,6 +46,7 @@ class ManifestDifference(msgspec.Struct, frozen=True):
     commands: NameChanges
     needs: NameChanges
     concurrency: bool
+    checks: bool
     kind: bool
     defaults: list[DefaultChange]
     code: list[CodeChange]
@@ -55,7 +57,7 @@ class ManifestDifference(msgspec.Struct, frozen=True):
 
 _NONE = NameChanges()
 NO_DIFFERENCE = ManifestDifference(
-    _NONE, _NONE, _NONE, _NONE, _NONE, concurrency=False, kind=False, defaults=[], code=[]
+    _NONE, _NONE, _NONE, _NONE, _NONE, concurrency=False, checks=False, kind=False, defaults=[], code=[]
 )
 
 

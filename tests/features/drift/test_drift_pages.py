@@ -132,3 +132,18 @@ async def test_the_page_shows_the_rule_that_puts_back(api: Api, visitor: httpx.A
 
     for text in ("Put back by a rule", '<code class="wrap">*.box</code>', "at most 2 times a day", "&lt;b&gt;"):
         assert text in shown
+
+
+async def test_the_page_says_where_a_schedule_comes_from_and_pauses_it(api: Api, visitor: httpx.AsyncClient) -> None:
+    instance = await api.running("header: {checks: {cron: 0 4 * * *}}\nlaunch: {steps: []}\n")
+    await api.round_of("times of checks")
+    path = f"/console/instances/{instance}/drift"
+    page = await get(visitor, path)
+    assert "<b>Its manifest</b>: <code>0 4 * * *</code> (UTC), next" in page.answer.text
+
+    form = {"do": "schedule", "scope": "instance", "cron": "0 5 * * *", "zone": "UTC", "paused": "yes"}
+    headers = {"Sec-Fetch-Site": "same-origin", "Origin": ORIGIN}
+    data = {**form, "formToken": page.fields["formToken"]}
+    assert (await visitor.post(path, data=data, headers=headers)).status_code == 303
+
+    assert "<b>This instance</b>: <code>0 5 * * *</code> (UTC), paused" in (await visitor.get(path)).text

@@ -10,7 +10,7 @@ from launchbay.features.drift import rows as store
 from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.drift import checked, drift_of, found_by_hand
-from tests.support.service import Api, accepted, refused, running_api
+from tests.support.service import EMAIL, Api, accepted, refused, running_api
 
 MANIFEST = "launch: {steps: []}\nlook: {steps: []}\n"
 NIGHTLY = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "jitter": 60_000}
@@ -155,6 +155,108 @@ async def test_a_first_launch_of_what_a_schedule_checks_is_followed_by_a_baselin
     assert found["checks"][0]["baseline"]
     other = await api.running(MANIFEST)
     assert (await drift_of(api, other))["status"] == "Unchecked"
+
+
+DAILY = f"header: {{checks: {{cron: 0 4 * * *, zone: Europe/Berlin}}}}\n{MANIFEST}"
+
+
+async def of_manifest(api: Api, application: str) -> str:
+    """Launch an application, and return its instance when the times of its manifest are read and it has a baseline."""
+    instance = await api.launch(application)
+    await api.until(instance, "Running")
+    await api.round_of("times of checks")
+    await drift_of(api, instance)
+    return instance
+
+
+async def is_waiting(api: Api, instance: str) -> bool:
+    """Return whether an instance waits for a check, or had one after its baseline."""
+    found = accepted(await api.get(f"instances/{instance}/drift/report"))
+    return found["status"] == "Waiting" or len(found["checks"]) > 1
+
+
+async def schedules_of(api: Api, instance: str) -> dict[str, Any]:
+    found = accepted(await api.get(f"instances/{instance}/drift/report"))["schedules"]
+    return {each["source"]: each for each in found}
+
+
+async def test_a_manifest_says_when_its_instances_are_checked(api: Api) -> None:
+    instance = await of_manifest(api, await api.application(DAILY))
+
+    assert (await drift_of(api, instance))["checks"][0]["baseline"]
+    [(source, shown)] = (await schedules_of(api, instance)).items()
+    assert (source, shown["cron"], shown["zone"], shown["replaced"]) == (
+        "manifest",
+        "0 4 * * *",
+        "Europe/Berlin",
+        False,
+    )
+    assert shown["ownerEmail"] == EMAIL
+    own = accepted(await api.get(f"instances/{instance}/drift/check-schedule"))
+    assert (own["cron"], own["fromManifest"]) == ("0 4 * * *", True)
+
+    await pass_time(api, instance)
+
+    assert await is_waiting(api, instance)
+    assert (await schedules_of(api, instance))["manifest"]["nextAt"] > 0
+
+
+@pytest.mark.parametrize("kind", ["environment", "application", "instance"])
+async def test_an_environment_application_or_instance_replaces_the_times_of_the_manifest(api: Api, kind: str) -> None:
+    environment = await api.offer()
+    application = await api.application(DAILY)
+    instance = await api.launch(application, environmentId=environment)
+    await api.until(instance, "Running")
+    await api.round_of("times of checks")
+    await drift_of(api, instance)
+    object_id = {"environment": environment, "application": application, "instance": instance}[kind]
+    path = {"instance": f"instances/{instance}/drift/check-schedule"}.get(kind, f"{kind}s/{object_id}/drift-schedule")
+
+    accepted(await api.put(path, {**NIGHTLY, "paused": True}))
+
+    assert accepted(await api.get(path))["paused"]
+    shown = await schedules_of(api, instance)
+    assert (shown[kind]["paused"], shown[kind]["nextAt"]) == (True, None)
+    if kind != "instance":
+        assert shown["manifest"]["replaced"]
+        await pass_time(api, instance)
+        assert not await is_waiting(api, instance)
+    accepted(await api.put(path, {"cron": None}))
+    await api.round_of("times of checks")
+    assert {name: each["replaced"] for name, each in (await schedules_of(api, instance)).items()} == {"manifest": False}
+    await pass_time(api, instance)
+    assert await is_waiting(api, instance)
+
+
+async def test_an_instance_follows_the_times_of_its_version(api: Api) -> None:
+    application = await api.application(DAILY)
+    instance = await of_manifest(api, application)
+    before = (await schedules_of(api, instance))["manifest"]["nextAt"]
+
+    for text, times in ((DAILY.replace("0 4 *", "0 5 *"), "0 5 * * *"), (MANIFEST, None)):
+        version = accepted(await api.put_yaml(f"applications/{application}/manifest", text))["version"]
+        accepted(await api.put(f"instances/{instance}/configuration", {"manifestVersion": version}))
+        await api.settled(instance)
+        await api.round_of("times of checks")
+        shown = await schedules_of(api, instance)
+        assert [each["cron"] for each in shown.values()] == ([] if times is None else [times])
+        assert all(each["nextAt"] != before for each in shown.values())
+
+
+async def test_the_times_of_a_manifest_wait_for_an_owner_who_may(api: Api) -> None:
+    application = await api.application(DAILY)
+    launcher = await api.member("Read: [/*]", f"CreateInstance: [/applications/{application}, /environments/*]")
+    instance = accepted(await launcher.post(f"applications/{application}/launch", {}))["id"]
+    await api.until(instance, "Running")
+    await api.round_of("times of checks")
+    await drift_of(api, instance)
+
+    await pass_time(api, instance)
+
+    shown = (await schedules_of(api, instance))["manifest"]
+    assert "EditInstance" in shown["problem"]
+    assert shown["nextAt"] > 0, "the next time is another attempt"
+    assert not await is_waiting(api, instance)
 
 
 async def test_an_instance_that_sleeps_is_not_checked(api: Api) -> None:

@@ -83,6 +83,7 @@ def _document(oracle: Oracle, each: str, row: Row | None) -> Json:
             **times,
             **lists,
             "putBack": None,
+            "schedules": _schedules(oracle, each),
         }
     now_ms = ms(oracle.now) or 0
     numbers = ("new", "ignored", "unchecked")
@@ -107,7 +108,32 @@ def _document(oracle: Oracle, each: str, row: Row | None) -> Json:
             for one in json.loads(row["checks"])
         ],
         "putBack": next((one["message"] for one in oracle.tables["put_backs"] if one["instance_id"] == each), None),
+        "schedules": _schedules(oracle, each),
     }
+
+
+def _schedules(oracle: Oracle, each: str) -> list[Json]:
+    """Return the schedules that check an instance, the nearest first."""
+    [instance] = [row for row in oracle.tables["instances"] if row["id"] == each]
+    rows = {row["object_id"]: row for row in oracle.tables["drift_schedules"]}
+    places = {"instance": each, "application": instance["application_id"], "environment": instance["environment_id"]}
+    others = [rows[at] for source, at in places.items() if source != "instance" and at in rows]
+    return [
+        {
+            "cron": rows[at]["cron"],
+            "zone": rows[at]["zone"],
+            "jitter": rows[at]["jitter_ms"],
+            "nextAt": ms(rows[at]["due_at"]),
+            "ownerEmail": oracle.users[rows[at]["owner_id"]]["email"],
+            "problem": rows[at]["problem"],
+            "paused": rows[at]["is_paused"],
+            "fromManifest": rows[at]["of_manifest"],
+            "source": "manifest" if rows[at]["of_manifest"] else source,
+            "replaced": rows[at]["of_manifest"] and bool(others),
+        }
+        for source, at in places.items()
+        if at in rows
+    ]
 
 
 def _some(oracle: Oracle) -> dict[str, Row | None]:

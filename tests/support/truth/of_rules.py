@@ -101,7 +101,8 @@ def _others(view: View, page: Node) -> None:
 def _schedule(oracle: Oracle, each: str) -> dict[str, Any]:
     row = next((row for row in oracle.tables["drift_schedules"] if row["object_id"] == each), None)
     if row is None:
-        return {"cron": None, "zone": "UTC", "jitter": 0, "nextAt": None, "ownerEmail": "", "problem": None}
+        times: dict[str, Any] = {"cron": None, "zone": "UTC", "jitter": 0, "nextAt": None}
+        return {**times, "ownerEmail": "", "problem": None, "paused": False, "fromManifest": False}
     return {
         "cron": row["cron"],
         "zone": row["zone"],
@@ -109,6 +110,8 @@ def _schedule(oracle: Oracle, each: str) -> dict[str, Any]:
         "nextAt": ms(row["due_at"]),
         "ownerEmail": oracle.users[row["owner_id"]]["email"],
         "problem": row["problem"],
+        "paused": row["is_paused"],
+        "fromManifest": row["of_manifest"],
     }
 
 

@@ -37,14 +37,22 @@ class IgnoreBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """When instances are checked."""
 
-    cron: Annotated[str | None, msgspec.Meta(description="As of a recurring schedule. Without it: never.")] = None
+    cron: Annotated[
+        str | None,
+        msgspec.Meta(description="As of a recurring schedule. Without it: as the manifest says, or else never."),
+    ] = None
     zone: str = "UTC"
     jitter: Annotated[
         int, msgspec.Meta(ge=0, le=_DAY_MS, description="Delays each time by a random part of it, in milliseconds.")
     ] = 0
+    paused: Annotated[
+        bool, msgspec.Meta(description="No checks, also none that a manifest wants, until somebody sets it again.")
+    ] = False
 
     def timing(self) -> Timing | None:
-        return None if self.cron is None else Timing(cron=self.cron, zone=self.zone, jitter_ms=self.jitter)
+        if self.cron is None:
+            return None
+        return Timing(cron=self.cron, zone=self.zone, jitter_ms=self.jitter, is_paused=self.paused)
 
 
 class PutBackRuleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -81,6 +89,17 @@ class DriftScheduleDocument(msgspec.Struct, kw_only=True):
     nextAt: int | None
     ownerEmail: Annotated[str, msgspec.Meta(description="On whose behalf: who set it last.")]
     problem: Annotated[str | None, msgspec.Meta(description="Why it stopped, or what it left out the last time.")]
+    paused: bool
+    fromManifest: Annotated[bool, msgspec.Meta(description="The manifest says so, and nobody has set another one.")]
+
+
+class InstanceScheduleDocument(DriftScheduleDocument, kw_only=True):
+    """A schedule by which an instance is checked, and where it comes from."""
+
+    source: Annotated[str, msgspec.Meta(description="instance, application, environment or manifest.")]
+    replaced: Annotated[
+        bool, msgspec.Meta(description="It counts for nothing: the application or environment has another one.")
+    ]
 
 
 class FindingDocument(msgspec.Struct, kw_only=True):
@@ -138,6 +157,9 @@ class DriftDocument(msgspec.Struct, kw_only=True):
     findings: list[FindingDocument]
     checks: Annotated[list[CheckDocument], msgspec.Meta(description="The last 20, the newest first.")]
     putBack: Annotated[str | None, msgspec.Meta(description="What keeps a rule from putting it back.")]
+    schedules: Annotated[
+        list[InstanceScheduleDocument], msgspec.Meta(description="When it is checked, of what the caller may read.")
+    ]
 
 
 class DriftedDocument(msgspec.Struct, kw_only=True):
@@ -263,7 +285,14 @@ async def take_over_drift(request: Request[None, None]) -> DriftDocument:
 _NIGHTLY: dict[str, Any] = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "jitter": 3_600_000}
 _TIMES = Returns(
     "When they are checked; `cron` is null for never.",
-    {**_NIGHTLY, "nextAt": _AT_MS, "ownerEmail": "ada@example.com", "problem": None},
+    {
+        **_NIGHTLY,
+        "nextAt": _AT_MS,
+        "ownerEmail": "ada@example.com",
+        "problem": None,
+        "paused": False,
+        "fromManifest": False,
+    },
 )
 
 
@@ -418,20 +447,29 @@ def _rule(row: PutBackRule | None) -> PutBackRuleDocument:
 
 
 def _times(row: ScheduleRow | None) -> DriftScheduleDocument:
-    if row is None:
-        return DriftScheduleDocument(cron=None, zone="UTC", jitter=0, nextAt=None, ownerEmail="", problem=None)
-    return DriftScheduleDocument(
-        cron=row.cron,
-        zone=row.zone,
-        jitter=row.jitter_ms,
-        nextAt=optional_ms(row.due_at),
-        ownerEmail=row.owner_email,
-        problem=row.problem,
-    )
+    return DriftScheduleDocument(**_fields_of(row))
+
+
+def _fields_of(row: ScheduleRow | None) -> dict[str, Any]:
+    return {
+        "cron": None if row is None else row.cron,
+        "zone": "UTC" if row is None else row.zone,
+        "jitter": 0 if row is None else row.jitter_ms,
+        "nextAt": None if row is None else optional_ms(row.due_at),
+        "ownerEmail": "" if row is None else row.owner_email,
+        "problem": None if row is None else row.problem,
+        "paused": row is not None and row.is_paused,
+        "fromManifest": row is not None and row.of_manifest,
+    }
+
+
+def _of_instance(source: drift.Source, row: ScheduleRow) -> InstanceScheduleDocument:
+    return InstanceScheduleDocument(**_fields_of(row), source=source, replaced=row.is_replaced)
 
 
 async def _read(request: Request[Any, None]) -> DriftDocument:
     report = await drift.read_drift(request.ctx, request.path["id"])
+    schedules = await drift.read_schedules(request.ctx, request.path["id"])
     now_ms = to_ms(request.ctx.app.clock.now())
     row = report.row
     return DriftDocument(
@@ -447,6 +485,7 @@ async def _read(request: Request[Any, None]) -> DriftDocument:
         findings=[_finding(each, now_ms) for each in report.findings],
         checks=[_check(each) for each in report.checks],
         putBack=None if row is None else row.put_back_message,
+        schedules=[_of_instance(source, each) for source, each in schedules.items()],
     )
 
 

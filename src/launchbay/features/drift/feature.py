@@ -3,7 +3,7 @@
 from launchbay.engine.worker import PeriodicTask
 from launchbay.feature import Feature, TaskDeps
 from launchbay.features.drift import api, pages, rows
-from launchbay.features.drift.later import DriftScheduleWork, PutBackWork
+from launchbay.features.drift.later import CheckTimesWork, DriftScheduleWork, PutBackWork
 from launchbay.features.drift.usecases import POLL_S, DriftRunner
 from launchbay.usecases.later import PutOff
 
@@ -18,7 +18,7 @@ FEATURE = Feature(
     name="drift",
     routes=(api.routes,),
     pages=(pages.routes,),
-    later=(DriftScheduleWork, PutBackWork),
+    later=(DriftScheduleWork, CheckTimesWork, PutBackWork),
     tasks=_tasks,
     offers=(PutOff(rows.wake),),
 )

@@ -16,7 +16,7 @@ from launchbay.features.change_sets.usecases import (
     read_change_set,
 )
 from launchbay.features.drift import rows as store
-from launchbay.features.drift.rows import PutBackRow, PutBackRule, ScheduleRow
+from launchbay.features.drift.rows import CheckTimesToRead, PutBackRow, PutBackRule, ScheduleRow
 from launchbay.features.drift.rules import (
     Finding,
     PutBackDone,
@@ -27,7 +27,13 @@ from launchbay.features.drift.rules import (
     why_held,
     within_a_day,
 )
-from launchbay.features.drift.usecases import check_scheduled, discard_put_back, put_back_drift, require_put_back_right
+from launchbay.features.drift.usecases import (
+    check_scheduled,
+    discard_put_back,
+    put_back_drift,
+    read_times_of_manifest,
+    require_put_back_right,
+)
 from launchbay.features.plans.rules import read_steps
 from launchbay.features.plans.usecases import Consent
 from launchbay.features.recurring.usecases import Timing
@@ -68,6 +74,8 @@ class DriftScheduleWork(LaterWork[ScheduleRow, datetime]):
 
     async def act(self, row: ScheduleRow, item: datetime) -> str | None:
         """Let the instances wait, as who set the schedule; return what is left out."""
+        if row.is_replaced:
+            return None
         if row.owner_id is None:
             raise NotAllowed("A server of an earlier version set the schedule, for nobody.")
         owner = ScheduleOwner(row.owner_id, row.owner_email, row.owner_name, "", row.method, row.token_id)
@@ -81,13 +89,36 @@ class DriftScheduleWork(LaterWork[ScheduleRow, datetime]):
     async def put_off(self, connection: Connection, row: ScheduleRow, item: datetime, refusal: LaunchbayError) -> None:
         """Stop a schedule whose owner may not check any more.
 
-        After another refusal, the next time is another attempt.
+        After another refusal, the next time is another attempt, and so it is for one of a manifest: the instance may
+        have another owner then.
         """
-        if not isinstance(refusal, NotAllowed | NotFound):
+        if row.of_manifest or not isinstance(refusal, NotAllowed | NotFound):
             await self.note(connection, row, item, str(refusal))
             return
         problem = f"Stopped: {refusal} Somebody who may can set the schedule again."
         await store.set_next(connection, scope_id=row.object_id, due_at=None, fires_at=None, problem=problem)
+
+
+class CheckTimesWork(LaterWork[CheckTimesToRead, None]):
+    """Reads when manifests want instances checked, after changes of these (decision 0242)."""
+
+    task = "times of checks"
+    noun = "instance"
+    every_s = 1.0
+    due = (store.list_check_times,)
+
+    async def list_due(self, connection: Connection, failed: Sequence[str]) -> Sequence[str]:
+        return await store.list_check_times(connection, but=list(failed), count=_ROUND)
+
+    async def take(self, connection: Connection, row_id: str) -> CheckTimesToRead | None:
+        return await store.take_check_times(connection, instance_id=row_id)
+
+    async def next(self, connection: Connection, row: CheckTimesToRead) -> bool:
+        """Set the schedule; there is nothing to do as somebody."""
+        with self.app.database.joined(connection):
+            await read_times_of_manifest(self.app, connection, row)
+        await store.delete_check_times(connection, instance_id=row.instance_id)
+        return False
 
 
 class ScheduleOwner(NamedTuple):

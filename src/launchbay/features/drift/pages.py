@@ -26,6 +26,7 @@ STATES: dict[str, tuple[Glyph, str]] = {
 }
 _DAYS = (7, 30, 90, 365)
 _SCOPES = {"instance": "This instance", "application": "Its application", "environment": "Its environment"}
+_SOURCES = {**_SCOPES, "manifest": "Its manifest"}
 
 
 @routes.get("/console/instances/{id}/drift")
@@ -52,6 +53,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         schedules=await times,
         rule=await drift.read_put_back_rule_of(request.ctx, record.id),
         scopes=_SCOPES,
+        sources=_SOURCES,
     )
 
 
@@ -96,7 +98,10 @@ async def answer(request: PageRequest) -> Response:
 def _timing(request: PageRequest) -> Timing | None:
     """Return when to check; None without a cron expression."""
     cron = request.form.text("cron").strip()[: limits.NAME_CHARS]
-    return Timing(cron=cron, zone=request.form.text("zone").strip() or "UTC") if cron else None
+    if not cron:
+        return None
+    zone = request.form.text("zone").strip() or "UTC"
+    return Timing(cron=cron, zone=zone, is_paused=request.form.text("paused") == "yes")
 
 
 def _path(instance_id: str) -> str:

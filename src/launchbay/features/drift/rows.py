@@ -69,7 +69,8 @@ class DriftedRow(NamedTuple):
 class ScheduleRow(NamedTuple):
     """When the instances of an object are checked, and on whose behalf.
 
-    `problem` says why it stopped, or what it left out the last time.
+    `problem` says why it stopped, or what it left out the last time. One `of_manifest` is the default of an instance,
+    which one of its application or environment replaces.
     """
 
     object_id: str
@@ -86,6 +87,19 @@ class ScheduleRow(NamedTuple):
     method: str
     token_id: str | None
     problem: str | None
+    is_paused: bool
+    of_manifest: bool
+    is_replaced: bool
+
+
+class CheckTimesToRead(NamedTuple):
+    """An instance whose manifest may say when it is checked.
+
+    `is_launched`: no job came between a launch and this.
+    """
+
+    instance_id: str
+    is_launched: bool
 
 
 class Scheduled(NamedTuple):
@@ -148,7 +162,14 @@ list_by_organization = _sql.rows("list_by_organization", DriftedRow)
 list_schedules = _sql.rows("list_schedules", ScheduleRow)
 get_schedule = _sql.row("get_schedule", ScheduleRow)
 put_schedule = _sql.change("put_schedule")
+put_schedule_of_manifest = _sql.change("put_schedule_of_manifest")
 delete_schedule = _sql.change("delete_schedule")
+delete_schedule_of_manifest = _sql.change("delete_schedule_of_manifest")
+read_check_times = _sql.change("read_check_times")
+list_check_times = _sql.column("list_check_times", str)
+take_check_times = _sql.row("take_check_times", CheckTimesToRead)
+delete_check_times = _sql.change("delete_check_times")
+ask_for_first_baseline = _sql.change("ask_for_first_baseline")
 list_due_schedules = _sql.column("list_due_schedules", str)
 take_schedule = _sql.row("take_schedule", ScheduleRow)
 count_scheduled = _sql.row("count_scheduled", Scheduled)

@@ -111,24 +111,66 @@ WHERE drift_reports.organization_id = %(organization_id)s AND instances.id > %(a
 ORDER BY instances.id LIMIT %(count)s;
 
 -- name: get_schedule
-SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
-       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
-FROM drift_schedules LEFT JOIN users ON users.id = owner_id WHERE object_id = %(scope_id)s;
+-- A server of the version before leaves `of_manifest` and `is_paused` when somebody sets a schedule there.
+SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
+       is_paused AND fires_at IS NULL AS is_paused, of_manifest AND method = 'engine' AS of_manifest,
+       of_manifest AND method = 'engine' AND EXISTS (
+           SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
+           WHERE instances.id = drift_schedules.object_id) AS is_replaced
+FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id WHERE object_id = %(scope_id)s;
 
 -- name: list_schedules
-SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
-       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
-FROM drift_schedules LEFT JOIN users ON users.id = owner_id
-WHERE object_id = ANY (%(scope_ids)s::text[]) AND organization_id = %(organization_id)s;
+SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
+       is_paused AND fires_at IS NULL AS is_paused, of_manifest AND method = 'engine' AS of_manifest,
+       of_manifest AND method = 'engine' AND EXISTS (
+           SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
+           WHERE instances.id = drift_schedules.object_id) AS is_replaced
+FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id
+WHERE object_id = ANY (%(scope_ids)s::text[]) AND drift_schedules.organization_id = %(organization_id)s;
 
 -- name: put_schedule
 INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at,
-                             owner_id, method, token_id)
+                             owner_id, method, token_id, is_paused)
 VALUES (%(scope_id)s, %(kind)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(instance_id)s, %(cron)s, %(zone)s, %(jitter_ms)s,
-        %(due_at)s, %(fires_at)s, %(owner_id)s, %(method)s, %(token_id)s)
+        %(due_at)s, %(fires_at)s, %(owner_id)s, %(method)s, %(token_id)s, %(is_paused)s)
 ON CONFLICT (object_id) DO UPDATE
 SET cron = EXCLUDED.cron, zone = EXCLUDED.zone, jitter_ms = EXCLUDED.jitter_ms, due_at = EXCLUDED.due_at, fires_at = EXCLUDED.fires_at,
-    owner_id = EXCLUDED.owner_id, method = EXCLUDED.method, token_id = EXCLUDED.token_id, problem = NULL;
+    owner_id = EXCLUDED.owner_id, method = EXCLUDED.method, token_id = EXCLUDED.token_id, problem = NULL, is_paused = EXCLUDED.is_paused,
+    of_manifest = false;
+
+-- name: put_schedule_of_manifest
+-- Not in place of one that somebody has set. One with the same times keeps its next one.
+INSERT INTO drift_schedules (object_id, kind, organization_id, instance_id, cron, zone, jitter_ms, due_at, fires_at, owner_id, method, of_manifest)
+VALUES (%(instance_id)s, 'instance', %(organization_id)s, %(instance_id)s, %(cron)s, %(zone)s, 0, %(due_at)s, %(due_at)s, %(owner_id)s, 'engine', true)
+ON CONFLICT (object_id) DO UPDATE
+SET cron = EXCLUDED.cron, zone = EXCLUDED.zone, owner_id = EXCLUDED.owner_id, problem = NULL, is_paused = false,
+    due_at = CASE WHEN drift_schedules.cron = EXCLUDED.cron AND drift_schedules.zone = EXCLUDED.zone
+                  THEN coalesce(drift_schedules.due_at, EXCLUDED.due_at) ELSE EXCLUDED.due_at END,
+    fires_at = CASE WHEN drift_schedules.cron = EXCLUDED.cron AND drift_schedules.zone = EXCLUDED.zone
+                    THEN coalesce(drift_schedules.fires_at, EXCLUDED.fires_at) ELSE EXCLUDED.fires_at END
+WHERE drift_schedules.of_manifest AND drift_schedules.method = 'engine';
+
+-- name: delete_schedule_of_manifest
+DELETE FROM drift_schedules WHERE object_id = %(instance_id)s AND of_manifest AND method = 'engine';
+
+-- name: read_check_times
+-- Have the manifest of an instance read for its times of checks.
+INSERT INTO check_times_to_read (instance_id, organization_id) VALUES (%(instance_id)s, %(organization_id)s) ON CONFLICT DO NOTHING;
+
+-- name: list_check_times
+SELECT instance_id FROM check_times_to_read WHERE instance_id <> ALL (%(but)s::text[]) ORDER BY noted_at LIMIT %(count)s;
+
+-- name: take_check_times
+SELECT instance_id, is_launched FROM check_times_to_read WHERE instance_id = %(instance_id)s FOR UPDATE SKIP LOCKED;
+
+-- name: delete_check_times
+DELETE FROM check_times_to_read WHERE instance_id = %(instance_id)s;
+
+-- name: ask_for_first_baseline
+INSERT INTO drift_reports (instance_id, organization_id, waiting_since, learns) VALUES (%(instance_id)s, %(organization_id)s, now(), 'launch')
+ON CONFLICT DO NOTHING;
 
 -- name: delete_schedule
 DELETE FROM drift_schedules WHERE object_id = %(scope_id)s;
@@ -137,9 +179,13 @@ DELETE FROM drift_schedules WHERE object_id = %(scope_id)s;
 SELECT object_id FROM drift_schedules WHERE fires_at <= %(now)s AND object_id <> ALL (%(but)s::text[]) ORDER BY fires_at LIMIT %(count)s;
 
 -- name: take_schedule
-SELECT object_id, kind, organization_id, cron, zone, jitter_ms, due_at, fires_at, owner_id,
-       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem
-FROM drift_schedules LEFT JOIN users ON users.id = owner_id
+SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
+       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
+       is_paused AND fires_at IS NULL AS is_paused, of_manifest AND method = 'engine' AS of_manifest,
+       of_manifest AND method = 'engine' AND EXISTS (
+           SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
+           WHERE instances.id = drift_schedules.object_id) AS is_replaced
+FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id
 WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE OF drift_schedules SKIP LOCKED;
 
 -- name: count_scheduled

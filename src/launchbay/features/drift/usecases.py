@@ -33,6 +33,7 @@ from launchbay.errors import (
 from launchbay.features.change_sets.usecases import ChangeAct, ChangeSetRequest, create_change_set, discard_change_set
 from launchbay.features.drift import rows as store
 from launchbay.features.drift.rows import (
+    CheckTimesToRead,
     DriftedRow,
     HeldReport,
     PutBackRow,
@@ -148,7 +149,8 @@ async def check_drift(ctx: Context, instance_id: str, *, learns: bool = False) -
 
 
 async def ask_for_check(work: Work, instance_id: str, organization_id: str) -> None:
-    """Have a new instance checked soon."""
+    """Have a new instance checked soon, and by the schedule of its manifest."""
+    await store.read_check_times(work.connection, instance_id=instance_id, organization_id=organization_id)
     await store.ask(work.connection, instance_id=instance_id, organization_id=organization_id, learns=None)
 
 
@@ -406,6 +408,7 @@ def _change_set(
 
 
 Scope = Literal["application", "environment", "instance"]
+Source = Literal["application", "environment", "instance", "manifest"]
 
 
 async def read_schedule(ctx: Context, kind: Scope, object_id: str) -> ScheduleRow | None:
@@ -415,8 +418,11 @@ async def read_schedule(ctx: Context, kind: Scope, object_id: str) -> ScheduleRo
         return await store.get_schedule(work.connection, scope_id=found.id)
 
 
-async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Scope, ScheduleRow]:
-    """Return the schedules that check an instance, of objects that the caller may read."""
+async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Source, ScheduleRow]:
+    """Return the schedules that check an instance, by where they come from.
+
+    They are of objects that the caller may read.
+    """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         readable: dict[str, Scope] = {}
@@ -428,7 +434,11 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Scope, Sched
             work.connection, scope_ids=list(readable), organization_id=record.organization_id
         )
     found = {row.object_id: row for row in rows}
-    return {kind: found[object_id] for object_id, kind in readable.items() if object_id in found}
+    return {
+        "manifest" if found[object_id].of_manifest else kind: found[object_id]
+        for object_id, kind in readable.items()
+        if object_id in found
+    }
 
 
 async def set_schedule_at(ctx: Context, instance_id: str, kind: str, timing: Timing | None) -> None:
@@ -464,6 +474,10 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
         before = await store.get_schedule(work.connection, scope_id=found.id)
         if timing is None:
             await store.delete_schedule(work.connection, scope_id=found.id)
+            if kind == "instance":
+                await store.read_check_times(
+                    work.connection, instance_id=found.id, organization_id=found.organization_id
+                )
         else:
             due_at, fires_at = timing.next(now)
             await store.put_schedule(
@@ -474,10 +488,41 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
                 jitter_ms=timing.jitter_ms,
                 due_at=due_at,
                 fires_at=fires_at,
+                is_paused=timing.is_paused,
             )
-        old = None if before is None else {"cron": before.cron, "zone": before.zone, "jitter": before.jitter_ms}
-        new = None if timing is None else {"cron": timing.cron, "zone": timing.zone, "jitter": timing.jitter_ms}
+        old, new = (None if each is None else _shown_times(each) for each in (before, timing))
         await work.audit("set_drift_schedule" if kind == "instance" else f"set_{kind}_drift_schedule", found, old, new)
+
+
+def _shown_times(times: Timing | ScheduleRow) -> dict[str, object]:
+    return {"cron": times.cron, "zone": times.zone, "jitter": times.jitter_ms, "paused": times.is_paused}
+
+
+async def read_times_of_manifest(app: AppContext, connection: Connection, row: CheckTimesToRead) -> None:
+    """Set when an instance is checked that its manifest says, and nobody else.
+
+    It is checked on behalf of its owner. The first check after a launch takes a baseline.
+    """
+    record = await instances.read_record(connection, instance_id=row.instance_id)
+    if record is None or record.status is InstanceStatus.DESTROYED:
+        return
+    async with Context(app, on_behalf("")).read() as work:
+        times = (await work.manifest(record.application_id, record.version)).checks
+    if times is None:
+        await store.delete_schedule_of_manifest(connection, instance_id=record.id)
+        return
+    due_at, _ = Timing(cron=times.cron, zone=times.zone).next(app.clock.now())
+    await store.put_schedule_of_manifest(
+        connection,
+        instance_id=record.id,
+        organization_id=record.organization_id,
+        cron=times.cron,
+        zone=times.zone,
+        due_at=due_at,
+        owner_id=record.owner_id,
+    )
+    if row.is_launched:
+        await store.ask_for_first_baseline(connection, instance_id=record.id, organization_id=record.organization_id)
 
 
 _MISSING = "EditInstance is missing."
