@@ -81,7 +81,7 @@ def test_a_role_is_edited_and_its_effect_explained(page: Page, site: Site) -> No
     application = site.application()
 
     def ask() -> None:
-        page.get_by_label("User").select_option(user)
+        page.get_by_label("User").fill(user)
         page.get_by_label("Permission", exact=True).select_option("EditApplication")
         page.get_by_label("Path", exact=True).fill(f"/applications/{application}")
         page.get_by_role("button", name="Explain").click()

@@ -136,6 +136,56 @@ async def test_users_are_filtered_by_name_role_and_second_factor(api: Api, visit
         assert (someone.email in (await get(visitor, f"{page}?q={query}")).text) is is_found, query
 
 
+async def test_who_manages_one_user_learns_how_nobody_else_signs_in(api: Api) -> None:
+    known, other = await person(api), await person(api)
+    name = fresh_name("desk")
+    entries = f"- Read: ['/users/*']\n- ManageUsers: ['/users/{known.id}']\n"
+    accepted(await api.post(f"organizations/{api.organization}/roles", {"name": name, "permissions": entries}))
+    caller = await person(api, name)
+    for someone in (known, other):
+        accepted(await api.put(f"organizations/{api.organization}/users/{someone.id}", {"enabled": False}))
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": caller.email, "password": PERSON_PASSWORD})
+        page = f"/console/organizations/{api.organization}/users"
+        for query in ("is:disabled", "factor:none"):
+            text = (await get(client, f"{page}?q={query} {fresh_name('')[:1]}")).text
+            assert other.email not in text
+        found = (await get(client, f"{page}?q=is:disabled")).text
+        assert (known.email in found, other.email in found) == (True, False)
+        assert other.email in (await get(client, f"{page}?q={other.email}")).text
+
+
+async def test_a_question_names_its_user_by_address(api: Api, visitor: httpx.AsyncClient) -> None:
+    someone = await person(api, "Guest")
+    page = f"/console/organizations/{api.organization}/roles"
+    asked = {"permission": "Read", "path": f"/users/{someone.id}"}
+    text = (await visitor.get(page, params={**asked, "user": someone.email.upper()})).text
+    assert "Allowed." in text
+    assert (await visitor.get(page, params={**asked, "user": someone.id})).text.count("Allowed.") == 1
+    missing = (await visitor.get(page, params={**asked, "user": "nobody@elsewhere.example"})).text
+    assert "No user that you can see has the address nobody@elsewhere.example" in missing
+
+
+async def test_a_role_names_its_first_holders_and_counts_all(api: Api, visitor: httpx.AsyncClient) -> None:
+    role = accepted(
+        await api.post(
+            f"organizations/{api.organization}/roles", {"name": fresh_name("crew"), "permissions": "- Read: [/*]\n"}
+        )
+    )["id"]
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "WITH made AS (INSERT INTO users (id, email, name)"
+            " SELECT substr(md5('crew' || n), 1, 24), 'crew' || n || '@example.org', 'Crew ' || lpad(n::text, 2, '0')"
+            " FROM generate_series(1, 30) AS n RETURNING id), joined AS ("
+            " INSERT INTO memberships (organization_id, user_id) SELECT %s, id FROM made)"
+            " INSERT INTO role_assignments (role_id, user_id) SELECT %s, id FROM made",
+            [api.organization, role],
+        )
+    text = (await get(visitor, f"/console/roles/{role}")).text.partition("Who may")[0]
+    assert "Crew 05 and 25 more" in text
+    assert ("Crew 20" in text, "Crew 21" in text) == (True, False)
+
+
 async def test_many_users_are_on_several_pages(api: Api, visitor: httpx.AsyncClient) -> None:
     island = accepted(await api.post("organizations", {"name": fresh_name("crowd")}))
     async with api.database.transaction() as connection:

@@ -18,12 +18,13 @@ from launchbay.errors import LaunchbayError, NotAllowed, NotAuthenticated, NotFo
 from launchbay.tenants import current_tenant
 from launchbay.usecases.organizations import list_organizations
 from launchbay.usecases.sign_in import authenticate_session
-from launchbay.usecases.users import list_users
+from launchbay.usecases.users import UserFilter, find_users
 
 FORM_TOKEN = "formToken"  # noqa: S105 - the name of a field
 FORM_TOKEN_HEADER = "x-form-token"  # noqa: S105 - the name of a header
 _RETRY_S = 5
 _HELPERS = 3  # administrators that a page names
+_HELPER_ROWS = 20  # of users whose roles have such names, among whom they are
 _ADMINISTRATOR = "Administrator"  # the built-in role, whose name never changes
 _INTERNAL = "Internal error. Retry; if it persists, send the request ID to your administrator."
 
@@ -199,7 +200,8 @@ async def _organization_near(request: PageRequest, *, or_last: bool) -> str | No
 async def _helpers(request: PageRequest, organization_id: str) -> list[tuple[str, str]]:
     """Return administrators of the organization, whom a person without a permission can ask."""
     try:
-        users = [view.row for view in await list_users(request.ctx, organization_id)]
+        wanted = UserFilter(roles=[_ADMINISTRATOR.lower()])
+        users = await find_users(request.ctx, organization_id, "", _HELPER_ROWS, wanted)
     except LaunchbayError:
         return []  # the person may not know who belongs to it
     found = [(row.name, row.email) for row in users if _ADMINISTRATOR in row.roles]

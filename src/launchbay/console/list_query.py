@@ -187,11 +187,7 @@ def page_by_name(rows: Iterable[NamedT], search: str | None, after: str | None) 
     It is the page after the row with an ID, and the first one if somebody has deleted that row.
     """
     wanted = (search or "").lower()
-    return page_after([row for row in rows if wanted in row.name.lower()], search, after)
-
-
-def page_after(found: Sequence[NamedT], search: str | None, after: str | None) -> NamePage[NamedT]:
-    """Return the page of those that a search has found, as `page_by_name` does."""
+    found = [row for row in rows if wanted in row.name.lower()]
     begin = 0 if after is None else next((place for place, row in enumerate(found, 1) if row.id == after), 0)
     shown = found[begin : begin + CONSOLE_PAGE_ROWS]
     is_last = begin + len(shown) == len(found)

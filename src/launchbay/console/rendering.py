@@ -434,11 +434,6 @@ def read_role_words(texts: Iterable[str]) -> None:
         role_words(text)
 
 
-def is_weak(state: SignInState) -> bool:
-    """Whether a password alone is enough for the member's sign-in."""
-    return state.enabled and state.has_password and not state.factors and not state.has_identity
-
-
 def sign_in_words(state: SignInState) -> tuple[Glyph, str]:
     """Return how a member signs in, with its glyph."""
     if not state.enabled:

@@ -20,8 +20,9 @@ from launchbay.store.users import Role
 from launchbay.usecases import roles
 from launchbay.usecases.organizations import list_last_changes
 from launchbay.usecases.permissions import Explanation, explain
-from launchbay.usecases.users import list_users
+from launchbay.usecases.users import find_user, find_users
 
+_HOLDERS = 20  # that the page of a role names
 _NEW_ROLE = "- Read: [/*]\n"
 _COMPLETIONS = json.dumps({"permissions": list(Permission), "paths": ["/*", *(f"/{kind}/*" for kind in KINDS)]})
 
@@ -122,7 +123,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         organization_id=role.organization_id,
         problem=problem,
         role=role,
-        holders=request.ask(roles.list_holders(request.ctx, role.id)),
+        held_by=request.ask(roles.list_first_holders(request.ctx, role.id, _HOLDERS)),
         check=request.ask(_checked(request, role.organization_id, role)),
         role_completions=_COMPLETIONS,
         name=request.form.text("name", role.name),
@@ -195,13 +196,15 @@ async def _checked(request: PageRequest, organization_id: str, role: Role | None
 
 
 async def _explained(request: PageRequest, organization_id: str) -> tuple[Explanation | None, LaunchbayError | None]:
-    permission, path = request.query("permission"), request.query("path")
+    permission, path, user = request.query("permission"), request.query("path"), request.query("user")
     if permission is None or path is None:
         return None, None
     try:
+        if user is not None and "@" in user:
+            user = await find_user(request.ctx, organization_id, user)
         found = await explain(
             request.ctx,
-            user_id=request.query("user"),
+            user_id=user,
             permission_name=permission,
             path=path,
             touching=request.query("touching"),
@@ -215,7 +218,7 @@ async def _explained(request: PageRequest, organization_id: str) -> tuple[Explan
 async def _question(request: PageRequest, organization_id: str) -> dict[str, Any]:
     """Return the values of the form that asks for an explanation."""
     return {
-        "people": [view.row for view in await list_users(request.ctx, organization_id)],
+        "people": await find_users(request.ctx, organization_id, "", CONSOLE_SUGGESTIONS),
         "permission_names": [permission.value for permission in Permission],
         "question": {name: request.query(name) or "" for name in ("user", "permission", "path", "touching")},
     }

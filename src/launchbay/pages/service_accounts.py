@@ -51,7 +51,7 @@ async def show(
     organization_id, account_id = request.path("id"), request.path("account")
     request.ask_frame(organization_id)
     row = await service_accounts.read_service_account(request.ctx, organization_id, account_id)
-    tokens = await access_tokens.list_access_tokens(request.ctx, organization_id)
+    tokens = await access_tokens.list_access_tokens(request.ctx, organization_id, account_id)
     return await request.page(
         "service_account.html",
         section="serviceAccounts",
@@ -60,7 +60,7 @@ async def show(
         row=row,
         seen=request.seen(f"/{row.id}", _stored(row)),
         roles=request.ask(roles.list_roles(request.ctx, organization_id)),
-        tokens=[token for token in tokens if token.user_id == account_id],
+        tokens=tokens,
         created=created,
         given=_given(request, problem),
     )

@@ -5,11 +5,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from launchbay.console.list_query import page_after
-from launchbay.console.rendering import is_weak, read_role_words
+from launchbay.console.list_query import NamePage
+from launchbay.console.rendering import read_role_words
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, LaunchbayError
 from launchbay.features.scim.usecases import read_activity
+from launchbay.limits import CONSOLE_PAGE_ROWS
 from launchbay.model.findings import Hints
 from launchbay.pages.audit import Told, told
 from launchbay.store.users import AccountRow, OrganizationUserRow, SignInState
@@ -33,29 +34,28 @@ async def list_all(
     organization_id = request.path("id")
     request.ask_frame(organization_id)
     failed = problem is not None
-    asked_states = request.ask(users.sign_in_states(request.ctx, organization_id))
-    asked_users = request.ask(users.list_users(request.ctx, organization_id))
+    text, after = request.query("q") or "", request.query("after")
+    wanted, wrong = _read_filter(text)
+    asked_users = request.ask(_page(request, organization_id, wanted)) if wanted is not None else None
+    asked_weak = request.ask(users.count_weak_members(request.ctx, organization_id))
     asked_roles = request.ask(roles.list_roles(request.ctx, organization_id))
     provisioning = request.ask(read_activity(request.ctx, organization_id))
     second_factor_required = request.ask(second_factors.read_requirement(request.ctx, organization_id))
-    text = request.query("q") or ""
-    wrong = _problem(text)
     permissions = await request.permissions(organization_id)
     pending = await users.list_pending_members(request.ctx, organization_id) if permissions.manage_some_users() else []
-    states, found, known_roles = await asked_states, await asked_users, await asked_roles
-    rows = [view.row for view in found]
-    matching = [] if wrong else [row for row in rows if _matches(row, states.get(row.id), text)]
+    rows, states = await asked_users if asked_users is not None else ([], {})
+    known_roles, shown = await asked_roles, rows[:CONSOLE_PAGE_ROWS]
     return await request.page(
         "users.html",
         section="users",
         organization_id=organization_id,
         problem=problem or wrong,
-        page=page_after(matching, text, request.query("after")),
+        page=NamePage(shown, text, after is None, shown[-1].id if len(rows) > len(shown) else None),
         status=400 if wrong and not failed else None,
         states=states,
         provisioning=await provisioning,
         scim_address=f"{request.origin}/scim/v2",
-        weak=sum(is_weak(state) for state in states.values()),
+        weak=await asked_weak,
         text=text,
         pending=pending,
         roles=known_roles,
@@ -163,8 +163,8 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
     """Return what else the page shows, as far as the caller may see it."""
     permissions = await request.permissions(organization_id)
     user_id = view.row.id
-    asked_states = request.ask(users.sign_in_states(request.ctx, organization_id, user_id))
-    asked_tokens = None if view.is_pending else request.ask(list_access_tokens(request.ctx, organization_id))
+    asked_states = request.ask(users.sign_in_states(request.ctx, organization_id, [user_id]))
+    asked_tokens = None if view.is_pending else request.ask(list_access_tokens(request.ctx, organization_id, user_id))
     asks = not view.is_pending and (permissions.ask_about(user_id) or user_id == request.actor.user_id)
     places = (await list_environments(request.ctx, organization_id))[:_PLACES] if asks else []
     activity: list[Told] = []
@@ -174,7 +174,7 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
         activity = [told(organization_id, row, names) for row in found]
     tokens, states = [] if asked_tokens is None else await asked_tokens, await asked_states
     return {
-        "tokens": [token for token in tokens if token.user_id == user_id],
+        "tokens": tokens,
         "state": states.get(user_id),
         "places": places,
         "may": await permitted_in_environments(request.ctx, organization_id, user_id, [place.id for place in places])
@@ -184,37 +184,33 @@ async def _about(request: PageRequest, organization_id: str, view: users.UserVie
     }
 
 
-def _problem(text: str) -> BadRequest | None:
-    """Return what is wrong with the terms of a filter, if anything is."""
-    for term in text.lower().split():
-        kind, colon, value = term.partition(":")
-        if kind == "is" and value and value != "disabled":
-            return BadRequest(f"{term[:60]}: use is:disabled.", code="InvalidFilter")
-        if colon and kind not in _FIELDS:
-            hint = Hints().nearest(kind, _FIELDS) or f" Use one of these: {', '.join(_FIELDS)}."
-            return BadRequest(f"There is no field {kind[:60]}.{hint}", code="InvalidFilter")
-    return None
+async def _page(
+    request: PageRequest, organization_id: str, wanted: users.UserFilter
+) -> tuple[list[OrganizationUserRow], dict[str, SignInState]]:
+    """Return the users of the page, and how they sign in.
+
+    One more user shows that another page follows.
+    """
+    after = request.query("after") or ""
+    rows = await users.find_users(request.ctx, organization_id, after, CONSOLE_PAGE_ROWS + 1, wanted)
+    return rows, await users.sign_in_states(request.ctx, organization_id, [row.id for row in rows])
 
 
-def _matches(row: OrganizationUserRow, state: SignInState | None, text: str) -> bool:
-    """Whether a user matches every term of a filter.
+def _read_filter(text: str) -> tuple[users.UserFilter | None, BadRequest | None]:
+    """Return whom the terms of a filter select, or what is wrong with them.
 
     A term is a part of the name or address, `role:`, `factor:` or `is:disabled`.
     """
+    found: dict[str, list[str]] = {"role": [], "factor": [], "is": [], "": []}
     for term in text.lower().split():
-        kind, _, value = term.partition(":")
-        if kind == "role" and value:
-            is_found = any(value in role.lower().replace(" ", "-") or value in role.lower() for role in row.roles)
-        elif kind == "factor" and value:
-            factors = [] if state is None else state.factors
-            is_found = value in factors or (value == "none" and not factors)
-        elif term == "is:disabled":
-            is_found = state is not None and not state.enabled
-        else:
-            is_found = term in row.name.lower() or term in row.email.lower()
-        if not is_found:
-            return False
-    return True
+        kind, colon, value = term.partition(":")
+        if colon and kind not in _FIELDS:
+            hint = Hints().nearest(kind, _FIELDS) or f" Use one of these: {', '.join(_FIELDS)}."
+            return None, BadRequest(f"There is no field {kind[:60]}.{hint}", code="InvalidFilter")
+        if kind == "is" and value and value != "disabled":
+            return None, BadRequest(f"{term[:60]}: use is:disabled.", code="InvalidFilter")
+        found[kind if value else ""].append(value or term)
+    return users.UserFilter(found[""], found["role"], found["factor"], is_disabled=bool(found["is"])), None
 
 
 def _link(request: PageRequest, path: str) -> str:

@@ -108,7 +108,18 @@ class SignInState(NamedTuple):
     tokens: int
 
 
+class WeakMembers(NamedTuple):
+    """How many members sign in with a password alone.
+
+    Without an ID, it is about all of them.
+    """
+
+    id: str | None
+    people: int
+
+
 list_page = _sql.rows("list_page", OrganizationUserRow)
+count_weak_members = _sql.rows("count_weak_members", WeakMembers)
 list_user_names = _sql.rows("list_user_names", NamedRow)
 list_users_by_id = _sql.rows("list_users_by_id", NamedRow)
 list_member_names = _sql.rows("list_member_names", NamedRow)
@@ -258,6 +269,15 @@ class RoleHolder(NamedTuple):
     other_role_ids: list[str]
 
 
+class FirstHolder(NamedTuple):
+    """A member who holds a role, and how many hold it."""
+
+    id: str
+    name: str
+    is_service_account: bool
+    holders: int
+
+
 class AbleHolder(NamedTuple):
     """A person or service account that holds a role and may sign in."""
 
@@ -275,6 +295,7 @@ class HolderCounts(NamedTuple):
 
 
 list_role_holders = _sql.rows("list_role_holders", RoleHolder)
+list_first_holders = _sql.rows("list_first_holders", FirstHolder)
 list_able_holders = _sql.rows("list_able_holders", AbleHolder)
 count_role_holders = _sql.rows("count_role_holders", HolderCounts)
 list_held_roles = _sql.rows("list_held_roles", HeldRole)

@@ -85,11 +85,14 @@ async def create_access_token(
     return NewToken(token_id, token, name, shown, row.expires_at)
 
 
-async def list_access_tokens(ctx: Context, organization_id: str) -> list[ListedTokenRow]:
-    """Return the caller's tokens, and those of owners whom the caller manages."""
+async def list_access_tokens(ctx: Context, organization_id: str, owner_id: str | None = None) -> list[ListedTokenRow]:
+    """Return the caller's tokens, and those of owners whom the caller manages.
+
+    With `owner_id`, they are those of one owner.
+    """
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        rows = await store.list_by_organization(work.connection, organization_id=organization_id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization_id, owner_id=owner_id)
     return [row for row in rows if _may_see(work, organization_id, row.user_id)]
 
 
@@ -108,7 +111,7 @@ async def revoke_access_token(ctx: Context, organization_id: str, token_id: str)
     acting = ctx.actor.token
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
-        rows = await store.list_by_organization(work.connection, organization_id=organization.id)
+        rows = await store.list_by_organization(work.connection, organization_id=organization.id, owner_id=None)
         row = next((each for each in rows if each.id == token_id), None)
         if row is None:
             raise NotFound(f"There is no access token {token_id!r}.", "List the access tokens to find the ID.")

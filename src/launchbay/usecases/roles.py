@@ -22,7 +22,15 @@ from launchbay.planning.names import DESTROY
 from launchbay.store import audit, organizations
 from launchbay.store import users as store
 from launchbay.store.database import unique_violation_as
-from launchbay.store.users import GroupRoles, HolderCounts, Role, RoleHolder, RoleKind, leaves_no_administrator
+from launchbay.store.users import (
+    FirstHolder,
+    GroupRoles,
+    HolderCounts,
+    Role,
+    RoleHolder,
+    RoleKind,
+    leaves_no_administrator,
+)
 from launchbay.usecases.context import Context, Work, name_taken, validate_name
 
 
@@ -67,13 +75,23 @@ async def count_holders(ctx: Context, organization_id: str) -> dict[str, HolderC
     return {row.id: row for row in rows}
 
 
-async def list_holders(ctx: Context, role_id: str) -> list[RoleHolder]:
-    """Return who holds a role, without those whom the caller may not read."""
+async def list_first_holders(ctx: Context, role_id: str, count: int) -> tuple[int, list[FirstHolder]]:
+    """Return how many hold a role, and the first of them.
+
+    Those whom the caller may not read don't count.
+    """
     async with ctx.read() as work:
         role = await work.lookup.role(role_id, Permission.READ)
-        rows = await store.list_role_holders(work.connection, organization_id=role.organization_id, role_id=role.id)
-    allows = partial(work.lookup.allows, role.organization_id, Permission.READ)
-    return [row for row in rows if allows(auth_permissions.user(row.id))]
+        allows = partial(work.lookup.allows, role.organization_id, Permission.READ)
+        reads_all = allows(auth_permissions.user(new_id()))
+        rows = await store.list_first_holders(
+            work.connection,
+            organization_id=role.organization_id,
+            role_id=role.id,
+            count=count if reads_all else None,
+        )
+    found = [row for row in rows if allows(auth_permissions.user(row.id))]
+    return found[0].holders if reads_all and found else len(found), found[:count]
 
 
 class HolderChange(NamedTuple):

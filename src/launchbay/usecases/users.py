@@ -55,6 +55,20 @@ class UserView(NamedTuple, Generic[R]):
     is_pending: bool = False
 
 
+class UserFilter(NamedTuple):
+    """Whom a list of users has: those who fit each of these.
+
+    `words` are parts of a name or an address, `roles` parts of the name of a role, in lower case. `factors` are kinds
+    of second factors, or `none`. How people sign in is known of those alone whom the caller manages.
+    """
+
+    words: Sequence[str] = ()
+    roles: Sequence[str] = ()
+    factors: Sequence[str] = ()
+    is_disabled: bool = False
+    email: str | None = None
+
+
 class CreatedUser(NamedTuple):
     """Who was added. Only a new account with a password has no invitation.
 
@@ -74,22 +88,58 @@ async def list_users(ctx: Context, organization_id: str) -> list[UserView[Organi
         return await _readable(work, organization_id, rows)
 
 
+_ANYBODY = UserFilter()
+
+
 async def list_users_after(
     ctx: Context, organization_id: str, after: str, count: int
 ) -> list[UserView[OrganizationUserRow]]:
     """Return so many of these users in the order of their IDs, those after an ID."""
-    found: list[UserView[OrganizationUserRow]] = []
-    size = count
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        if not gate.may_concern(work.lookup.grants(organization_id), Permission.READ, "users"):
-            return []
-        while len(found) < count:
-            rows = await users.list_page(work.connection, organization_id=organization_id, after=after, count=size)
-            found += await _readable(work, organization_id, rows)
-            if len(rows) < size:
-                break
-            after, size = rows[-1].id, 2 * size  # few of them may be readable
+        rows = await _find(work, organization_id, after, count, _ANYBODY)
+        return await _readable(work, organization_id, rows) if rows else []
+
+
+async def find_users(
+    ctx: Context, organization_id: str, after: str, count: int, wanted: UserFilter = _ANYBODY
+) -> list[OrganizationUserRow]:
+    """Return so many users who fit a filter, those after an ID."""
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        return await _find(work, organization_id, after, count, wanted)
+
+
+async def _find(
+    work: Work, organization_id: str, after: str, count: int, wanted: UserFilter
+) -> list[OrganizationUserRow]:
+    needed = [Permission.READ]
+    if wanted.factors or wanted.is_disabled:
+        needed.append(Permission.MANAGE_USERS)
+    grants = work.lookup.grants(organization_id)
+    if not all(gate.may_concern(grants, permission, "users") for permission in needed):
+        return []
+    found: list[OrganizationUserRow] = []
+    size = count
+    while len(found) < count:
+        rows = await users.list_page(
+            work.connection,
+            organization_id=organization_id,
+            after=after,
+            count=size,
+            words=list(wanted.words),
+            roles=list(wanted.roles),
+            factors=list(wanted.factors),
+            is_disabled=wanted.is_disabled,
+            email=wanted.email,
+        )
+        allowed = rows
+        for permission in needed:
+            allowed = await work.lookup.permitted(organization_id, permission, allowed, permissions.user)
+        found += allowed
+        if len(rows) < size:
+            break
+        after, size = rows[-1].id, 2 * size  # few of them may be readable
     return found[:count]
 
 
@@ -158,13 +208,38 @@ async def list_people_of_instance(ctx: Context, organization_id: str, instance_i
     return {row.id: row.name for row in rows}
 
 
-async def sign_in_states(ctx: Context, organization_id: str, user_id: str | None = None) -> dict[str, SignInState]:
-    """Return by ID how those members sign in whom the caller manages."""
+async def find_user(ctx: Context, organization_id: str, email: str) -> str:
+    """Return the ID of the user with an address.
+
+    Raises BadRequest, and NotFound if the caller may not read them.
+    """
+    wanted = UserFilter(email=canonical_email(email))
+    found = await find_users(ctx, organization_id, "", 1, wanted)
+    if not found:
+        raise NotFound(f"No user that you can see has the address {wanted.email}.", "Look for them under Users.")
+    return found[0].id
+
+
+async def count_weak_members(ctx: Context, organization_id: str) -> int:
+    """Return how many members whom the caller manages sign in with a password alone."""
+    async with ctx.read() as work:
+        organization_id = await work.lookup.member_of(organization_id)
+        if not work.lookup.holds(organization_id, Permission.MANAGE_USERS):
+            return 0
+        manages = partial(work.lookup.allows, organization_id, Permission.MANAGE_USERS)
+        rows = await users.count_weak_members(
+            work.connection, organization_id=organization_id, all=manages(permissions.user(new_id()))
+        )
+    return sum(row.people for row in rows if row.id is None or manages(permissions.user(row.id)))
+
+
+async def sign_in_states(ctx: Context, organization_id: str, ids: Collection[str]) -> dict[str, SignInState]:
+    """Return by ID how those of these members sign in whom the caller manages."""
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         if not work.lookup.holds(organization_id, Permission.MANAGE_USERS):
             return {}
-        rows = await users.list_sign_in_states(work.connection, organization_id=organization_id, user_id=user_id)
+        rows = await users.list_sign_in_states(work.connection, organization_id=organization_id, ids=list(ids))
     manages = partial(work.lookup.allows, organization_id, Permission.MANAGE_USERS)
     return {row.id: row for row in rows if manages(permissions.user(row.id))}
 

@@ -20,11 +20,12 @@ UPDATE access_tokens SET last_used_at = now()
 WHERE id = %(id)s AND coalesce(last_used_at < now() - interval '1 minute', true);
 
 -- name: list_by_organization
--- The tokens of an organization, without their secrets.
+-- The tokens of an organization, or those of one owner there, without their secrets.
 SELECT t.id, t.name, t.scope, t.user_id, u.name AS user_name, u.email, u.service_of IS NOT NULL AS is_service,
        t.created_at, t.expires_at, t.last_used_at
 FROM access_tokens t JOIN users u ON u.id = t.user_id
 WHERE t.organization_id = %(organization_id)s AND t.expires_at > now()
+  AND (%(owner_id)s::text IS NULL OR t.user_id = %(owner_id)s)
 ORDER BY t.id;
 
 -- name: list_by_owner

@@ -67,13 +67,28 @@ GROUP BY u.id
 ORDER BY u.id;
 
 -- name: list_page
--- The next of these members in the order of their IDs. A page of few looks at their roles one by one.
+-- The next of these members in the order of their IDs who fit each part of a filter. A page of few looks at their roles one by one.
 SELECT u.id, u.name, u.email,
        (SELECT coalesce(array_agg(r.name ORDER BY r.name), '{}')
         FROM role_assignments a JOIN roles r ON r.id = a.role_id
         WHERE a.user_id = u.id AND r.organization_id = m.organization_id) AS roles
 FROM memberships m JOIN users u ON u.id = m.user_id
 WHERE m.organization_id = %(organization_id)s AND m.user_id > %(after)s AND u.service_of IS NULL
+  AND (%(email)s::text IS NULL OR u.email = %(email)s)
+  AND (NOT %(is_disabled)s OR NOT u.enabled)
+  AND NOT EXISTS (
+      SELECT FROM unnest(%(words)s::text[]) AS word
+      WHERE position(word IN lower(u.name)) = 0 AND position(word IN lower(u.email)) = 0)
+  AND NOT EXISTS (
+      SELECT FROM unnest(%(factors)s::text[]) AS wanted
+      WHERE (wanted = 'none') = EXISTS (
+          SELECT FROM second_factors f WHERE f.user_id = u.id AND (f.kind = wanted OR wanted = 'none')))
+  AND NOT EXISTS (
+      SELECT FROM unnest(%(roles)s::text[]) AS wanted
+      WHERE NOT EXISTS (
+          SELECT FROM role_assignments a JOIN roles r ON r.id = a.role_id
+          WHERE a.user_id = u.id AND r.organization_id = m.organization_id
+            AND (position(wanted IN lower(r.name)) > 0 OR position(wanted IN replace(lower(r.name), ' ', '-')) > 0)))
 ORDER BY m.user_id LIMIT %(count)s;
 
 -- name: list_user_names
@@ -117,7 +132,16 @@ SELECT u.id, u.enabled, u.password_hash IS NOT NULL AS has_password,
        (SELECT count(*) FROM access_tokens t
         WHERE t.user_id = u.id AND t.organization_id = m.organization_id AND t.expires_at > now()) AS tokens
 FROM memberships m JOIN users u ON u.id = m.user_id
-WHERE m.organization_id = %(organization_id)s AND (%(user_id)s::text IS NULL OR u.id = %(user_id)s);
+WHERE m.organization_id = %(organization_id)s AND m.user_id = ANY (%(ids)s::text[]);
+
+-- name: count_weak_members
+-- How many members sign in with a password alone: all in one row without an ID, or one by one.
+SELECT CASE WHEN NOT %(all)s THEN u.id END AS id, count(*) AS people
+FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = %(organization_id)s AND u.enabled AND u.password_hash IS NOT NULL
+  AND NOT EXISTS (SELECT FROM second_factors f WHERE f.user_id = u.id)
+  AND NOT EXISTS (SELECT FROM identities i WHERE i.user_id = u.id)
+GROUP BY 1;
 
 -- name: get_in_organization
 -- One member in full. An organization that did not make the account knows the person since they joined.
@@ -396,6 +420,14 @@ FROM role_assignments a
 JOIN users u ON u.id = a.user_id
 JOIN memberships m ON m.user_id = u.id AND m.organization_id = %(organization_id)s
 WHERE a.role_id = %(role_id)s ORDER BY u.name, u.id;
+
+-- name: list_first_holders
+-- The first members who hold a role, and how many hold it.
+SELECT u.id, u.name, u.service_of IS NOT NULL AS is_service_account, count(*) OVER () AS holders
+FROM role_assignments a
+JOIN users u ON u.id = a.user_id
+JOIN memberships m ON m.user_id = u.id AND m.organization_id = %(organization_id)s
+WHERE a.role_id = %(role_id)s ORDER BY u.name, u.id LIMIT %(count)s;
 
 -- name: list_able_holders
 -- The first who hold one of these roles and may sign in: people, then service accounts.
