@@ -24,7 +24,7 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev psql demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-workers soak lock clean
+.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev psql demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-peers bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -151,6 +151,9 @@ bench-fleet: $(DEV) ## measure the lists of 100,000 instances and 1,000,000 jobs
 
 bench-dispatch: $(DEV) ## measure how many launches a second clients get on disks of several speeds, and compare with the required rates
 	$(BIN)/python -m benchmarks.dispatch --json docs/contribute/evidence/data/dispatch.json $(ARGS)
+
+bench-peers: $(DEV) ## compare launches with those of Restate and DBOS, which it installs in a temporary folder
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 bench-workers: $(DEV) debian ## compare workers that PostgreSQL wakes with workers that NATS wakes
 	$(BIN)/python -m benchmarks.workers $(ARGS)

@@ -55,7 +55,7 @@ class Server:
 
     def cpu_s(self) -> float:
         """Return the CPU time of the server and of its PostgreSQL, in seconds."""
-        return sum(process_cpu_s(pid) for pid in (self.pid, *_postgres_pids(self.data_dir)))
+        return sum(process_cpu_s(pid) for pid in (self.pid, *postgres_pids(self.data_dir)))
 
     def own_cpu_s(self) -> float:
         """Return the CPU time of the server without PostgreSQL, in seconds."""
@@ -63,11 +63,11 @@ class Server:
 
     def own_run_ms(self) -> float:
         """Return how long the server's threads ran, in ms, as the scheduler counts it: exactly."""
-        return _run_ms(self.pid)
+        return run_ms(self.pid)
 
     def database_run_ms(self) -> float:
         """Return how long the processes of PostgreSQL ran, in ms. Those that have ended don't count."""
-        return sum(_run_ms(pid) for pid in _postgres_pids(self.data_dir))
+        return sum(run_ms(pid) for pid in postgres_pids(self.data_dir))
 
     def memory_mb(self) -> float:
         """Return the resident memory of the server process, in MB."""
@@ -162,7 +162,8 @@ def process_cpu_s(pid: int) -> float:
     return sum(int(fields[index]) for index in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
 
 
-def _run_ms(pid: int) -> float:
+def run_ms(pid: int) -> float:
+    """Return how long the threads of a process ran, in ms, as the scheduler counts it: exactly."""
     found = 0
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         try:
@@ -172,7 +173,8 @@ def _run_ms(pid: int) -> float:
     return found / 1_000_000
 
 
-def _postgres_pids(data_dir: Path) -> list[int]:
+def postgres_pids(data_dir: Path) -> list[int]:
+    """Return the processes of the PostgreSQL in a data directory."""
     directory = (data_dir / "postgres").resolve()
     found = []
     for entry in Path("/proc").iterdir():

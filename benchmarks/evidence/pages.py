@@ -52,6 +52,7 @@ TITLES = {
     "floods.md": "one organization sends all it can, another one works",
     "isolation.md": "expensive input from one organization: what the others notice",
     "rights.md": "requests that try to reach further than their rights",
+    "peers.md": "launches of Launchbay, Restate and DBOS side by side",
     "profile.md": "the three hottest paths, and what was done about them",
     "test-power.md": "what the tests notice",
 }
@@ -129,7 +130,7 @@ def index(data: dict[str, Any]) -> str:
         table(("result", "when", "cores", "memory", "Python", "PostgreSQL", "load before", "again"), runs),
         "`make bench-dispatch` measures launches as users make them: over HTTP, polled until they run, on disks of"
         " several speeds, with what each launch costs. `python -m benchmarks.dispatch --help` says how to compare two"
-        " versions. Slower disks need a C compiler.",
+        " versions. Slower disks need a C compiler. `make bench-peers` compares with Restate and DBOS.",
         "`python -m benchmarks.evidence` writes these pages and their plots from the results. Client, server and"
         " PostgreSQL"
         " share the machine in all runs. Why it is done so: [decision"
