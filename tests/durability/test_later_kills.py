@@ -472,6 +472,8 @@ CASES = [
 
 # Tasks of features that are no work of this sort, or that are tried elsewhere.
 NOT_HERE = {
+    "drift mails": "tests/features/drift/test_drift_mails.py: what was sent twice has one ID",
+    "secret versions": "a version that is read twice is noted once",
     "old deliveries": "one statement",
     "outrun jobs": "one statement for each job",
     "warnings": "tests/features/lifetimes: the statement that warns notes it; mails have one ID",

@@ -132,6 +132,8 @@ CELL_WIDE: dict[str, set[str]] = {
             "drift.take",
             "drift.list_due_schedules",
             "drift.list_check_times",
+            "drift.list_due_mails",
+            "drift.take_mails",
             "drift.list_due_put_backs",
             "promotion.list_due",
             "rollouts.list_open",

@@ -76,7 +76,7 @@ FEATURES: dict[str, Feature] = {
     "documentation": Feature(),
     "drift": Feature(
         may_import=("change_sets", "plans", "recurring"),
-        tables="drift_reports drift_schedules check_times_to_read put_back_rules put_backs",
+        tables="drift_reports drift_schedules check_times_to_read drift_mails put_back_rules put_backs",
     ),
     "freezes": Feature(),
     "generations": Feature(tables="generations rollbacks_due"),

@@ -761,6 +761,7 @@ class Operations:
         zone: str | None = None,
         jitter: int | None = None,
         paused: bool | None = None,
+        mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances of an application are checked for drift. Permission: EditApplication.
@@ -768,6 +769,7 @@ class Operations:
         `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
         `paused`: No checks, also none that a manifest wants, until somebody sets it again.
+        `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/put-back-rule"))
@@ -1235,6 +1237,7 @@ class Operations:
         zone: str | None = None,
         jitter: int | None = None,
         paused: bool | None = None,
+        mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when instances in an environment are checked for drift. Permission: EditEnvironment.
@@ -1242,6 +1245,7 @@ class Operations:
         `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
         `paused`: No checks, also none that a manifest wants, until somebody sets it again.
+        `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/put-back-rule"))
@@ -1678,6 +1682,7 @@ class Operations:
         zone: str | None = None,
         jitter: int | None = None,
         paused: bool | None = None,
+        mail: bool | None = None,
         if_match: str | None = None,
     ) -> Call[None]:
         """Set when an instance is checked for drift. Permission: EditInstance.
@@ -1685,6 +1690,7 @@ class Operations:
         `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
         `jitter`: Delays each time by a random part of it, in milliseconds.
         `paused`: No checks, also none that a manifest wants, until somebody sets it again.
+        `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
     @operation(OperationSpec("GET", "/api/1/instances/{id}/drift/put-back-rule"))

@@ -2255,7 +2255,7 @@ class FindingDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class InstanceScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A schedule by which an instance is checked, and where it comes from."""
+    """A schedule of an instance, and where it comes from."""
 
     cron: str | None
     zone: str
@@ -2264,6 +2264,7 @@ class InstanceScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename
     owner_email: str
     problem: str | None
     paused: bool
+    mail: bool
     from_manifest: bool
     source: str
     replaced: bool
@@ -2323,6 +2324,7 @@ class DriftScheduleDocument(msgspec.Struct, frozen=True, kw_only=True, rename="c
     owner_email: str
     problem: str | None
     paused: bool
+    mail: bool
     from_manifest: bool
 
 

@@ -205,7 +205,7 @@ class WorkflowsSyntax(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChecksSyntax(msgspec.Struct, frozen=True, gc=False):
-    """What a check of a component runs, and when one of the application is made.
+    """What checks run, and when those of an application are made.
 
     `run` has names of its workflows, and `plan` for the plan of its launch; None where nobody says it.
     """

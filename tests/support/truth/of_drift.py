@@ -127,6 +127,7 @@ def _schedules(oracle: Oracle, each: str) -> list[Json]:
             "ownerEmail": oracle.users[rows[at]["owner_id"]]["email"],
             "problem": rows[at]["problem"],
             "paused": rows[at]["is_paused"],
+            "mail": rows[at]["mail"],
             "fromManifest": rows[at]["of_manifest"],
             "source": "manifest" if rows[at]["of_manifest"] else source,
             "replaced": rows[at]["of_manifest"] and bool(others),

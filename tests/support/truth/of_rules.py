@@ -102,7 +102,7 @@ def _schedule(oracle: Oracle, each: str) -> dict[str, Any]:
     row = next((row for row in oracle.tables["drift_schedules"] if row["object_id"] == each), None)
     if row is None:
         times: dict[str, Any] = {"cron": None, "zone": "UTC", "jitter": 0, "nextAt": None}
-        return {**times, "ownerEmail": "", "problem": None, "paused": False, "fromManifest": False}
+        return {**times, "ownerEmail": "", "problem": None, "paused": False, "mail": False, "fromManifest": False}
     return {
         "cron": row["cron"],
         "zone": row["zone"],
@@ -111,6 +111,7 @@ def _schedule(oracle: Oracle, each: str) -> dict[str, Any]:
         "ownerEmail": oracle.users[row["owner_id"]]["email"],
         "problem": row["problem"],
         "paused": row["is_paused"],
+        "mail": row["mail"],
         "fromManifest": row["of_manifest"],
     }
 

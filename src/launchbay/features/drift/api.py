@@ -48,6 +48,12 @@ class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
     paused: Annotated[
         bool, msgspec.Meta(description="No checks, also none that a manifest wants, until somebody sets it again.")
     ] = False
+    mail: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Owners get an email about new findings, once a day at most. The server needs an SMTP server."
+        ),
+    ] = False
 
     def timing(self) -> Timing | None:
         if self.cron is None:
@@ -90,11 +96,12 @@ class DriftScheduleDocument(msgspec.Struct, kw_only=True):
     ownerEmail: Annotated[str, msgspec.Meta(description="On whose behalf: who set it last.")]
     problem: Annotated[str | None, msgspec.Meta(description="Why it stopped, or what it left out the last time.")]
     paused: bool
+    mail: Annotated[bool, msgspec.Meta(description="Whether owners hear of new findings by email.")]
     fromManifest: Annotated[bool, msgspec.Meta(description="The manifest says so, and nobody has set another one.")]
 
 
 class InstanceScheduleDocument(DriftScheduleDocument, kw_only=True):
-    """A schedule by which an instance is checked, and where it comes from."""
+    """A schedule of an instance, and where it comes from."""
 
     source: Annotated[str, msgspec.Meta(description="instance, application, environment or manifest.")]
     replaced: Annotated[
@@ -291,6 +298,7 @@ _TIMES = Returns(
         "ownerEmail": "ada@example.com",
         "problem": None,
         "paused": False,
+        "mail": False,
         "fromManifest": False,
     },
 )
@@ -317,7 +325,9 @@ async def read_application_drift_schedule(request: Request[None, None]) -> Drift
 )
 async def set_application_drift_schedule(request: Request[DriftScheduleBody, None]) -> None:
     """Set when instances of an application are checked for drift."""
-    await drift.set_schedule(request.ctx, "application", request.path["appId"], request.body.timing())
+    await drift.set_schedule(
+        request.ctx, "application", request.path["appId"], request.body.timing(), mail=request.body.mail
+    )
 
 
 @routes.get(
@@ -341,7 +351,9 @@ async def read_environment_drift_schedule(request: Request[None, None]) -> Drift
 )
 async def set_environment_drift_schedule(request: Request[DriftScheduleBody, None]) -> None:
     """Set when instances in an environment are checked for drift."""
-    await drift.set_schedule(request.ctx, "environment", request.path["envId"], request.body.timing())
+    await drift.set_schedule(
+        request.ctx, "environment", request.path["envId"], request.body.timing(), mail=request.body.mail
+    )
 
 
 @routes.get("/instances/{id}/drift/check-schedule", command="drift schedule", permission="Read", returns=_TIMES)
@@ -358,7 +370,7 @@ async def read_drift_schedule(request: Request[None, None]) -> DriftScheduleDocu
 )
 async def set_drift_schedule(request: Request[DriftScheduleBody, None]) -> None:
     """Set when an instance is checked for drift."""
-    await drift.set_schedule(request.ctx, "instance", request.path["id"], request.body.timing())
+    await drift.set_schedule(request.ctx, "instance", request.path["id"], request.body.timing(), mail=request.body.mail)
 
 
 _RULE: dict[str, Any] = {"addresses": ["dns_record.*"], "allowDeletes": [], "mostPerDay": 3}
@@ -459,6 +471,7 @@ def _fields_of(row: ScheduleRow | None) -> dict[str, Any]:
         "ownerEmail": "" if row is None else row.owner_email,
         "problem": None if row is None else row.problem,
         "paused": row is not None and row.is_paused,
+        "mail": row is not None and row.mail,
         "fromManifest": row is not None and row.of_manifest,
     }
 

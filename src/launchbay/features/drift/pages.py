@@ -69,7 +69,10 @@ async def act(request: PageRequest) -> Response:
                 f"{HOME}/organizations/{report.instance.organization_id}/changes/{change_set}", "Change set created."
             )
         if do == "schedule":
-            await drift.set_schedule_at(request.ctx, instance_id, request.form.text("scope"), _timing(request))
+            mail = request.form.text("mail") == "yes"
+            await drift.set_schedule_at(
+                request.ctx, instance_id, request.form.text("scope"), _timing(request), mail=mail
+            )
             return request.redirect(_path(instance_id), "The schedule is set.")
         await drift.check_drift(request.ctx, instance_id, learns=do == "baseline")
     except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:

@@ -88,8 +88,35 @@ class ScheduleRow(NamedTuple):
     token_id: str | None
     problem: str | None
     is_paused: bool
+    mail: bool
     of_manifest: bool
     is_replaced: bool
+
+
+class DueMail(NamedTuple):
+    """An email to the owner of instances in an organization.
+
+    `sent_at` is when they got the one before, and `noted_at` when a check found something last.
+    """
+
+    user_id: str
+    organization_id: str
+    email: str
+    organization: str
+    noted_at: datetime
+    sent_at: datetime | None
+
+
+class MailedInstance(NamedTuple):
+    """An instance in an email with its findings.
+
+    Nobody ignores these. `total` counts such instances.
+    """
+
+    instance_id: str
+    name: str
+    new: int
+    total: int
 
 
 class CheckTimesToRead(NamedTuple):
@@ -190,3 +217,7 @@ wake = _sql.change("wake")
 begin_put_back = _sql.change("begin_put_back")
 take_put_back = _sql.row("take_put_back", PutBackRow)
 note_put_back = _sql.change("note_put_back")
+list_due_mails = _sql.column("list_due_mails", str)
+take_mails = _sql.rows("take_mails", DueMail)
+list_for_mail = _sql.rows("list_for_mail", MailedInstance)
+mail_is_done = _sql.change("mail_is_done")

@@ -114,7 +114,7 @@ ORDER BY instances.id LIMIT %(count)s;
 -- A server of the version before leaves `of_manifest` and `is_paused` when somebody sets a schedule there.
 SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
-       is_paused AND fires_at IS NULL AS is_paused, of_manifest AND method = 'engine' AS of_manifest,
+       is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,
        of_manifest AND method = 'engine' AND EXISTS (
            SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
            WHERE instances.id = drift_schedules.object_id) AS is_replaced
@@ -123,7 +123,7 @@ FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id WHER
 -- name: list_schedules
 SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
-       is_paused AND fires_at IS NULL AS is_paused, of_manifest AND method = 'engine' AS of_manifest,
+       is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,
        of_manifest AND method = 'engine' AND EXISTS (
            SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
            WHERE instances.id = drift_schedules.object_id) AS is_replaced
@@ -132,13 +132,13 @@ WHERE object_id = ANY (%(scope_ids)s::text[]) AND drift_schedules.organization_i
 
 -- name: put_schedule
 INSERT INTO drift_schedules (object_id, kind, organization_id, application_id, environment_id, instance_id, cron, zone, jitter_ms, due_at, fires_at,
-                             owner_id, method, token_id, is_paused)
+                             owner_id, method, token_id, is_paused, mail)
 VALUES (%(scope_id)s, %(kind)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(instance_id)s, %(cron)s, %(zone)s, %(jitter_ms)s,
-        %(due_at)s, %(fires_at)s, %(owner_id)s, %(method)s, %(token_id)s, %(is_paused)s)
+        %(due_at)s, %(fires_at)s, %(owner_id)s, %(method)s, %(token_id)s, %(is_paused)s, %(mail)s)
 ON CONFLICT (object_id) DO UPDATE
 SET cron = EXCLUDED.cron, zone = EXCLUDED.zone, jitter_ms = EXCLUDED.jitter_ms, due_at = EXCLUDED.due_at, fires_at = EXCLUDED.fires_at,
     owner_id = EXCLUDED.owner_id, method = EXCLUDED.method, token_id = EXCLUDED.token_id, problem = NULL, is_paused = EXCLUDED.is_paused,
-    of_manifest = false;
+    mail = EXCLUDED.mail, of_manifest = false;
 
 -- name: put_schedule_of_manifest
 -- Not in place of one that somebody has set. One with the same times keeps its next one.
@@ -181,7 +181,7 @@ SELECT object_id FROM drift_schedules WHERE fires_at <= %(now)s AND object_id <>
 -- name: take_schedule
 SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
-       is_paused AND fires_at IS NULL AS is_paused, of_manifest AND method = 'engine' AS of_manifest,
+       is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,
        of_manifest AND method = 'engine' AND EXISTS (
            SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
            WHERE instances.id = drift_schedules.object_id) AS is_replaced
@@ -304,3 +304,31 @@ SET change_set_id = %(change_set_id)s, message = %(message)s, done = %(done)s, c
     looks_at = coalesce(%(looks_at)s::timestamptz, 'infinity')
 WHERE instance_id = %(instance_id)s;
 
+
+-- name: list_due_mails
+SELECT user_id FROM drift_mails WHERE mail_at <= now() ORDER BY mail_at LIMIT %(count)s;
+
+-- name: take_mails
+-- Emails to send now. If the process dies, another one sends them again after the pause, with the same message IDs.
+UPDATE drift_mails SET mail_at = now() + %(pause_s)s::integer * interval '1 second'
+FROM users, organizations
+WHERE users.id = user_id AND organizations.id = organization_id AND (user_id, organization_id) IN (
+    SELECT user_id, organization_id FROM drift_mails WHERE mail_at <= now() ORDER BY mail_at LIMIT %(count)s FOR UPDATE SKIP LOCKED)
+RETURNING user_id, organization_id, users.email, organizations.name AS organization, noted_at, sent_at;
+
+-- name: list_for_mail
+-- Instances of an owner with findings that nobody ignores, if a schedule with emails checks them. None of who left the organization.
+SELECT instances.id AS instance_id, instances.name, new_findings + over AS new, count(*) OVER () AS total
+FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id JOIN users ON users.id = instances.owner_id AND users.enabled
+     JOIN memberships ON memberships.user_id = users.id AND memberships.organization_id = instances.organization_id
+     CROSS JOIN LATERAL (SELECT count(*)::integer AS over FROM unnest(ignored_until) AS ends_at WHERE ends_at <= now()) AS counted
+WHERE drift_reports.organization_id = %(organization_id)s AND instances.owner_id = %(user_id)s AND instances.status <> 'Destroyed'
+  AND new_findings + over > 0
+  AND EXISTS (SELECT FROM drift_schedules WHERE mail AND object_id IN (instances.id, instances.application_id, instances.environment_id))
+ORDER BY instances.name, instances.id LIMIT %(count)s;
+
+-- name: mail_is_done
+-- What was found since the mail was taken is for the one of the next day.
+UPDATE drift_mails SET mail_at = CASE WHEN noted_at <> %(noted_at)s THEN now() + interval '1 day' END,
+    sent_at = CASE WHEN %(is_sent)s THEN now() ELSE sent_at END
+WHERE user_id = %(user_id)s AND organization_id = %(organization_id)s;

@@ -441,7 +441,9 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Source, Sche
     }
 
 
-async def set_schedule_at(ctx: Context, instance_id: str, kind: str, timing: Timing | None) -> None:
+async def set_schedule_at(
+    ctx: Context, instance_id: str, kind: str, timing: Timing | None, *, mail: bool = False
+) -> None:
     """Set when an instance is checked, or all where it is.
 
     Raises BadRequest.
@@ -450,7 +452,7 @@ async def set_schedule_at(ctx: Context, instance_id: str, kind: str, timing: Tim
         scopes = _scopes_of(await work.lookup.instance(instance_id, Permission.READ))
     for scope, object_id in scopes.items():
         if scope == kind:
-            await set_schedule(ctx, scope, object_id, timing)
+            await set_schedule(ctx, scope, object_id, timing, mail=mail)
             return
     raise BadRequest(f"scope: choose one of {', '.join(scopes)}.", code="InvalidSchedule")
 
@@ -459,10 +461,11 @@ def _scopes_of(record: InstanceRecord) -> Mapping[Scope, str]:
     return {"instance": record.id, "application": record.application_id, "environment": record.environment_id}
 
 
-async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing | None) -> None:
-    """Set when the instances of an object are checked; None ends that. Raises BadRequest.
+async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing | None, *, mail: bool = False) -> None:
+    """Set when the instances of an object are checked; None ends that.
 
-    The caller is who they are checked for from then on.
+    Raises BadRequest. The caller is who they are checked for from then on. With `mail`, owners hear of
+    new findings by email.
     """
     now = ctx.app.clock.now()
     if timing is not None:
@@ -489,13 +492,16 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
                 due_at=due_at,
                 fires_at=fires_at,
                 is_paused=timing.is_paused,
+                mail=mail,
             )
-        old, new = (None if each is None else _shown_times(each) for each in (before, timing))
+        old = None if before is None else _shown_times(before, mail=before.mail)
+        new = None if timing is None else _shown_times(timing, mail=mail)
         await work.audit("set_drift_schedule" if kind == "instance" else f"set_{kind}_drift_schedule", found, old, new)
 
 
-def _shown_times(times: Timing | ScheduleRow) -> dict[str, object]:
-    return {"cron": times.cron, "zone": times.zone, "jitter": times.jitter_ms, "paused": times.is_paused}
+def _shown_times(times: Timing | ScheduleRow, *, mail: bool) -> dict[str, object]:
+    shown = {"cron": times.cron, "zone": times.zone, "jitter": times.jitter_ms, "paused": times.is_paused}
+    return {**shown, "mail": mail}
 
 
 async def read_times_of_manifest(app: AppContext, connection: Connection, row: CheckTimesToRead) -> None:
