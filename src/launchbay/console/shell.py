@@ -118,7 +118,7 @@ GUIDES = {
     "scim": Guide("howto/scim", "How SCIM works"),
     "change-safely": Guide("howto/change-safely", "Change safely"),
     "promotion": Guide("howto/promote", "Promote versions"),
-    "jobs": Guide("get-started/concepts#the-way-of-a-job", "How a job runs"),
+    "jobs": Guide("get-started/concepts#the-path-of-a-job", "How a job runs"),
     "bulk": Guide("howto/repair-many", "Repair many instances"),
     "history": Guide("howto/see-the-past", "See the past"),
     "schedules": Guide("howto/recurring-schedules", "Recurring schedules"),
