@@ -112,7 +112,9 @@ SELECT caller_stamp(u.access_stamp, %(refresh_token_id)s::text) AS caller_stamp,
         floor(extract(epoch FROM started_at) * 1000)::bigint, floor(extract(epoch FROM finished_at) * 1000)::bigint,
         CASE WHEN status = 'Executing' THEN (
             SELECT json_agg(json_build_array(path, status, launchbay_percent(status, percent, started_at, ends_at))) FROM steps WHERE job_id = newest.id
-        ) END, number, bytes_before = 0 AND status = 'Failed' AND plan::json ->> 'kind' = 'refused'
+        ) END, number, bytes_before = 0 AND status = 'Failed' AND EXISTS (
+            SELECT FROM jobs WHERE id = newest.id AND plan::json ->> 'kind' = 'refused' -- plans of all would be sorted, too
+        )
     ) ORDER BY created_at DESC), '[]')
     FROM (
         SELECT *, sum(octet_length(steps)) OVER (ORDER BY created_at DESC, id DESC) - octet_length(steps) AS bytes_before
