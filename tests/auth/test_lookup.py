@@ -380,3 +380,24 @@ async def _opens(world: World) -> bool:
     finally:
         await scope.end()
     return True
+
+
+async def test_a_page_makes_an_object_of_its_row_once_and_asks_each_time_for_the_permission(world: World) -> None:
+    async with world.database.connection() as connection:
+        await give_role(connection, world.home.id, world.ann, READ_ALL)
+        stranger = await make_user(connection, "bob@example.org", organization=world.foreign.id)
+    scope = PageScope(world.database.pool)
+    scope.begin()
+    try:
+        async with world.database.connection() as connection:
+            found = await world.on(connection).instance(world.home.instance, READ)
+            assert await world.on(connection).instance(world.home.instance, READ) is found
+            with pytest.raises(NotAllowed, match="EditInstance"):
+                await world.on(connection).instance(world.home.instance, Permission.EDIT_INSTANCE)
+            with pytest.raises(NotAllowed, match="do not belong"):
+                await world.lookups.bind(connection, actor_for(stranger)).instance(world.home.instance, READ)
+        await scope.release()
+        async with world.database.connection() as connection:
+            assert await world.on(connection).instance(world.home.instance, READ) is not found
+    finally:
+        await scope.end()

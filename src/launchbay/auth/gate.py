@@ -84,7 +84,8 @@ class RoleEntry:
 
     def mentions(self, kind: str) -> bool:
         """Return whether the entry limits objects of a kind."""
-        return any(_kind_matches(each, kind) for each in self._kinds)
+        kinds = self._kinds
+        return "*" in kinds or kind in kinds or any(_kind_matches(each, kind) for each in kinds)
 
     @cached_property
     def _kinds(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ whatever organization.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -457,6 +457,16 @@ class Lookup:
         return await self._cache.get(self._connection, user_id, organization_id, _NO_STAMP)
 
     async def _find(self, query: LookupQuery[T], object_id: str, **more: str | int | None) -> tuple[T, int]:
+        known = self._connection.known
+        if known is None:
+            return await self._read(query, object_id, more)
+        key = self._actor, (query, object_id, *more.values())
+        found: tuple[T, int] | None = known.get(key)
+        if found is None:
+            found = known[key] = await self._read(query, object_id, more)
+        return found
+
+    async def _read(self, query: LookupQuery[T], object_id: str, more: Mapping[str, str | int | None]) -> tuple[T, int]:
         # The query runs for an id of another form too: a caller who is no caller any more must hear that first.
         row = await query.find(self._connection, **self._caller, id=_id(object_id), **more)
         row = self._checked(row)
@@ -478,14 +488,19 @@ class Lookup:
 
     async def _grants_in(self, organization_id: str, stamp: int) -> Grants:
         self._stamps[organization_id] = stamp
+        known = self._connection.known
+        held: _CachedGrants | None = None if known is None else known.get((self._actor, organization_id))
+        if held is not None and held.stamp == stamp:
+            self._grants[organization_id] = held.grants
+            return held.grants
         grants, token = NO_GRANTS, self._actor.token
         if token is None or token.organization_id == organization_id:
             grants = await self._cache.get(self._connection, self._actor.user_id, organization_id, stamp)
         if token is not None and token.scope is not None:
             grants = replace(grants, scope=RoleGrants(token.name, _entries(token.name, "", token.scope)))
         self._grants[organization_id] = grants
-        if self._connection.known is not None:
-            self._connection.known[self._actor, organization_id] = _CachedGrants(stamp, grants)
+        if known is not None:
+            known[self._actor, organization_id] = _CachedGrants(stamp, grants)
         if grants.member:
             self._remember(self._actor.user_id, organization_id)
         return grants

@@ -79,7 +79,9 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     started_ms: int | None
     duration_ms: int | None
     error: str
-    steps: list[StepLine]
+    planned: Sequence[tuple[str, str, str, int]] = ()  # the steps as the history has them
+    live: Sequence[tuple[str, str, int]] = ()  # newer figures of these
+    refined: list[StepLine] | None = None  # the steps, where more is known of them
     number: int = 0  # 0 if only its failure is known
     is_asking: bool = False  # for an approval
     could_not_begin: bool = False
@@ -95,16 +97,18 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         return shown_status(self.shown)[0]
 
     @property
-    def percent(self) -> int:
-        return sum(step.percent for step in self.steps) // len(self.steps) if self.steps else 0
+    def steps(self) -> list[StepLine]:
+        """The steps. Pages with a hundred jobs show those of one."""
+        return _summaries(self.planned, self.live) if self.refined is None else self.refined
 
     def shown_around(self, number: int) -> StepPage:
         """Return so many steps, around the first incomplete one."""
+        steps = self.steps
         done = (StepStatus.SUCCEEDED, StepStatus.FAILED, *_REFINED.values())
-        failed = next((number for number, step in enumerate(self.steps) if step.status == StepStatus.FAILED), 0)
-        current = next((number for number, step in enumerate(self.steps) if step.status not in done), failed)
-        first = max(0, min(current - number // 2, len(self.steps) - number))
-        return StepPage(self.steps[first : first + number], first, len(self.steps))
+        failed = next((number for number, step in enumerate(steps) if step.status == StepStatus.FAILED), 0)
+        current = next((number for number, step in enumerate(steps) if step.status not in done), failed)
+        first = max(0, min(current - number // 2, len(steps) - number))
+        return StepPage(steps[first : first + number], first, len(steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +228,6 @@ def recorded_job(failure: FailureRow) -> JobLine:
         started_ms=None,
         duration_ms=None,
         error=failure.message,
-        steps=[],
     )
 
 
@@ -246,7 +249,6 @@ def _jobs(history: str, redactor: Redactor) -> list[JobLine]:
 
 
 def _job(row: JobRow, error: str) -> JobLine:
-    live = {path: (status, percent) for path, status, percent in row.live_steps or ()}
     return JobLine(
         id=row.id,
         name=row.name,
@@ -255,7 +257,8 @@ def _job(row: JobRow, error: str) -> JobLine:
         started_ms=row.started_at_ms,
         duration_ms=_duration_ms(row.started_at_ms, row.finished_at_ms),
         error=error,
-        steps=_summaries(row.steps, live),
+        planned=row.steps,
+        live=row.live_steps or (),
         number=row.number,
         could_not_begin=row.could_not_begin,
     )
@@ -271,13 +274,14 @@ def _refined(job: JobLine, states: Mapping[str, StepState]) -> JobLine:
         )
         for step in job.steps
     ]
-    return replace(job, steps=steps)
+    return replace(job, refined=steps)
 
 
-def _summaries(steps: Sequence[tuple[str, str, str, int]], live: Mapping[str, tuple[str, int]]) -> list[StepLine]:
+def _summaries(steps: Sequence[tuple[str, str, str, int]], live: Sequence[tuple[str, str, int]]) -> list[StepLine]:
+    newer = {path: (status, percent) for path, status, percent in live}
     lines: list[StepLine] = []
     for path, name, status, percent in steps:
-        live_status, live_percent = live.get(path, (status, percent))
+        live_status, live_percent = newer.get(path, (status, percent))
         lines.append(StepLine(path=path, name=name, status=live_status, percent=raise_percent(percent, live_percent)))
     return lines
 

@@ -169,6 +169,7 @@ class PageRequest:
     warnings: list[str] = field(default_factory=list)  # about what a form did
     scope: PageScope = field(init=False)
     _frames: "dict[str | None, asyncio.Task[Frame]]" = field(default_factory=dict, init=False)
+    _ctx: Context | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scope", PageScope(self.deps.app.database.pool))
@@ -182,6 +183,12 @@ class PageRequest:
     @property
     def ctx(self) -> Context:
         """The context that use cases need: the application and the signed-in user."""
+        if self._ctx is None:
+            object.__setattr__(self, "_ctx", self._new_ctx())
+        assert self._ctx is not None
+        return self._ctx
+
+    def _new_ctx(self) -> Context:
         if self.http.method != "POST":
             return Context(self.deps.app, self.actor, is_request=True)
         return Context(self.deps.app, self.actor, override=self.override, warnings=self.warnings, is_request=True)

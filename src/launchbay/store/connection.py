@@ -60,7 +60,7 @@ class BoundedConnection(AsyncConnection[tuple[Any, ...]]):
     """
 
     timeout_s = 35.0  # longer than PostgreSQL lets a statement run
-    known: dict[tuple[Hashable, Hashable], Any] | None = None  # grants in one snapshot; only a PageScope has them
+    known: dict[tuple[Hashable, Hashable], Any] | None = None  # what a PageScope looked up in its snapshot
     prepares = True  # False behind a pooler that gives every transaction another session
     on_end: list[Callable[[bool], object]] | None = None  # of the transaction under way
     after_commit: list[Callable[[], Awaitable[None]]] | None = None  # of the transaction under way

@@ -34,8 +34,8 @@ _current: "ContextVar[PageScope | None]" = ContextVar("page scope", default=None
 class PageScope:
     """Stands for a connection while a page reads.
 
-    It has what reads need of one, and borrows one for its first statement. `known` has the grants in the snapshot, by
-    caller and organization, and ends with it.
+    It has what reads need of one, and borrows one for its first statement. `known` has what was looked up in the
+    snapshot and the grants there, by caller, and ends with it.
 
     A read that fails ends the snapshot, and `is_torn` says so: later reads see another moment. With `keeps_snapshot`,
     which costs a statement in each round trip, it doesn't.
