@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from contextvars import ContextVar
 from typing import Any
 from unittest.mock import patch
@@ -16,8 +17,10 @@ from tests.support.clock import HandClock
 from tests.support.databases import Databases
 from tests.support.manifests import DEMANDING, TYPED, WORKFLOWS
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
+from tests.support.statements import counted, note_statements
 
 HOUR_MS = 3_600_000
+BURST = 20
 EVENTS = b"""
 SELECT concat_ws(' ', kind, CASE WHEN kind = 'status' THEN subject END) FROM instance_events
 WHERE instance_id = %s ORDER BY id
@@ -48,6 +51,33 @@ async def test_a_launch_takes_three_commits(api: Api) -> None:
         [(count,)] = await (await connection.execute(COMMITS, [instance])).fetchall()
     assert [event for (event,) in events] == ["status Executing", "ended", "status Running"]
     assert count == 3
+
+
+@pytest.mark.features("lifetimes")
+async def test_a_feature_costs_each_launch_of_a_burst_a_statement_only_once_it_is_used(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_statements(monkeypatch)
+    # Without an engine: one that is busy could make requests repeat what they share a commit with.
+    async with running_api(databases.create(), engine=False) as api:
+        application = await api.application("launch:\n  steps: []\n")
+        await api.launch(application)  # which reads the grants, and compiles the manifest
+        assert await _burst(api, application) == ({"SELECT": 2 * BURST, "WITH": BURST, "INSERT": BURST}, 2 * BURST)
+        accepted(await api.put(f"applications/{application}/lifetime", {"greatestMs": 24 * HOUR_MS}))
+        sent, _ = await _burst(api, application)
+        assert sent["SELECT"] == 3 * BURST
+
+
+async def _burst(api: Api, application: str) -> tuple[Counter[str], int]:
+    """Return how many statements of each kind launches at one moment send, and in how many round trips.
+
+    What begins and ends transactions isn't counted: several may share one.
+    """
+    with counted() as reads:
+        await asyncio.gather(*(api.launch(application) for _ in range(BURST)))
+    texts = [each.text for each in reads.statements if b"lock_timeout" not in each.text]
+    kinds = Counter(text.decode().split()[0] for text in texts)
+    return Counter({kind: count for kind, count in kinds.items() if kind not in {"BEGIN", "COMMIT"}}), len(reads.trips)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"null", b" \r\n "])
