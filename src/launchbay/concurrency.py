@@ -135,7 +135,7 @@ class Tasks(Generic[T, About]):
 
 
 class Pace:
-    """Lets only `at_once` tasks continue in each turn of the event loop.
+    """Lets only `at_once` tasks continue in each pass of the event loop.
 
     They continue in their order. Thousands that become ready at the same moment would keep everything else from
     running until all have had theirs.

@@ -39,7 +39,7 @@ REGEX_INSTRUCTIONS = 10_000  # of a regular expression, compiled
 REGEX_BYTES = 1 * MIB
 RUNTIME_NESTING = 32  # macros calling macros, commands calling commands
 RECORDS_PAGE = 500  # of a job that continues, read and decoded together
-STEPS_AT_ONCE = 64  # that begin or continue in one turn of the event loop, of all jobs of a process
+STEPS_AT_ONCE = 64  # that begin or continue in one pass of the event loop, of all jobs of a process
 JOB_STEPS = 20_000  # of one job, including those inside macros and commands; calls that double reach it fast
 
 # Request bodies and JSON.

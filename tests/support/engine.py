@@ -61,7 +61,7 @@ class AnyWorker:
     def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> None:
         return None
 
-    def let_go(self, job_id: str) -> None:
+    def release(self, job_id: str) -> None:
         pass
 
     async def turn(self, caller: str) -> None:

@@ -9,7 +9,7 @@ They share one event loop and one pool of connections. The policy:
    organizations get theirs, and none of an organization of which enough wait here for their start.
 3. **Starting.** STARTING jobs start at a time. Organizations take turns, however many jobs each has (decision 0119).
 4. **Accepting.** A burst is accepted at once. When jobs have waited in `ready` for PATIENCE_S, nearly each start of a
-   job lets one request through: a job needs several turns of the loop where its acceptance needs one, so that more and
+   job lets one request through: a job needs several passes of the loop where its acceptance needs one, so that more and
    more would wait.
 
 Decision 0186 has the figures of each rule, and of those that were dropped.

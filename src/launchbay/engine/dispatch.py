@@ -146,7 +146,7 @@ class Dispatcher:
         self._to_announce: set[str] = set()  # organizations, "" for any
         self._announcements: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
-        self._let_go: set[tuple[str, int]] = set()  # claims (job and fence) that are let go
+        self._released: set[tuple[str, int]] = set()  # claims (job and fence) that are released
         self._not_accepted: set[str] = set()  # jobs that are held until the transaction ends
         self._waiters: dict[str, set[Waiter]] = {}
         self._watch = WorkerWatch(clock, stalled_after_s)
@@ -171,7 +171,7 @@ class Dispatcher:
         on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
         return worker_id
 
-    def let_go(self, job_id: str) -> None:
+    def release(self, job_id: str) -> None:
         """Don't run a job that was held and then not accepted."""
         self._not_accepted.add(job_id)
 
@@ -477,7 +477,7 @@ class Dispatcher:
             unknown = missing - unknown
 
     def _knows(self, job: ClaimedJob) -> bool:
-        return job.job_id in self._held or (job.job_id, job.fence) in self._let_go
+        return job.job_id in self._held or (job.job_id, job.fence) in self._released
 
     # Parking
 
@@ -638,7 +638,7 @@ class Dispatcher:
             end_start()
 
     def _release_soon(self, worker_id: int, job: ClaimedJob, delay_s: float | None = None) -> None:
-        self._let_go.add((job.job_id, job.fence))
+        self._released.add((job.job_id, job.fence))
         task = _detached(self._release(worker_id, job, delay_s))
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
@@ -658,7 +658,7 @@ class Dispatcher:
                         self._announce_if_committed(job.organization_id, committed=True)
                     return
         finally:
-            self._let_go.discard((job.job_id, job.fence))
+            self._released.discard((job.job_id, job.fence))
 
 
 async def _release(

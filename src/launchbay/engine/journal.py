@@ -53,8 +53,8 @@ _ENDED_OPENED = 500  # ended attempts whose secrets a take-over masks
 REFUSED = "Another worker has taken the job over, or it was cancelled."
 LAZY_S = 0.25  # how long log lines, percentages and notes wait to be written together
 OUTCOME_S = 0.005  # how long outcomes wait for the start of the next step, to share its write
-# So many turns of the event loop follow for the steps that the outcome lets begin: in a busy process, the loop is late.
-OUTCOME_TURNS = 10
+# So many passes of the loop follow for the steps that the outcome lets begin: in a busy process, the loop is late.
+OUTCOME_PASSES = 10
 FRESH_S = 1.0  # an effect starts only this soon after a fenced write was sent; less than a lease
 BATCH_ROWS = 300  # steps and log lines of one statement; the steps that wait for it continue together
 CLOSE_S = 0.4  # less than the queue gives cancelled handlers
@@ -306,7 +306,7 @@ class PostgresJournal:
         self._finish(path, row, StepStatus.SUCCEEDED)
         row.outputs, row.unsealed = None, outputs
         self._put(path, row)
-        self._write_within(OUTCOME_S, OUTCOME_TURNS)
+        self._write_within(OUTCOME_S, OUTCOME_PASSES)
 
     def skip(self, path: str, name: str) -> None:
         row = self._row(path, name)
@@ -317,7 +317,7 @@ class PostgresJournal:
         self._finish(path, row, StepStatus.SUCCEEDED, "skipped")
         row.outputs = "{}"
         self._put(path, row)
-        self._write_within(OUTCOME_S, OUTCOME_TURNS)
+        self._write_within(OUTCOME_S, OUTCOME_PASSES)
 
     def attempt_failed(self, path: str, error: str, retry_s: float) -> None:
         """Record the failure of an attempt that will be repeated after a pause."""
@@ -343,7 +343,7 @@ class PostgresJournal:
         row.error = self.redact(error, limits.ERROR_CHARS)
         row.outputs, row.unsealed = "{}" if is_ignored else None, None  # the workflow continues as with none
         self._put(path, row)
-        self._write_within(OUTCOME_S, OUTCOME_TURNS)
+        self._write_within(OUTCOME_S, OUTCOME_PASSES)
 
     def note(self, path: str, name: str, status: StepStatus) -> None:
         """Show the status of a step without an effect; a final status stays."""
@@ -609,7 +609,7 @@ class PostgresJournal:
             self._timer, self._write_at_s = loop.call_at(at, self._write_after, turns), at
 
     def _write_after(self, turns: int) -> None:
-        """Write after so many further turns of the event loop."""
+        """Write after so many further passes of the event loop."""
         if turns:
             self._timer = asyncio.get_running_loop().call_soon(self._write_after, turns - 1)
         else:

@@ -28,7 +28,7 @@ from launchbay.manifest.graph import NOTHING_COMPILED, CompiledManifest
 from launchbay.manifest.scaling import component_at, scaled
 from launchbay.model.changes import Proposal
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Cause, Origin, OriginKind, Plan, seed_of_turn
+from launchbay.model.job import Cause, Origin, OriginKind, Plan, seed_of_item
 from launchbay.model.scalars import decode_json
 from launchbay.model.schedule import next_due
 from launchbay.planning.acceptance import Dispatch, accept
@@ -220,7 +220,7 @@ class Stager:
         self, connection: Connection, schedule: DueRow, target: TargetRow, manifest: CompiledManifest, plan: Plan
     ) -> str | None:
         kind, name = _ORIGINS.get(schedule.kind, ("schedule", schedule.workflow))
-        plan = msgspec.structs.replace(plan, key_seed=seed_of_turn("schedule", schedule.id, to_ms(schedule.due_at)))
+        plan = msgspec.structs.replace(plan, key_seed=seed_of_item("schedule", schedule.id, to_ms(schedule.due_at)))
         return await accept(
             connection,
             self._dispatch,

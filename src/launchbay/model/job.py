@@ -300,12 +300,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
-def seed_of_turn(*turn: object) -> str:
-    """Return the seed of idempotency keys of a turn (decision 0151).
+def seed_of_item(*item: object) -> str:
+    """Return the seed of idempotency keys of an item of later work (decision 0151).
 
     The same ID and time give the same seed in every process, and in a database restored from a backup.
     """
-    return hashlib.sha256("\n".join(map(str, turn)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(map(str, item)).encode()).hexdigest()
 
 
 def read_plan(text: str) -> Plan:

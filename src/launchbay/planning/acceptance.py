@@ -54,7 +54,7 @@ class Dispatch(Protocol):
         None leaves it to any worker; so does `here=False`.
         """
 
-    def let_go(self, job_id: str) -> None:
+    def release(self, job_id: str) -> None:
         """Don't run a job that was held and then not accepted."""
 
     async def turn(self, tenant: str) -> None:
@@ -112,7 +112,7 @@ async def accept(
         if queued is not None:
             return queued
         if worker_id is not None:
-            dispatch.let_go(job_id)
+            dispatch.release(job_id)
         await _refuse_observed(connection, instance_id, plan)
         if is_exempt:
             return None

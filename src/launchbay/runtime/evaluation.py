@@ -4,7 +4,7 @@ Every evaluation begins here, with a budget of `EXPRESSION_INLINE_NS`. Almost al
 One that is charged more stops before the work that it was charged for, and starts again in a worker process, which has
 bounds of time and memory and may be killed. Functions are pure, so both attempts compute the same.
 
-In one turn of the event loop, evaluations of all jobs together have that budget once; others wait for the next turn.
+In one pass of the event loop, evaluations of all jobs together have that budget once; others wait for the next pass.
 """
 
 import asyncio

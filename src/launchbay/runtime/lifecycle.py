@@ -189,7 +189,7 @@ class _Launch:
             may_start = path in self._waiting and (starts_new or path in self._begun_before)
             if may_start and not missing_for_launch(job, job.component(path)):
                 del self._waiting[path]
-                await paced(job.deps.pace)  # thousands of new tasks would all run in the same turn of the event loop
+                await paced(job.deps.pace)  # thousands of new tasks would all run in the same pass of the loop
                 self._running.start(self._launch(path), path)
 
     async def _launch(self, path: str) -> None:

@@ -352,7 +352,7 @@ class _Steps:
             may_start = step.name in self._waiting and (starts_new or step.name in self._begun_before)
             if may_start and self._phases.is_ready(step):
                 del self._waiting[step.name]
-                await paced(pace)  # thousands of new tasks would all run in the same turn of the event loop
+                await paced(pace)  # thousands of new tasks would all run in the same pass of the loop
                 self._running.start(self._run_step(step), step)
 
     async def _run_step(self, step: Step) -> Mapping[str, Any]:

@@ -78,7 +78,7 @@ class Heartbeat:
     is alive, and others must not take its jobs. A loop that hasn't moved for DEAD_LOOP_S is not.
 
     The callbacks run in the event loop that called `start`: `on_announced` with the ID of a job that its worker is to
-    let go, or "" if jobs may be ready; `on_dead` once the others have declared the worker dead.
+    release, or "" if jobs may be ready; `on_dead` once the others have declared the worker dead.
     """
 
     def __init__(

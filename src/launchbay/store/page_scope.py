@@ -24,7 +24,7 @@ from launchbay.store.connection import BoundedConnection, Statement
 from launchbay.store.pool import Pool
 
 T = TypeVar("T")
-_QUIET_TURNS = 3  # of the event loop: the end of a task, its caller, and the task that this one starts
+_QUIET_PASSES = 3  # of the event loop: the end of a task, its caller, and the task that this one starts
 _BEGIN = Statement(b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _SAVEPOINT = Statement(b"SAVEPOINT before_reads")
 _BACK = Statement(b"ROLLBACK TO SAVEPOINT before_reads")
@@ -163,10 +163,10 @@ class PageScope:
 
         That includes the tasks which they start.
         """
-        number, turns = len(self._asked), 0
-        while turns < _QUIET_TURNS:
+        number, passes = len(self._asked), 0
+        while passes < _QUIET_PASSES:
             await asyncio.sleep(0)
-            turns = turns + 1 if len(self._asked) == number else 0
+            passes = passes + 1 if len(self._asked) == number else 0
             number = len(self._asked)
 
     async def _answer(self, asked: Sequence[tuple[Statement, "asyncio.Future[PGresult]"]]) -> None:

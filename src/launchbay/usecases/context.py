@@ -44,7 +44,7 @@ from launchbay.model.changes import (
 from launchbay.model.expiry import ExpiryRules, NoExpiryRules
 from launchbay.model.findings import Finding
 from launchbay.model.instance import InstanceStatus
-from launchbay.model.job import Cause, Origin, Plan, seed_of_turn
+from launchbay.model.job import Cause, Origin, Plan, seed_of_item
 from launchbay.planning.acceptance import Dispatch, accept
 from launchbay.planning.compiled import CompiledManifests
 from launchbay.planning.decisions import Change, ChangeRule, Refused, RuleBusy, decide
@@ -272,9 +272,9 @@ class Work:
         )
 
     def seeded(self, plan: Plan) -> Plan:
-        """Return the plan with the idempotency keys of the turn that begins it."""
-        turn = self._ctx.turn
-        return msgspec.structs.replace(plan, key_seed=seed_of_turn(*turn, plan.workflow)) if turn else plan
+        """Return the plan with the idempotency keys of the item of later work that begins it."""
+        item = self._ctx.item
+        return msgspec.structs.replace(plan, key_seed=seed_of_item(*item, plan.workflow)) if item else plan
 
     async def admit(self, organization_id: str, adding: Mapping[Quota, int]) -> None:
         """Check the organization's quotas before something is added. Raises BadRequest, Unavailable."""
@@ -425,7 +425,7 @@ class Work:
             actor=self.actor,
             change_set=self._ctx.change_set,
             cause=self._ctx.cause,
-            is_later=bool(self._ctx.turn),
+            is_later=bool(self._ctx.item),
             clock=self.app.clock,
             proposed=proposed,
             stamp=self.lookup.stamp(changed.organization_id),
@@ -520,7 +520,7 @@ class Context:
         await work.audit("rename_application", application, {"name": application.name}, {"name": name})
 
     `audited` is False for the steps of a larger change that has its own entry; `cause` names that change in the jobs
-    that it starts. `turn` identifies what begins by itself, such as a schedule and its time: the job that it starts
+    that it starts. `item` identifies what begins by itself, such as a schedule and its time: the job that it starts
     has the same idempotency keys after a restore (decision 0151). `change_set` is the ID of the change set that is
     applied, or whose way back this is: rules ask for its approvals. `override` is why the caller changes what is
     frozen; what acts later has none. What a trial does is taken back, so rules refuse nothing: what they would say is
@@ -532,7 +532,7 @@ class Context:
     actor: Actor
     audited: bool = True
     cause: Cause | None = None
-    turn: tuple[object, ...] = ()
+    item: tuple[object, ...] = ()
     change_set: str | None = None
     override: str | None = None
     is_trial: bool = False

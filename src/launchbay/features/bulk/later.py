@@ -69,7 +69,7 @@ class BulkWork(LaterWork[TakenRow, NextRow]):
         """Do the act as who began the run; return its job."""
         assert row.sealed_act is not None, "it was sealed before"
         act, instance_id = open_act(self.app, row.id, row.sealed_act), item.instance_id
-        ctx = Context(self.app, await actor_of(self.app, row), turn=("bulk", row.id, item.place))
+        ctx = Context(self.app, await actor_of(self.app, row), item=("bulk", row.id, item.place))
         if act.act == "run":
             return (await run_workflow(ctx, instance_id, act.workflow or "", act.parameters)).job_id
         if act.act == "destroy":

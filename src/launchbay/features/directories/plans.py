@@ -133,7 +133,7 @@ class DirectoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[PlanEntry]
     warnings: list[str]
     facts: dict[str, str]
-    course: str
+    effect: str
     environment_ids: list[str]
     application_ids: list[str]
     answers: list[RuleAnswer] = []
@@ -368,7 +368,7 @@ async def plan_directory(ctx: Context, organization_id: str, contents: Contents,
         entries=entries,
         warnings=warnings,
         facts=_facts(ctx, found),
-        course=_fingerprint_of_effect(ctx, found),
+        effect=_fingerprint_of_effect(ctx, found),
         environment_ids=sorted(touched),
         application_ids=application_ids,
         answers=answers,
@@ -526,7 +526,7 @@ def _stale(ctx: Context, plan: DirectoryPlan, found: _Found) -> list[str]:
         if facts.get(what) != fact
     ]
     sentences += [f"Since then, the {what} changed, and would change too." for what in facts if what not in plan.facts]
-    if not sentences and _fingerprint_of_effect(ctx, found) != plan.course:
+    if not sentences and _fingerprint_of_effect(ctx, found) != plan.effect:
         sentences = ["Its effects changed."]
     return sentences
 

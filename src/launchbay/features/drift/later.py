@@ -236,8 +236,8 @@ class PutBackWork(LaterWork[PutBackRow, ToPutBack]):
         rule = item.rule
         owner = ScheduleOwner(rule.owner_id, rule.owner_email, rule.owner_name, "", rule.method, rule.token_id)
         try:
-            turn = ("put back", row.instance_id, str(row.checked_at), row.change_set_id or "")
-            ctx = Context(self.app, await actor_of(self.app, owner), turn=turn)
+            seed = ("put back", row.instance_id, str(row.checked_at), row.change_set_id or "")
+            ctx = Context(self.app, await actor_of(self.app, owner), item=seed)
             await require_put_back_right(ctx, rule)
         except (NotAllowed, NotAuthenticated, NotFound) as error:
             return Stopped(f"Stopped: {error} Somebody who may can save the rule again.")

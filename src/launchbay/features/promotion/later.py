@@ -142,7 +142,7 @@ class PromotionWork(LaterWork[Place, Move]):
             raise NotAllowed("The account of who set the order was deleted.")
         author = Author(order.author_id, order.author_email, order.author_name or "", "", order.method, order.token_id)
         seed = ("promotion", attempt.application_id, attempt.environment_id, item.version, item.change_set_id or "")
-        ctx = Context(self.app, await actor_of(self.app, author), turn=seed)
+        ctx = Context(self.app, await actor_of(self.app, author), item=seed)
         request = PromotionRequest(
             from_id=row.former.environment_id,
             to_id=attempt.environment_id,

@@ -54,7 +54,7 @@ class RecurringWork(LaterWork[DueRow, datetime]):
         due_at = to_ms(item)
         seed = ("recurring-schedule", row.id, due_at)
         cause = Cause("recurring-schedule", row.id, row.name)
-        ctx = Context(self.app, await actor_of(self.app, row), cause=cause, turn=seed)
+        ctx = Context(self.app, await actor_of(self.app, row), cause=cause, item=seed)
         firing = Firing(due_at=due_at, at=to_ms(self.app.clock.now()), outcome="Started")
         if row.kind == "bulk":
             assert doing.bulk is not None

@@ -109,7 +109,7 @@ class RolloutWork(LaterWork[TakenRow, Move]):
         """Do what is next for an instance as who began the rollout."""
         instance = item.instance
         seed = ("rollout", row.id, instance.place, row.status, instance.status)
-        ctx = Context(self.app, await actor_of(self.app, row), cause=Cause("rollout", row.id), turn=seed)
+        ctx = Context(self.app, await actor_of(self.app, row), cause=Cause("rollout", row.id), item=seed)
         if item.is_back:
             _, started = await rollback(ctx, instance.instance_id, instance.generation)
             return Begun("Returning", started.job_id)

@@ -133,7 +133,7 @@ class SleepWork(LaterWork[Sleeper, Change]):
     def _context(self, row: Sleeper) -> Context:
         actor = Actor(row.record.owner_id, "engine/sleep", "sleep", "", Method.ENGINE)
         seed = () if row.row.due_at is None else ("sleep", row.record.id, to_ms(row.row.due_at))
-        return Context(self.app, actor, cause=Cause("sleep", row.record.id), turn=seed)
+        return Context(self.app, actor, cause=Cause("sleep", row.record.id), item=seed)
 
     @staticmethod
     async def _save(connection: Connection, row: Sleeper, changed: SleepRow) -> None:

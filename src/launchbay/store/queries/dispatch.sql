@@ -91,7 +91,7 @@ WITH dead AS (
 SELECT count(*) FROM waiting;
 
 -- name: announce
--- Says that jobs are ready, or which job its worker must let go.
+-- Says that jobs are ready, or which job its worker must release.
 SELECT pg_notify('launchbay_dispatch', %(payload)s) WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL;
 
 -- name: is_free
