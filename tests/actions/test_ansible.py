@@ -149,6 +149,29 @@ async def test_a_playbook_runs_and_gives_its_statistics_and_data(places: Path) -
     assert list(places.iterdir()) == [], "nothing is left behind"
 
 
+@pytest.mark.slow
+async def test_a_playbook_that_matches_no_host_warns_because_ansible_calls_that_a_success() -> None:
+    misspelled, untagged = here(), here()
+    task = {"name": "greet", "ansible.builtin.debug": {"msg": "hello"}, "tags": ["hello"]}
+
+    outputs = await run(ANSIBLE, misspelled, onServer=True, playbook=play(task, hosts="web-server"))
+    await run(ANSIBLE, untagged, onServer=True, playbook=play(task), tags=["helo"])
+
+    assert outputs["stats"] == {}
+    assert (
+        "warning",
+        "The playbook ran no task on any host. The 'hosts' of its plays may match none of all.",
+    ) in misspelled.lines
+    assert "match none of all, or no task has one of the tags helo." in said(untagged)
+    assert "ran no task" not in said(await _ran(play(task)))
+
+
+async def _ran(playbook: list[dict[str, Any]]) -> RecordingContext:
+    context = here()
+    await run(ANSIBLE, context, onServer=True, playbook=playbook)
+    return context
+
+
 HOSTILE: dict[str, Any] = {
     "comment": "pa{#ss#}word",
     "expression": "{{ 7*7 }}",

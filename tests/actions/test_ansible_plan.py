@@ -54,6 +54,17 @@ def copy(file: Path, content: str, name: str = "Write it") -> dict[str, Any]:
 
 
 @pytest.mark.slow
+async def test_a_plan_warns_of_a_playbook_that_matches_no_host(tmp_path: Path) -> None:
+    given = step(copy(tmp_path / "file", "x"))
+    given["playbook"][0]["hosts"] = "web-server"
+
+    made = await plan(here(), **given)
+
+    assert made.effects == ()
+    assert made.warnings == ("The playbook ran no task on any host. The 'hosts' of its plays may match none of all.",)
+
+
+@pytest.mark.slow
 async def test_a_plan_changes_nothing_and_exactly_it_is_applied(tmp_path: Path, places: Path) -> None:
     file, old = tmp_path / "file", tmp_path / "old"
     old.write_text("x")

@@ -230,7 +230,10 @@ class Ansible(ActionDefaults):
             if result.exit_code != 0:
                 causes = await asyncio.to_thread(report.causes, call.context.redact)
                 raise _failed(call, causes, events, result)
-            return await asyncio.to_thread(report.totals)
+            totals = await asyncio.to_thread(report.totals)
+            if idle := _idle(prepared, totals):
+                call.context.log("warning", idle)
+            return totals
 
     async def plan(self, call: ActionCall) -> ActionPlan:
         """Return what the tasks say in check mode."""
@@ -238,9 +241,11 @@ class Ansible(ActionDefaults):
             if prepared is None:
                 return unknown(call.context.step_path, "Unknown: there are no machines yet.")
             inputs = await asyncio.to_thread(prepared.digest)
-            checked, effects = await _check(call, prepared)
+            checked, effects, totals = await _check(call, prepared)
+            idle = _idle(prepared, totals)
         approved = ApprovedCheck(inputs, [each.outcome() for each in checked])
-        return ActionPlan(effects=tuple(effects), artifact=approved.encoded())
+        warnings = (idle,) if idle else ()
+        return ActionPlan(effects=tuple(effects), artifact=approved.encoded(), warnings=warnings)
 
     @asynccontextmanager
     async def _prepared(self, call: ActionCall) -> "AsyncIterator[_Prepared | None]":
@@ -310,8 +315,18 @@ _PLACE = ("ansible_host", "ansible_port", "ansible_user", "ansible_connection")
 _OPTIONS = ("ANSIBLE_BECOME", "ANSIBLE_RUN_TAGS")
 
 
-async def _check(call: ActionCall, prepared: _Prepared) -> tuple[list[Checked], list[Effect]]:
-    """Return what tasks say in check mode, with the effects.
+def _idle(prepared: _Prepared, totals: Mapping[str, Any]) -> str:
+    """Return a warning about a playbook that ran no task on any host, which Ansible calls a success; or ""."""
+    if totals["stats"]:
+        return ""
+    groups = ", ".join(["all", *sorted(prepared.inventory["all"].get("children", {}))])
+    tags = prepared.environment.get("ANSIBLE_RUN_TAGS")
+    narrowed = f", or no task has one of the tags {tags}" if tags else ""
+    return f"The playbook ran no task on any host. The 'hosts' of its plays may match none of {groups}{narrowed}."
+
+
+async def _check(call: ActionCall, prepared: _Prepared) -> tuple[list[Checked], list[Effect], Mapping[str, Any]]:
+    """Return what tasks say in check mode, with the effects and totals.
 
     A task often fails only because an earlier one did nothing. Then what comes after it is unknown. Raises ActionFailed
     if nothing came before, if a host isn't reached, or if the playbook doesn't begin.
@@ -320,9 +335,10 @@ async def _check(call: ActionCall, prepared: _Prepared) -> tuple[list[Checked], 
     events = AnsibleEvents(lambda _: None, lambda _: None, call.context.redact)
     result, report = await prepared.run(events, check=True)
     checked = await asyncio.to_thread(report.checked)
+    totals = await asyncio.to_thread(report.totals)
     if result.exit_code == 0:
-        return checked, [each.effect() for each in checked]
-    stats = (await asyncio.to_thread(report.totals))["stats"]
+        return checked, [each.effect() for each in checked], totals
+    stats = totals["stats"]
     causes = await asyncio.to_thread(report.causes, call.context.redact)
     ended = [host for host, counts in stats.items() if counts.get("failed")]
     ends = {each.host: each for each in checked if each.status == "failed" and each.host in ended}
@@ -334,14 +350,14 @@ async def _check(call: ActionCall, prepared: _Prepared) -> tuple[list[Checked], 
         Effect(kind="unknown", address=f"{host}: what follows", certainty="unknown", note=notes) for host in ended
     ]
     failures = [Checked(host, "(ended)", "unknown", "") for host in ended]
-    return [*checked, *failures], [*(each.effect() for each in checked), *effects]
+    return [*checked, *failures], [*(each.effect() for each in checked), *effects], totals
 
 
 async def _require(call: ActionCall, prepared: _Prepared, approved: ApprovedCheck) -> None:
     """Raise NotApproved unless the tasks say what they said when the plan was made."""
     approved.require_inputs(await asyncio.to_thread(prepared.digest))
     call.context.log("info", "Checking first whether the tasks would still do what was approved.")
-    checked, _ = await _check(call, prepared)
+    checked, _, _ = await _check(call, prepared)
     approved.require([each.outcome() for each in checked])
 
 
