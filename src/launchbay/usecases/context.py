@@ -272,7 +272,7 @@ class Work:
         )
 
     def seeded(self, plan: Plan) -> Plan:
-        """Return the plan with the idempotency keys of the item of later work that begins it."""
+        """Return the plan with the idempotency keys of the item that begins it."""
         item = self._ctx.item
         return msgspec.structs.replace(plan, key_seed=seed_of_item(*item, plan.workflow)) if item else plan
 
