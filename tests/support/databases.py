@@ -37,6 +37,8 @@ _TEMPLATE = "template_launchbay"
 _UNFINISHED = "template_unfinished"
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 _CONNECTIONS = {"max_connections": "500"}  # several workers, each with several services and their pools
+# Every new database brings a checkpoint, which removes the WAL that a test of another worker is about to read.
+_KEPT = {"wal_keep_size": "512MB"}
 _MEMORY = Path("/dev/shm")  # Linux keeps it in memory
 _ROOM_BYTES = 6 << 30  # a run of all tests takes 2 GiB of it
 _LEFT_LOCK_S = 5
@@ -86,7 +88,7 @@ class Databases:
             directory = _root(run, in_memory=not durable) / f"{_PREFIX}{run or uuid4().hex}"
             directory.mkdir(exist_ok=True)
             directory.chmod(0o711)
-            overrides = _CONNECTIONS if durable else _CONNECTIONS | _FAST
+            overrides = _CONNECTIONS if durable else _CONNECTIONS | _KEPT | _FAST
             server = EmbeddedPostgres.start(directory, serving=False, overrides=overrides)
             return cls(directory, server, worker)
 
