@@ -95,7 +95,7 @@ def _ended(oracle: Oracle, each: str) -> str:
 
 
 class OfThisProcess(Shell):
-    """Leaves out what the server logs meanwhile, and notes what is printed."""
+    """Notes what is printed."""
 
     def __init__(self, directory: Path, environ: dict[str, str], record: Record) -> None:
         super().__init__(directory, environ)
@@ -105,8 +105,7 @@ class OfThisProcess(Shell):
         asked = " ".join(("launchbay", *words))
         if (kept := self._record.again(asked)) is not None:
             return kept.text
-        lines = super().good(*words, stdin=stdin).splitlines()
-        text = "\n".join(line for line in lines if not line.startswith("level="))
+        text = super().good(*words, stdin=stdin)
         command = takewhile(lambda word: re.fullmatch("[a-z]+(-[a-z]+)*", word) and len(word) < 24, words)
         place = ("command, as JSON" if "json" in words else "command", " ".join(command))
         self._record.keep(asked, Kept(place, text))

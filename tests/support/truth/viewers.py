@@ -1,7 +1,10 @@
 """Who looks at a population: somebody who may see everything of an organization, and somebody who may see little."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+
+import structlog
 
 from tests.support.pages import browser
 from tests.support.service import EMAIL, PASSWORD, Caller, served
@@ -11,6 +14,22 @@ from tests.support.truth.oracle import Oracle, read_tables
 from tests.support.truth.population import Population
 from tests.support.truth.recording import Record, Recorded
 from tests.support.truth.surfaces import Console
+
+
+@contextmanager
+def logs_apart() -> Iterator[None]:
+    """Keep what the server logs out of what commands print.
+
+    Both run in this process, in two threads, and a command takes `sys.stdout` for itself. Lines of the log that were
+    left out afterwards were now and then in the middle of a document. (structlog's usual logger prints to what
+    `sys.stdout` is at that moment, even if it is given a file.)
+    """
+    former = structlog.get_config()["logger_factory"]
+    structlog.configure(logger_factory=structlog.WriteLoggerFactory(sys.__stdout__))
+    try:
+        yield
+    finally:
+        structlog.configure(logger_factory=former)
 
 
 @asynccontextmanager
@@ -28,6 +47,7 @@ async def viewers(population: Population) -> AsyncIterator[list[View]]:
         ),
     ]
     async with AsyncExitStack() as stack:
+        stack.enter_context(logs_apart())
         url = f"http://127.0.0.1:{await stack.enter_async_context(served(population.api))}"
         found = []
         for name, caller, (email, password), oracle in people:
