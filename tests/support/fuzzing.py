@@ -58,6 +58,8 @@ def settings(target: Target, *, max_time_s: int | None = None) -> str:
         "request-timeout = 30",
         "max-stream-events = 2",
         *([] if max_time_s is None else [f"max-time = {max_time_s}"]),
+        # Whatever method a path lacks, the router refuses it in the same way.
+        *_table("phases.coverage", {"unexpected-methods": ["PATCH"]}),
         *_table("auth.openapi.bearer", {"bearer": target.token}),
     ]
     for name, values in target.words.items():
