@@ -31,7 +31,7 @@ from launchbay.settings import Settings
 from launchbay.store import keys
 from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
-from tests.support.servers import EMAIL, PASSWORD, Process
+from tests.support.servers import EMAIL, PASSWORD, Process, prepare
 from tests.support.service import Api, accepted, running_api
 from tests.support.services import LEAK, SECRET, USER, assert_covered, everything_stored, made_vault, told
 
@@ -124,6 +124,7 @@ def test_a_server_loads_no_library_of_what_it_may_never_do() -> None:
 
 @pytest.mark.slow
 def test_with_json_a_start_prints_nothing_but_json(directory: Path) -> None:
+    prepare(directory / "data")
     command = [
         sys.executable,
         "-m",
@@ -200,6 +201,7 @@ def test_the_first_start_makes_the_administrator_and_shows_a_random_password_thi
 
 @pytest.mark.slow
 def test_a_forgotten_password_is_replaced_in_the_embedded_database_with_and_without_its_server(directory: Path) -> None:
+    prepare(directory / "data")
     server = Process(["serve", "--port", "0", "--data-dir", str(directory / "data")], directory)
     reset = [sys.executable, "-m", "launchbay.cli.main", "reset-password", EMAIL, "--password-stdin"]
 

@@ -16,7 +16,7 @@ import pytest
 
 from launchbay.demo.processes import HOST, is_free
 from tests.support import shell
-from tests.support.servers import place
+from tests.support.servers import place, prepare
 
 
 @pytest.fixture
@@ -93,6 +93,7 @@ def test_the_demo_runs_twice_with_and_without_a_terminal_and_its_hints_work(dire
 
 @pytest.mark.slow
 def test_a_demo_that_lost_one_process_starts_again_with_its_data(directory: Path) -> None:
+    prepare(directory)
     shell.interrupt(started_until("is ready at", "--data-dir", str(directory), "--port", "0")[0])
     before = notes(directory)
     os.kill(int((directory / "platform.pid").read_text("utf-8")), signal.SIGKILL)
@@ -129,6 +130,7 @@ def test_a_port_that_is_taken_is_refused_at_once_when_it_was_asked_for(directory
 
 @pytest.mark.slow
 def test_the_usual_port_is_replaced_where_it_is_taken_and_an_interrupt_leaves_the_demo_running(directory: Path) -> None:
+    prepare(directory)
     listener = socket.create_server((HOST, 8080)) if is_free(8080) else None
     try:
         process, said = started_until("Launched", "--data-dir", str(directory))

@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
+from tests.support.servers import prepare
+
 
 def ready(page: Page) -> None:
     """Wait until the editor stands in the place of its text area, which it does on use where it isn't all of a page."""
@@ -115,6 +117,7 @@ def fresh_name(noun: str) -> str:
 @contextmanager
 def running_site(directory: Path, **settings: str) -> Iterator[Site]:
     """Start a server on an embedded database of its own, and stop it."""
+    prepare(directory)
     inherited = {name: text for name, text in os.environ.items() if not name.startswith("LAUNCHBAY_")}
     chosen = {
         "ADMIN_EMAIL": EMAIL,

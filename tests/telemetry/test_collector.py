@@ -13,7 +13,7 @@ from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from tests.support.databases import Databases
 from tests.support.network import LoopbackServer, answer, loopback_server
-from tests.support.servers import Process, calling, place, until
+from tests.support.servers import Process, calling, place, prepare, until
 from tests.support.service import METRICS_TOKEN, Api, accepted, running_api
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -119,6 +119,7 @@ def test_the_settings_choose_the_signals() -> None:
 @pytest.mark.slow  # a process has a log of its own
 async def test_lines_of_a_request_and_its_job_belong_to_the_trace_of_the_caller(collector: LoopbackServer) -> None:
     with place() as directory:
+        prepare(directory / "data")
         settings = {"LAUNCHBAY_OTLP_ENDPOINT": collector.url(""), "LAUNCHBAY_OTLP_SIGNALS": "traces,logs"}
         server = Process(["serve", "--port", "0", "--data-dir", str(directory / "data")], directory, settings=settings)
         await _launch(server, collector)
