@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 DURATIONS = Path(__file__).with_name("durations.json")
 LEAST_S = 1  # what takes less is not written down
 GUESS_S = 0.1  # a test of a file that was never measured
-TOGETHER = ("tests/browser/", "tests/cli/")  # folders whose files share what starts slowly
+TOGETHER = ("tests/browser/", "tests/cli/", "tests/truth/")  # folders whose files share what starts slowly
 
 
 class ByDuration(LoadScopeScheduling):  # type: ignore[misc]  # the package ships no type hints
