@@ -252,6 +252,7 @@ ADOPTED_STATES = 100  # of one adoption
 ADOPTED_ADDRESSES = 200  # of the resources of one state, that are kept and shown
 ADOPTED_IDENTITY_CHARS = 1_000  # of what names it in its organization
 ADOPTED_LOOK_S = 25.0  # that a request waits for a server that looks at what runs
+LOOK_FRESH_S = 120.0  # for which a look that has ended answers a request that asks the same again
 ADOPTED_HOSTS_S = 15.0  # of it, for all hosts of a step to answer
 LOOKS_AT_ONCE = 4  # of these, in one process
 TOFU_MODULE_BYTES = 4 * MIB  # of it, for a module

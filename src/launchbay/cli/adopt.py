@@ -13,6 +13,8 @@ from launchbay.cli.inputs import completion_for, file_text, mapping
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
 from launchbay.client import Operations
+from launchbay.client.core import Call
+from launchbay.client.errors import ApiError
 from launchbay.client.types import HostsBody, ReleaseBody, StateBody
 
 _POLL_S = 0.5
@@ -58,7 +60,7 @@ def _adopt(
         hosts=[HostsBody(component=each) for each in hosts],
         dry_run=is_dry_run,
     )
-    document = answer(connection, call)
+    document = _adopted(connection, call, timeout)
     is_table = connection.output == "table"
     if is_table:
         _show(document, is_dry_run=is_dry_run)
@@ -70,6 +72,19 @@ def _adopt(
         _require_plan(document["instanceId"], document["drift"], timeout)
         if is_table:
             _show_drift(document["instanceId"], document["drift"])
+
+
+def _adopted(connection: Connection, call: Call[Any], timeout_s: float) -> Any:
+    """Adopt, and join a look that continues, up to that time."""
+    until_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            return answer(connection, call)
+        except ApiError as error:
+            pause_s = error.retry_after_s or _POLL_S
+            if error.code != "LookUnderWay" or time.monotonic() + pause_s >= until_s:
+                raise
+            time.sleep(pause_s)
 
 
 def _state(item: str) -> StateBody:
@@ -221,7 +236,7 @@ adopt = RemoteCommand(
             default=600.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long to wait for the first plan.",
+            help="How long to look at what runs, and then to wait for the first plan.",
         ),
         *sharing_options(),
     ],

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
+from launchbay.actions.contract import ActionCall
+from launchbay.actions.provision import Provision
+from launchbay.model.existing import Existing
 from tests.support.databases import Databases
 from tests.support.drift import checked, drift_of, open_findings
 from tests.support.machines import Hosts, needs_sshd
-from tests.support.service import Api, accepted, fresh_name, refused
+from tests.support.service import Api, Caller, accepted, fresh_name, refused
 from tests.support.services import Fleet, running_fleet
 
 pytestmark = [needs_sshd, pytest.mark.slow]  # servers of SSH
@@ -80,7 +84,7 @@ def shop(hosts: Hosts) -> Shop:
     return Shop(hosts)
 
 
-async def adopt(api: Api, application: str, *, component: str = "web", **body: Any) -> Any:
+async def adopt(api: Caller, application: str, *, component: str = "web", **body: Any) -> Any:
     return await api.post(f"applications/{application}/adoptions", {"hosts": [{"component": component}], **body})
 
 
@@ -133,6 +137,80 @@ async def test_a_check_runs_plan_on_the_hosts_and_the_first_change_set_takes_ove
     accepted(await fleet.api.post(f"instances/{instance}/destroy", {}))
     await fleet.api.settled(instance)
     assert not any((host.work / shop.name).exists() for host in shop.hosts.hosts), "a managed one runs destroy"
+
+
+class SlowLook:
+    """Holds each look at hosts until it may go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.components: list[str] = []
+        self.may_go_on = asyncio.Event()
+        looks = Provision.find_existing
+
+        async def held(action: Provision, call: ActionCall) -> Existing:
+            self.components.append(call.context.step_path.partition("#")[0])
+            await self.may_go_on.wait()
+            return await looks(action, call)
+
+        monkeypatch.setattr(Provision, "find_existing", held)
+
+    async def begun(self) -> None:
+        async with asyncio.timeout(20):
+            while not self.components:
+                await asyncio.sleep(0.05)
+
+
+async def test_who_retries_joins_the_look_that_continues(
+    fleet: Fleet, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = fleet.api
+    application = await api.application(shop.manifest())
+    slow = SlowLook(monkeypatch)
+    monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 0.0)
+    for _ in range(3):
+        told = await adopt(api, application)
+        assert "The look continues" in refused(told, 503, "LookUnderWay")
+        assert told.headers["Retry-After"] == "5"
+    await slow.begun()
+    assert slow.components == ["web"]
+
+    monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 20.0)
+    slow.may_go_on.set()
+    assert accepted(await adopt(api, application, dryRun=True))["hosts"], "it is what the look has found"
+    assert slow.components == ["web"]
+    accepted(await adopt(api, application, dryRun=True))
+    assert slow.components == ["web", "web"], "what was read is looked at again"
+
+
+async def test_another_request_or_person_has_a_look_of_its_own(
+    fleet: Fleet, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = fleet.api
+    application = await api.application(shop.manifest())
+    slow = SlowLook(monkeypatch)
+    monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 0.0)
+    other = await api.member("Read: [/*]", "CreateInstance: [/*]")
+
+    refused(await adopt(api, application), 503, "LookUnderWay")
+    refused(await adopt(api, application, launch={"instanceName": "other"}), 503, "LookUnderWay")
+    refused(await adopt(other, application), 503, "LookUnderWay")
+
+    async with api.database.connection() as connection:
+        made = "SELECT FROM plans WHERE asked IS NOT NULL AND status = 'Waiting'"
+        assert len(await (await connection.execute(made)).fetchall()) == 3
+        await connection.execute("DELETE FROM plans")
+    slow.may_go_on.set()
+
+
+async def test_only_what_is_asked_for_is_looked_at(fleet: Fleet, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, web = shop.manifest().partition("    web:\n")
+    application = await fleet.api.application(f"{shop.manifest()}    db:\n{web}")
+    slow = SlowLook(monkeypatch)
+    slow.may_go_on.set()
+
+    found = accepted(await adopt(fleet.api, application, component="db", dryRun=True))
+
+    assert ({each["component"] for each in found["hosts"]}, slow.components) == ({"db"}, ["db"])
 
 
 async def test_destroying_before_only_forgets_and_the_hosts_can_be_adopted_again(fleet: Fleet, shop: Shop) -> None:

@@ -368,14 +368,15 @@ async def test_looks_of_one_organization_leave_room_for_another(
         other = accepted(await api.post("organizations", {"name": fresh_name("other")}))["id"]
         theirs = accepted(await api.post(f"organizations/{other}/applications", {"name": "shop"}))["id"]
         accepted(await api.put_yaml(f"applications/{theirs}/manifest", manifest))
-        looks = [asyncio.create_task(api.post(path, sent)) for _ in range(2)]
+        second = f"applications/{await api.application(manifest)}/adoptions"  # or it would join the first look
+        looks = [asyncio.create_task(api.post(each, sent)) for each in (path, second)]
         async with asyncio.timeout(20):
             while await plans_kept(api) < 2:
                 await asyncio.sleep(0.05)
         monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 0.0)
 
         assert "The organization already waits" in refused(await api.post(path, sent), 429, "TooManyRequests")
-        refused(await api.post(f"applications/{theirs}/adoptions", sent), 503, "Unavailable")
+        refused(await api.post(f"applications/{theirs}/adoptions", sent), 503, "LookUnderWay")
 
         async with api.database.transaction() as connection:
             await connection.execute("DELETE FROM plans")

@@ -152,7 +152,13 @@ async def _look(
         organization_id = planned.environment.organization_id
         if planned.destroy_after_ms is None:
             body = {**body, "destroyInterval": NEVER}
-    request = PlanRequest(act="adopt", application_id=application_id, body=dict(body), override=ctx.override)
+    request = PlanRequest(
+        act="adopt",
+        application_id=application_id,
+        body=dict(body),
+        override=ctx.override,
+        only=sorted({*(each.component for each in hosts), *(each.component for each in releases)}),
+    )
     found = await find_existing(ctx, organization_id, request, limits.ADOPTED_LOOK_S)
     adopted: dict[tuple[str, str, str], Adoptee] = {}
     for component in hosts:

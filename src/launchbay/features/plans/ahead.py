@@ -38,6 +38,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     The act `adopt` finds what runs of what a launch would make. `body` is that of a launch or a reconfiguration.
     `token_id` is the access token that asks, if any; `method` is its
     kind of credential, of which an older server says nothing. `override` is why who adopts changes what is frozen.
+    An adoption looks `only` at steps of some components.
     """
 
     act: KeptAct
@@ -50,6 +51,7 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     method: Method = Method.ENGINE
     is_agent: bool = False
     override: str | None = None
+    only: list[str] = []
 
     def check(self) -> None:
         """Raise BadRequest for what is missing or unused."""

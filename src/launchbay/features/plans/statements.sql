@@ -11,9 +11,16 @@ DELETE FROM plans WHERE id IN (
     ORDER BY created_at DESC, id OFFSET %(kept)s LIMIT 1000);
 
 -- name: insert
-INSERT INTO plans (id, organization_id, owner_id, change_set_id, place, request, expires_at)
-VALUES (%(id)s, %(organization_id)s, %(owner_id)s, %(change_set_id)s, %(place)s, %(request)s,
+INSERT INTO plans (id, organization_id, owner_id, change_set_id, place, request, asked, expires_at)
+VALUES (%(id)s, %(organization_id)s, %(owner_id)s, %(change_set_id)s, %(place)s, %(request)s, %(asked)s,
         now() + %(expires_in_s)s * interval '1 second');
+
+-- name: get_asked
+-- A look under way for the same, or one that has ended lately and that nobody has read.
+SELECT id FROM plans
+WHERE asked = %(asked)s AND owner_id = %(owner_id)s AND organization_id = %(organization_id)s AND expires_at > now()
+  AND (status = 'Waiting' OR finished_at > now() - %(fresh_s)s * interval '1 second')
+ORDER BY created_at DESC LIMIT 1;
 
 -- name: get
 -- A plan for who asked for it.
@@ -93,7 +100,8 @@ RETURNING id, organization_id, owner_id, change_set_id, request, fence;
 UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second' WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
 
 -- name: finish
-UPDATE plans SET status = %(status)s, result = %(result)s, problem = %(problem)s, digest = %(digest)s, request = %(request)s, lease_until = NULL
+UPDATE plans SET status = %(status)s, result = %(result)s, problem = %(problem)s, digest = %(digest)s, request = %(request)s,
+    lease_until = NULL, finished_at = now()
 WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
 
 -- name: insert_artifact

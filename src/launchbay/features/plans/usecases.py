@@ -58,6 +58,7 @@ POLL_S = 0.5
 _AT_ONCE = 3  # plans that one process makes at the same time
 _OF_ORGANIZATION = 2  # of these: another one doesn't wait for its plans, which take up to PLAN_S
 _EXPIRED = 500  # plans that one round deletes
+_JOIN_S = 5  # before a client tries again to read a look that continues
 _LOOK_S = 0.2  # between two looks at a plan that somebody waits for
 _looks: Counter[str] = Counter()  # that requests of this process wait for, by organization
 _SHOWN = 10  # addresses of one refusal
@@ -69,6 +70,17 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     Raises BadRequest and NotAllowed as the change itself would, and TooManyRequests beyond the limit of waiting ones.
     Rules are asked as for the change, since a plan runs the code of modules (decision 0134).
     """
+    return (await _create_plan(ctx, organization_id, request)).plan_id
+
+
+class _Created(NamedTuple):
+    """A plan that waits; `is_joined` if an earlier request has begun it."""
+
+    plan_id: str
+    is_joined: bool
+
+
+async def _create_plan(ctx: Context, organization_id: str, request: PlanRequest) -> _Created:
     request.check()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
@@ -76,9 +88,33 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
         target = await look_ahead(work, organization.id, request)
         await _ask_rules(work, request, target)
         await organizations.lock(work.connection, organization_id=organization.id)
-        plan_id = await keep_plan(work, organization.id, request)
+        asked = _asked(work, organization.id, request)
+        if asked is not None:
+            joined = await store.get_asked(
+                work.connection,
+                asked=asked,
+                owner_id=work.actor.user_id,
+                organization_id=organization.id,
+                fresh_s=limits.LOOK_FRESH_S,
+            )
+            if joined is not None:
+                return _Created(joined, is_joined=True)
+        plan_id = await keep_plan(work, organization.id, request, asked=asked)
         await work.audit("create_plan", organization, after=_noted(request), at=f"/plans/{plan_id}")
-    return plan_id
+    return _Created(plan_id, is_joined=False)
+
+
+def _asked(work: Work, organization_id: str, request: PlanRequest) -> str | None:
+    """Return what two looks at the same have in common; None for plans.
+
+    They have the same caller. It is a fingerprint, as parameters may be secrets.
+    """
+    if request.act != "adopt":
+        return None
+    actor = work.actor
+    caller = [organization_id, actor.user_id, actor.token_id, actor.method, actor.is_agent]
+    text = msgspec.json.encode([caller, request], order="deterministic")
+    return work.app.secret_key.fingerprint(text, "look")
 
 
 _KINDS: Mapping[KeptAct, ChangeKind] = {
@@ -130,11 +166,14 @@ class OfChangeSet(NamedTuple):
     lasts_s: float
 
 
-async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: OfChangeSet | None = None) -> str:
+async def keep_plan(
+    work: Work, organization_id: str, request: PlanRequest, of: OfChangeSet | None = None, asked: str | None = None
+) -> str:
     """Write a plan to make, perhaps of a change set, and return its ID.
 
-    Raises TooManyRequests.
+    `asked` is by what a later request finds a look. Raises TooManyRequests.
     """
+    lasts_s = limits.PLAN_DAYS * 24 * 3600 if asked is None else limits.PLAN_S + limits.LOOK_FRESH_S
     if (await store.count_waiting(work.connection, organization_id=organization_id) or 0) >= limits.PLANS_WAITING:
         raise TooManyRequests(
             f"The organization waits for {limits.PLANS_WAITING} plans. Try again when some are made.", retry_after_s=30
@@ -151,7 +190,8 @@ async def keep_plan(work: Work, organization_id: str, request: PlanRequest, of: 
         change_set_id=None if of is None else of.change_set_id,
         place=None if of is None else of.place,
         request=work.app.secret_key.seal(msgspec.json.encode(request), request_purpose(plan_id)),
-        expires_in_s=limits.PLAN_DAYS * 24 * 3600 if of is None else of.lasts_s,
+        asked=asked,
+        expires_in_s=lasts_s if of is None else of.lasts_s,
     )
     return plan_id
 
@@ -261,7 +301,8 @@ async def find_existing(ctx: Context, organization_id: str, request: PlanRequest
     """Wait until a process with an engine has found what runs.
 
     The artifacts say it. It commits at once, also within a transaction, so that the other process sees what was asked.
-    Raises as `create_plan`, BadRequest if nothing can be found, and Unavailable after that time.
+    Raises as `create_plan`, BadRequest if nothing can be found, and Unavailable after that time. Then the look
+    continues, and who asks the same again joins it.
     """
     if _looks[organization_id] >= _OF_ORGANIZATION:
         raise TooManyRequests("The organization already waits for looks at what runs. Try again.", retry_after_s=5)
@@ -276,27 +317,38 @@ async def find_existing(ctx: Context, organization_id: str, request: PlanRequest
 
 
 async def _find_existing(ctx: Context, organization_id: str, request: PlanRequest, wait_s: float) -> Found:
-    plan_id = await create_plan(ctx, organization_id, request)
     until_s = time.monotonic() + wait_s
+    created = await _create_plan(ctx, organization_id, request)
+    while True:
+        try:
+            row = await read_plan(ctx, created.plan_id)
+        except NotFound:  # who asked for the same has read it first
+            if not created.is_joined:
+                raise
+            created = await _create_plan(ctx, organization_id, request)
+            continue
+        if row.status != "Waiting":
+            break
+        if time.monotonic() >= until_s:
+            raise Unavailable(
+                f"No server has seen all of what runs within {wait_s:g} s. The look continues.",
+                "Send the same again to join it.",
+                code="LookUnderWay",
+                retry_after_s=_JOIN_S,
+            )
+        await asyncio.sleep(_LOOK_S)
     try:
-        while True:
-            row = await read_plan(ctx, plan_id)
-            if row.status != "Waiting":
-                break
-            if time.monotonic() >= until_s:
-                raise Unavailable(f"No server has looked at what runs within {wait_s:g} s. Retry.", retry_after_s=30)
-            await asyncio.sleep(_LOOK_S)
         if row.problem is not None:
             raise BadRequest(row.problem)
         found = Found()
         found.steps = read_steps(row.result or "[]")
         async with ctx.app.database.transaction() as connection:
-            for each in await store.list_artifacts(connection, plan_id=plan_id):
-                opened = ctx.app.secret_key.open(bytes(each.sealed), artifact_purpose(plan_id, each.path))
+            for each in await store.list_artifacts(connection, plan_id=row.id):
+                opened = ctx.app.secret_key.open(bytes(each.sealed), artifact_purpose(row.id, each.path))
                 found.artifacts[each.path] = opened
         return found
     finally:
-        await uncancelled(_delete_quietly(ctx, plan_id))
+        await uncancelled(_delete_quietly(ctx, row.id))
 
 
 async def _delete_quietly(ctx: Context, plan_id: str) -> None:
@@ -376,7 +428,11 @@ class PlanRunner:
             target = await look_ahead(work, row.organization_id, request)
             await _ask_rules(work, request, target)
         found, finds = Found(), request.act == "adopt"
-        runtime = replace(self._runtime, actions=FindingActions(self._runtime.actions)) if finds else self._runtime
+        runtime = (
+            replace(self._runtime, actions=FindingActions(self._runtime.actions, request.only))
+            if finds
+            else self._runtime
+        )
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 for each in target.instances:
