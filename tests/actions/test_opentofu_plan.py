@@ -97,7 +97,7 @@ def test_moves_imports_and_forgotten_resources_delete_nothing() -> None:
     assert [(each.kind, each.note) for each in found] == [
         ("change", "moved from db.old"),
         ("change", "imported from i-1"),
-        ("change", "forgotten: it stays, but isn't managed any more"),
+        ("change", "forgotten: it stays, but is no longer managed"),
         ("run", "is read; its parameters are known only then"),
     ]
 

@@ -106,4 +106,4 @@ async def test_all_instances_with_a_failure_are_resumed_as_the_filters_choose(st
     assert {row["instanceId"] for row in rows} == set(equal)
     gone = await stage.api.post(f"{stage.organization}/failures/{'0' * 24}/resume")
     assert gone.status_code == 404
-    assert "No instance has this failure any more." in gone.text
+    assert "No instance has this failure now." in gone.text

@@ -60,7 +60,7 @@ LOSSES: dict[str, Loss] = {"revoke": revoke, "remove": remove, "disable": disabl
 
 def sentence(loss: str, permission: str) -> str:
     told = {"disable": DISABLED, "remove": DISABLED}  # the account belongs to this organization alone: it is deleted
-    return told.get(loss, f"The person who asked for it doesn't have the permission {permission} anymore.")
+    return told.get(loss, f"The person who requested it no longer has the permission {permission}.")
 
 
 async def scheduled(caller: Caller, instance: str, workflow: str = "quick") -> str:

@@ -481,5 +481,5 @@ async def test_a_rollback_of_launchbay_itself_is_not_told_as_the_act_of_a_person
         while len((await api.settled(instance))["workflowHistory"]) < 3:
             await asyncio.sleep(0.05)
     said = words_of((await get(visitor, f"/console/instances/{instance}/activity")).answer.text)
-    assert "Launchbay rolled it back by itself, since the change had failed" in said
+    assert "Launchbay rolled it back automatically, because the change failed" in said
     assert "Administrator rolled it back" not in said

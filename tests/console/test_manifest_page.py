@@ -60,7 +60,7 @@ async def test_a_version_that_someone_saved_meanwhile_is_shown_and_not_replaced(
     own = {**page.fields, "text": "launch: {steps: []}\n# mine\n", "message": "Mine"}
     conflict = await shown(visitor, path, **own)
     assert conflict.status == 409
-    assert "Someone saved version 3 meanwhile." in conflict.text
+    assert "Someone saved version 3 in the meantime." in conflict.text
     assert "# theirs" in conflict.text
     assert "# mine" in conflict.text
     assert conflict.fields["message"] == "Mine"

@@ -213,7 +213,7 @@ async def test_equal_failures_are_one_line_that_resumes_all_of_them(api: Api, vi
     rows = accepted(await api.get(f"bulk/{bulk}/instances"))
     assert [row["instanceId"] for row in rows] == made
     gone = await visitor.post(f"{home}/failures/{'0' * 24}", data={"formToken": page.fields["formToken"]})
-    assert (gone.status_code, "No instance has this failure any more" in gone.text) == (404, True)
+    assert (gone.status_code, "No instance has this failure now" in gone.text) == (404, True)
 
 
 @pytest.mark.features("bulk")

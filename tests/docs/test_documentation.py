@@ -500,7 +500,7 @@ def test_without_fts5_a_search_warns_and_finds_the_sections_with_all_words(monke
         ("Missing required parameter: input.key.", "troubleshooting#unknown-parameter"),
         ("Can't delete an instance in status Running. Destroy it first.", "reference/errors#instanceactive"),
         (
-            "The instance has no earlier configuration that took effect, so there is no way back.",
+            "The instance has no earlier configuration to roll back to.",
             "reference/errors#nogeneration",
         ),
         ("None of your roles grants CreateInstance. Your roles: Guest.", "troubleshooting#403-no-permission"),

@@ -23,7 +23,7 @@ LIMITS = {
 # become shorter; a new page can't be among them.
 LONGER = {
     "explain/architecture": 161,  # a line for each folder
-    "explain/guarantees": 133,  # fifteen guarantees
+    "explain/guarantees": 132,  # fifteen guarantees
     "howto/alerts": 156,  # a section for each alert, to which the alert leads
 }
 ENTRY_LINES = 8  # of a symptom in the page on troubleshooting

@@ -130,7 +130,7 @@ def test_an_application_says_when_its_instances_are_checked() -> None:
     [
         ("cron: often", (2, 19), "expected 5 fields"),
         ('cron: "* * * * * *"', (2, 19), "more often than every 10 seconds"),
-        ("cron: 0 0 3 * * ? 2020", (2, 19), "doesn't fire any more"),
+        ("cron: 0 0 3 * * ? 2020", (2, 19), "never fires again"),
         ("cron: 0 3 * * *, zone: Atlantis", (2, 36), "Unknown time zone"),
         ("zone: Europe/Berlin", (2, 19), "has no 'cron'"),
     ],

@@ -322,7 +322,7 @@ def test_an_interrupt_from_the_terminal_does_not_reach_the_database(running: Emb
 def test_a_cluster_of_another_major_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "postgres").mkdir()
     (tmp_path / "postgres" / "PG_VERSION").write_text("17\n")
-    with pytest.raises(CannotStart, match="is of PostgreSQL 17; this version of the product brings 18"):
+    with pytest.raises(CannotStart, match="is of PostgreSQL 17; this version of Launchbay contains 18"):
         EmbeddedPostgres.start(tmp_path)
 
 

@@ -33,7 +33,8 @@ class Notify(ActionDefaults):
         "to": ActionParameter("Recipients: an email address, or a list of them."),
         "cc": ActionParameter("Recipients of a copy."),
         "timeout": ActionParameter(
-            "How long to try again whom the mail server puts off (4xx). Default: 30 min.", check=parse_duration_s
+            "How long to retry recipients that the mail server temporarily refuses (4xx). Default: 30 min.",
+            check=parse_duration_s,
         ),
         "webhook": ActionParameter("true: notify the webhooks that subscribe to the event notification.", type="bool"),
         "data": ActionParameter("Additional data for the webhooks.", type="map<string,object>"),

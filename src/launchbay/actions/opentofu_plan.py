@@ -134,7 +134,7 @@ def _of_resource(found: ResourceChange) -> Iterator[Effect]:
         old, new = differing(change, before, after)
         yield effect("change", old=old, new=new, sure=certainty)
     elif "forget" in actions or "remove" in actions:
-        notes.insert(0, "forgotten: it stays, but isn't managed any more")
+        notes.insert(0, "forgotten: it stays, but is no longer managed")
         yield effect("change", old=before)
         if "create" in actions:
             yield effect("create", new=after, sure=certainty)

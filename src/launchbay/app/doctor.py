@@ -515,7 +515,7 @@ async def _check_upkeep(settings: Settings, url: str, where: str) -> list[Findin
         return [Finding("database", Level.NOTE, where, error.messages[0], " ".join(error.messages[1:]))]
     except TimeoutError:
         fix = "Run this command again while the server has less to do."
-        return [Finding("database", Level.NOTE, where, "A look at the tables takes too long.", fix)]
+        return [Finding("database", Level.NOTE, where, "Reading the tables takes too long.", fix)]
     return [replace(each, where=where) for each in judge_upkeep(found, is_embedded=not settings.database_url)]
 
 
@@ -532,7 +532,7 @@ def judge_upkeep(found: Upkeep, *, is_embedded: bool) -> Iterator[Finding]:
         if table.dead_rows >= _DEAD_ROWS and table.dead_rows > table.live_rows / 2:
             rows = f"{table.dead_rows} dead rows and {table.live_rows} others"
             text = f"{table.name} has {rows}, in {table.size // MIB} MiB."
-            fix = "Run VACUUM in the database, and look at its log for what keeps autovacuum from it."
+            fix = "Run VACUUM in the database, and search its log for what prevents autovacuum."
             yield Finding("database", Level.WARNING, "", text, fix)
     if found.oldest_transaction_s > _LONG_TRANSACTION_S:
         text = f"A transaction has been open for {found.oldest_transaction_s / 3600:.0f} h, so dead rows stay."
@@ -725,7 +725,7 @@ async def _check_stream(settings: Settings) -> list[Finding]:
         return [Finding("nats", Level.PROBLEM, stream, str(error), fix)]
     except (jetstream.NatsError, OSError, TimeoutError) as error:
         fix = "Check the account in LAUNCHBAY_DISPATCH_URL and its permissions."
-        return [Finding("nats", Level.WARNING, stream, f"Can't look at the stream: {error or 'no answer'}.", fix)]
+        return [Finding("nats", Level.WARNING, stream, f"Can't read the stream: {error or 'no answer'}.", fix)]
     if not differs:
         return []
     fix = (

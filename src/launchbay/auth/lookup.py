@@ -401,7 +401,7 @@ class Lookup:
         environment = permissions.environment(found.environment_id)
         if any(gate.decide(grants, each, (targets.get(each, on_workflow), environment)).allowed for each in sufficient):
             return None
-        return f"The person who asked for it doesn't have the permission {' or '.join(sufficient)} anymore."
+        return f"The person who requested it no longer has the permission {' or '.join(sufficient)}."
 
     def allows(self, organization_id: str, permission: Permission, *touched: Resource) -> bool:
         """Decide about one more thing of an organization that was looked up before, such as each row of a list."""
@@ -477,7 +477,7 @@ class Lookup:
     def _checked(self, row: LookupRow[T] | None) -> LookupRow[T]:
         actor = self._actor
         if row is None or not row.caller_enabled:
-            problem = "This account does not exist any more." if row is None else "This account is disabled."
+            problem = "This account no longer exists." if row is None else "This account is disabled."
         elif actor.stamp is not None and actor.stamp != row.caller_stamp:
             problem = "The password of this account was changed, its sessions ended, or the refresh token was revoked."
         else:

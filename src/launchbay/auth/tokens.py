@@ -351,7 +351,7 @@ class RefreshTokens:
         the transaction: the block itself must be committed.
         """
         if await users.lock_user(connection, user_id=user_id) is None:
-            raise NotAuthenticated("This account is disabled or does not exist any more.", "Ask an administrator.")
+            raise NotAuthenticated("This account is disabled or no longer exists.", "Ask an administrator.")
         state = await users.get_generation_state(connection, user_id=user_id)
         assert state is not None, "the account is locked, so it is there"
         if state.blocked_s > 0:

@@ -214,8 +214,8 @@ edit = RemoteCommand(
     "edit",
     callback=_edit,
     short_help="Edit a manifest, a role, an environment's policies and so on.",
-    help="Edit something in $EDITOR, and send it back if nobody else has changed it meanwhile.\n\nIf somebody has, see "
-    "what they changed. Then edit your text again, or overwrite theirs. Your text stays in a file until it is saved."
+    help="Edit an object in $EDITOR, and save it if nobody else has changed it in the meantime.\n\nOtherwise, see "
+    "their change, then edit your text again, or overwrite theirs. Your text stays in a file until it is saved."
     f"\n\nKIND is {', '.join(KINDS)}. NAME is that of the application (manifest), environment (policies, markers, "
     "properties, offered-services), instance (labels, user-data), role, service or webhook.",
     params=[

@@ -367,7 +367,7 @@ _FORMS = {
     ),
     "interval_ms": _Form(
         _parse_pause_ms,
-        "Time between two looks at the branch: 90s, 10m or milliseconds. Default: only when asked.",
+        "Interval of checks of the branch: 90s, 10m or milliseconds. Default: only when asked.",
         "DURATION",
     ),
     "awake_until": _Form(
@@ -377,7 +377,7 @@ _FORMS = {
     "by_ms": _Form(_parse_extension_ms, "How much longer the instance lives: 90m, 12h or 2d.", "DURATION"),
     "default_ms": _Form(parse_duration_ms, "For launches that don't say how long: 12h, 2d or never.", "DURATION"),
     "greatest_ms": _Form(_parse_length_ms, "The longest life, from the launch: 12h or 7d.", "DURATION"),
-    "extend_ms": _Form(_parse_length_ms, "The most that one extension adds: 12h or 2d.", "DURATION"),
+    "extend_ms": _Form(_parse_length_ms, "The maximum time that one extension adds: 12h or 2d.", "DURATION"),
     "grace_ms": _Form(_parse_length_ms, "How long a destroy waits and can be taken back: 30m or 1d.", "DURATION"),
     "idle_ms": _Form(_parse_length_ms, "An instance without a run for so long is destroyed: 12h or 7d.", "DURATION"),
     "interval": _Form(_parse_length_ms, "Time from now: 90s, 1h30m, 2d or 0.", "DURATION"),

@@ -314,7 +314,7 @@ def _failures(
     if failure is not None:
         found = [each for each in found if each["id"].startswith(failure)]
         if len(found) != 1:
-            what = "Several failures have IDs that begin so" if found else "No instance has this failure any more"
+            what = "Several failures have IDs that begin so" if found else "No instance has this failure now"
             raise CommandFailed(f"{what}. To list them, run: launchbay failures", ExitCode.NOT_FOUND)
     if resumes:
         show(

@@ -206,7 +206,7 @@ NOUNS: Mapping[str, str] = {
     "page": "Print web pages of the server as HTML.",
     "permission": "Explain why a user has a permission or not.",
     "plan": "Find out what a change would do, step by step.",
-    "promotion": "Show which version is in which environment, and bring it to the next one.",
+    "promotion": "Show which version is in which environment, and promote it.",
     "revision": "Manage named revisions of applications.",
     "role": "Manage roles and their permissions.",
     "rollout": "Bring a manifest version to many instances in waves, and take it back.",

@@ -261,7 +261,7 @@ _SIGN_IN = ("launchbay login", "token create")  # commands that ask for a passwo
 _REMEDIES_OF_CODES = {
     "InstanceActive": "To delete it anyway, add --force.",
     "InstanceInUse": "To destroy it anyway, add --force.",
-    "PreconditionFailed": "Look at what it is now, and take its tag from the command that shows it, with --etag.",
+    "PreconditionFailed": "Read it again. The command that shows it prints its new tag with --etag.",
     "PasswordChangeRequired": "Choose your own password: launchbay account change-password",
     "UnknownPath": "Check the address of the server, which has no path: launchbay profile list. It may also be older"
     " than this command.",

@@ -618,7 +618,7 @@ class Operations:
         `default_ms`: For launches that don't say how long; -1 means without an end.
         `greatest_ms`: The longest life, from the launch.
         `may_never`: Whether an instance may live on without an end.
-        `extend_ms`: The most that one extension adds.
+        `extend_ms`: The maximum time that one extension adds.
         `extensions`: How often an instance may be extended.
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
@@ -676,7 +676,7 @@ class Operations:
     ) -> Call[None]:
         """Set when nothing of an application changes. Permission: EditApplication.
 
-        `windows`: All of them. Without any, nothing freezes by itself.
+        `windows`: All of them. Without windows, nothing freezes automatically.
         """
 
     @operation(OperationSpec("GET", "/api/1/applications/{appId}/change-rules"))
@@ -902,7 +902,7 @@ class Operations:
         """Compare two manifest versions of an application. Permission: Read.
 
         `version`: The version. Default: the newest.
-        `against`: The version to compare with; 0 for none. Default: the one before.
+        `against`: The version to compare with; 0 for none. Default: the previous version.
         """
 
     @operation(
@@ -1123,7 +1123,7 @@ class Operations:
         `default_ms`: For launches that don't say how long; -1 means without an end.
         `greatest_ms`: The longest life, from the launch.
         `may_never`: Whether an instance may live on without an end.
-        `extend_ms`: The most that one extension adds.
+        `extend_ms`: The maximum time that one extension adds.
         `extensions`: How often an instance may be extended.
         `grace_ms`: How long a destroy waits and can be taken back. Forced ones don't wait.
         `idle_ms`: An instance without a run for so long is destroyed; an hour or more.
@@ -1200,7 +1200,7 @@ class Operations:
     ) -> Call[None]:
         """Set when nothing changes in an environment. Permission: EditEnvironment.
 
-        `windows`: All of them. Without any, nothing freezes by itself.
+        `windows`: All of them. Without windows, nothing freezes automatically.
         """
 
     @operation(OperationSpec("GET", "/api/1/environments/{envId}/change-rules"))
@@ -2384,10 +2384,10 @@ class Operations:
         `vault`: The service with the credential.
         `credential`: Name of a secret (https: a token) or of a key pair (ssh) in the vault.
         `host_keys`: Over ssh: the keys that the host may have: `ssh-ed25519 AAAA…`.
-        `interval_ms`: How often to look at the branch, in ms. Default: only when asked.
-        `applies`: Whether a new commit is applied at once, is planned until somebody applies the plan, or, of a
+        `interval_ms`: Interval of checks of the branch, in ms. Default: only on request.
+        `applies`: Whether a new commit is applied immediately, is planned until somebody applies the plan, or, of a
         directory, becomes a change set.
-        `instances`: Whether running instances keep their version, get a change set, or follow at once.
+        `instances`: Whether running instances keep their version, get a change set, or are updated immediately.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
         `forge`: Whose events and statuses. Forgejo is gitea.
         `api`: Where the API of the forge is. Default: by its host.
@@ -2450,10 +2450,10 @@ class Operations:
         `vault`: The service with the credential.
         `credential`: Name of a secret (https: a token) or of a key pair (ssh) in the vault.
         `host_keys`: Over ssh: the keys that the host may have: `ssh-ed25519 AAAA…`.
-        `interval_ms`: How often to look at the branch, in ms. Default: only when asked.
-        `applies`: Whether a new commit is applied at once, is planned until somebody applies the plan, or, of a
+        `interval_ms`: Interval of checks of the branch, in ms. Default: only on request.
+        `applies`: Whether a new commit is applied immediately, is planned until somebody applies the plan, or, of a
         directory, becomes a change set.
-        `instances`: Whether running instances keep their version, get a change set, or follow at once.
+        `instances`: Whether running instances keep their version, get a change set, or are updated immediately.
         `prune`: Delete objects that the directory lacks, of kinds that have a folder in it.
         `forge`: Whose events and statuses. Forgejo is gitea.
         `api`: Where the API of the forge is. Default: by its host.

@@ -151,7 +151,7 @@ def _warnings(text: str) -> Sequence[str]:
     cron = parse(text)
     times = list(islice(cron.times(_SOME_DAY), 3))
     if not times:
-        raise ValueError("Invalid schedule: it doesn't fire any more.")
+        raise ValueError("Invalid schedule: it never fires again.")
     if any((later - earlier).total_seconds() < RECURRING_SHORTEST_S for earlier, later in pairwise(times)):
         raise ValueError(f"Invalid schedule: it fires more often than every {RECURRING_SHORTEST_S} seconds.")
     return cron.warnings

@@ -421,7 +421,7 @@ _VERBS: Mapping[str, str] = {
     "launch_application": "launched it",
     "reconfigure_instance": "changed its configuration",
     "rollback_instance": "rolled it back",
-    "engine/rollback": "rolled it back by itself, since the change had failed",
+    "engine/rollback": "rolled it back automatically, because the change failed",
     "run_workflow": "ran",
     "cancel_job": "cancelled a run of",
     "resume_job": "resumed",

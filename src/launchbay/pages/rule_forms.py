@@ -355,7 +355,7 @@ async def save_freeze(request: PageRequest, kind: RuleOwner) -> Response:
     await freezes.set_freeze(request.ctx, kind, request.path("id"), request.form.text("reason"))
     return request.redirect(
         f"{HOME}/{kind}s/{request.path('id')}",
-        f"{kind.capitalize()} frozen. Nothing changes until somebody lifts that.",
+        f"{kind.capitalize()} frozen. Nothing changes until somebody lifts the freeze.",
     )
 
 
@@ -439,4 +439,4 @@ async def save_limits(request: PageRequest, kind: RuleOwner) -> Response:
 
     async with request.unless_changed(f"{kind}s", owner_id, read):
         await replace_concurrency(request.ctx, kind, owner_id, given)
-    return request.redirect(f"{HOME}/{kind}s/{owner_id}/settings#concurrency", "Limits saved. They count at once.")
+    return request.redirect(f"{HOME}/{kind}s/{owner_id}/settings#concurrency", "Limits saved. They apply immediately.")

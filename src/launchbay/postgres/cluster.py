@@ -222,7 +222,7 @@ def create(cluster: Path, programs: Path, account: Account | None) -> None:
         found = version.read_text("ascii").strip()
         if found != str(MAJOR):
             raise CannotStart(
-                f"The database in {cluster} is of PostgreSQL {found}; this version of the product brings {MAJOR}.",
+                f"The database in {cluster} is of PostgreSQL {found}; this version of Launchbay contains {MAJOR}.",
                 "Back it up with the version that wrote it, then restore it into an empty data directory.",
             )
         return

@@ -248,7 +248,7 @@ def _check_open(app: AppContext, locked: LockedRow) -> None:
     if locked.status == ApprovalStatus.PENDING and locked.expires_at > app.clock.now():
         return
     status = ApprovalStatus.EXPIRED.value if locked.status == ApprovalStatus.PENDING else locked.status
-    raise Conflict(f"The approval is {status}; nobody is asked for it any more.", code="ApprovalDecided")
+    raise Conflict(f"The approval is {status}; it no longer needs an answer.", code="ApprovalDecided")
 
 
 def _may_see(lookup: Lookup, row: ApprovalRow) -> bool:

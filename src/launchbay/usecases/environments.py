@@ -348,8 +348,8 @@ async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequen
         record = await work.lookup.instance(instance_id, Permission.EDIT_INSTANCE)
         if record.parent_id is not None:
             raise NotAllowed(
-                f"The instance belongs to a submodule of the instance {record.parent_id} and goes with it; offer that "
-                "one, or one of its own.",
+                f"The instance belongs to a submodule of the instance {record.parent_id}. Offer that one, "
+                "or a separate instance.",
                 code="SubmoduleInstance",
             )
         wanted = set(environment_ids)
@@ -398,4 +398,4 @@ async def _check_instance(work: Work, record: InstanceRecord, *, is_offered: boo
     if status is None:
         raise Conflict("The instance was deleted by another request.")
     if is_offered and InstanceStatus(status) in _FINAL:
-        raise BadRequest(f"The instance is {status}; it cannot be offered any more.", code="InstanceDestroyed")
+        raise BadRequest(f"The instance is {status}; it can no longer be offered.", code="InstanceDestroyed")

@@ -122,7 +122,7 @@ async def list_resumable(
     groups, _ = await list_failures(ctx, organization_id, narrowed, most=most)
     found = next((each for each in groups if each.id == failure_id), None)
     if found is None:
-        raise NotFound("No instance has this failure any more.", "List the failures again.")
+        raise NotFound("No instance has this failure now.", "List the failures again.")
     resumable = [row for row in found.items if row.job_status == JobStatus.FAILED and row.cause_error is None]
     if resumable:
         if left_out := found.count - len(resumable):

@@ -142,7 +142,7 @@ async def delete_instance(ctx: Context, instance_id: str, *, force: bool) -> Sta
         status = InstanceStatus(locked.status)
         if record.parent_id is not None:
             raise BadRequest(
-                f"The instance is a submodule of the instance {record.parent_id} and goes with it; delete that one.",
+                f"The instance is a submodule of the instance {record.parent_id}. Delete that one.",
                 code="SubmoduleInstance",
             )
         if not is_active(status, may_hold_something=locked.may_hold_something):

@@ -223,7 +223,7 @@ async def cancel_job(ctx: Context, instance_id: str, job_id: str) -> None:
     async with ctx.begin() as work:
         record, job = await _find_job(work, instance_id, job_id)
         if job.status == JobStatus.EXECUTING and read_plan(job.plan).deletes_instance:
-            raise Conflict("The job deletes the instance, and cannot be stopped any more.", code="InstanceBeingDeleted")
+            raise Conflict("The job deletes the instance, and can no longer be stopped.", code="InstanceBeingDeleted")
         decided = await store.cancel(work.connection, job_id=job.id, reason=f"{CANCELLED}{ctx.actor.email}.")
         if decided is None or decided.status is None:
             raise await _not_found(work, instance_id, job_id)  # deleted since it was read

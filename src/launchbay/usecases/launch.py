@@ -197,7 +197,7 @@ async def check_name(work: Work, planned: PlannedLaunch) -> NamedInstance | None
         await work.lookup.instance(found.id, Permission.READ)
         return found
     where = f"{planned.application.name!r} in the environment {planned.environment.name!r}"
-    remedy = "Wait until it is gone" if found.status == InstanceStatus.DESTROYING else "Destroy it"
+    remedy = "Wait until it is deleted" if found.status == InstanceStatus.DESTROYING else "Destroy it"
     raise BadRequest(
         f"{planned.root.name!r} is the name of a living instance of {where}: {found.id}, {found.status}.",
         f"{remedy}, or choose another name.",

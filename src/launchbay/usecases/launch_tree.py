@@ -210,7 +210,9 @@ class TreePlanner:
             raise BadRequest(f"The submodule {where} contains itself; it would never end.", code="EndlessSubmodules")
         self._count += 1
         if self._count > SUBMODULE_INSTANCES:
-            raise BadRequest(f"The launch brings more than {SUBMODULE_INSTANCES} submodules.", code="TooManySubmodules")
+            raise BadRequest(
+                f"The launch would create more than {SUBMODULE_INSTANCES} submodules.", code="TooManySubmodules"
+            )
         application = self._applications.get(application_id)
         if application is None:
             application = await self._work.lookup.application(

@@ -76,7 +76,8 @@ async def replace_manifest(
             _refuse_upload()
         if expected is not None and row.latest_version != expected:
             raise Conflict(
-                f"Someone saved version {row.latest_version} meanwhile.", "Compare it with your text, then save again."
+                f"Someone saved version {row.latest_version} in the meantime.",
+                "Compare it with your text, then save again.",
             )
         version = await _append(work, application, row, text, encoded, "replace_manifest", message)
         return Stored(version, warnings)
@@ -203,7 +204,7 @@ async def _load(app: AppContext, organization_id: str, url: str) -> tuple[str, l
         has_credentials = False  # the client says what is wrong with it
     if has_credentials:
         raise BadRequest(
-            "The URL holds a user or password, which everybody could read who may read the application.",
+            "The URL contains a user or password, which everyone with access to the application could read.",
             "Use an address that needs none.",
             code="CredentialsInUrl",
         )

@@ -309,8 +309,8 @@ async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> 
             if instance_id in dependents:
                 where = ".".join((*node.path, component))
                 raise BadRequest(
-                    f"The submodule {where} would be the instance {instance_id}, which is, or depends on, what it "
-                    "would be a part of; name another revision.",
+                    f"The submodule {where} would be the instance {instance_id}, which is the outer instance or "
+                    "depends on it. Name another revision.",
                     code="EndlessSubmodules",
                 )
 

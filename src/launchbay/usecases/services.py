@@ -544,14 +544,14 @@ async def delete_service(ctx: Context, service_id: str) -> None:
             named = ", ".join(map(repr, users))
             raise BadRequest(
                 f"Instances make their machines with the cloud account {service.name!r}: {named}.",
-                "Destroy them first: without the account nobody could take their machines down.",
+                "Destroy them first: without the account, Launchbay couldn't destroy their machines.",
                 code="ServiceInUse",
             )
         readers = await ctx.app.ports.service_users(work, service)
         if readers:
             raise BadRequest(
                 f"Secrets of {service.name!r} are used by {', '.join(readers)}.",
-                "Take it out of the services of these environments first, then nobody reads from it.",
+                "Remove it from the services of these environments first.",
                 code="ServiceInUse",
             )
         await work.decide("delete_service", service, kind="service")  # environments no longer offer it afterwards
@@ -595,7 +595,7 @@ async def _changed(
     if kind is None:
         raise BadRequest(
             f"The service type {service.type_id} is not installed on this server; its parameters cannot be checked.",
-            "Install the package that brings it.",
+            "Install the package that provides it.",
             code="UnknownServiceType",
         )
     check_size(given)

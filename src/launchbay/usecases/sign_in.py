@@ -206,7 +206,7 @@ async def _new_user(
     if organization_id is None or role_ids is None:
         raise Conflict(
             "New accounts are to be made in an organization, or with a role, that does not exist.",
-            "Ask the operator to look at the settings oidc_organization and oidc_new_user_roles.",
+            "Ask the operator to check the settings oidc_organization and oidc_new_user_roles.",
         )
     user_id, name = new_id(), (identity.name or identity.email)[:NAME_CHARS]
     with unique_violation_as("The account was created by another request. Sign in again.", "Taken"):

@@ -239,7 +239,7 @@ async def undo_destroy(ctx: Context, instance_id: str) -> str | None:
         record = await for_running(work, instance_id, DESTROY, Permission.EDIT_INSTANCE)
         workflow = await store.take_back_destroy(work.connection, instance_id=record.id)
         if workflow is None:
-            raise Conflict("No destroy of the instance waits; perhaps it has just begun.", code="NoDestroyWaits")
+            raise Conflict("No destroy of the instance is waiting. It may have just begun.", code="NoDestroyWaits")
         return await _start_again(work, record, workflow)
 
 

@@ -146,7 +146,7 @@ async def test_a_failure_is_resumed_only_where_no_other_job_has_failed_since(own
     assert sorted(await outcomes(own, accepted(begun)["id"])) == made[:2]
     # Others haven't asked for it: the list of failures has nothing with that reason.
     text = refused(await own.post(f"{failures}/{failure_id(reason)}/resume?application={application}"), 404)
-    assert "No instance has this failure any more." in text
+    assert "No instance has this failure now." in text
 
 
 @pytest.mark.slow

@@ -257,7 +257,7 @@ async def test_live_instances_of_what_changes_are_listed(api: Api) -> None:
     rules = {f"{path}/rules.yaml": "concurrency: [{limit: 3}]\n"}
     shown = await kept(api, rules)
     [found] = [each for each in shown["directory"]["objects"] if each["kind"] == "instance"]
-    assert (found["sign"], found["detail"]) == ("~", "the rules of its application count at once")
+    assert (found["sign"], found["detail"]) == ("~", "the rules of its application apply immediately")
 
 
 async def test_each_change_of_a_directory_has_its_entry_in_the_activity_log(api: Api) -> None:

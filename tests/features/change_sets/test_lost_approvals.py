@@ -50,9 +50,9 @@ async def test_an_approval_of_somebody_who_left_counts_no_longer_and_is_shown_so
     shown = accepted(await api.get(change_set))
     assert [(each["email"], each["counts"]) for each in shown["answers"]] == [(approver.email, False)]
     assert " for 1 approval by others than " in shown["waitingFor"]
-    assert f"{approver.email} approved it, and may not do so anymore." in shown["waitingFor"]
+    assert f"{approver.email} approved it, and has lost the permission." in shown["waitingFor"]
     said = refused(await api.post(f"{change_set}/apply"), 409, "ChangeSetPending")
-    assert f"{approver.email} approved it, and may not do so anymore" in said
+    assert f"{approver.email} approved it, and has lost the permission" in said
     assert accepted(await api.get(change_set))["status"] == "Pending"
     other = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
     accepted(await other.post(f"{change_set}/approve"))
@@ -66,4 +66,4 @@ async def test_the_page_of_a_change_set_shows_which_approvals_count_no_longer(ap
         await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
         page = f"/console/organizations/{api.organization}/changes/{change_set.partition('/')[2]}"
         text = words_of((await get(visitor, page)).answer.text)
-    assert f"This approval no longer counts: {approver.email} may not give it anymore." in text
+    assert f"This approval no longer counts: {approver.email} has lost the permission." in text

@@ -68,7 +68,7 @@ async def test_the_pages_of_an_instance_say_that_its_environment_is_frozen(
 ) -> None:
     environment, _, instance = await frozen_with_an_instance(api)
     path = f"/console/instances/{instance}{tab}"
-    assert f"The environment is frozen. Nothing changes until somebody lifts that. {REASON}" in (
+    assert f"The environment is frozen. Nothing changes until somebody lifts the freeze. {REASON}" in (
         read_of((await visitor.get(path)).text)
     )
     accepted(await api.delete(f"environments/{environment}/freeze"))
@@ -79,7 +79,7 @@ async def test_a_launch_form_says_that_the_environment_is_frozen(api: Api, visit
     environment, application, instance = await frozen_with_an_instance(api)
     path = f"/console/applications/{application}/launch"
     text = (await visitor.get(f"{path}?from={instance}")).text
-    assert "is frozen. Nothing changes until somebody lifts that. A launch is refused." in read_of(text)
+    assert "is frozen. Nothing changes until somebody lifts the freeze. A launch is refused." in read_of(text)
     assert REASON in read_of(text)
     option = re.search(rf'<option value="{environment}"[^>]*>([^<]*)</option>', text)
     assert option is not None
@@ -95,7 +95,7 @@ async def test_a_waiting_change_set_says_that_its_environment_is_frozen(api: Api
     body = {"act": "destroy", "ids": [instance]}
     made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
     path = f"/console/organizations/{api.organization}/changes/{made}"
-    assert f"is frozen. Nothing changes until somebody lifts that. This can't be applied. {REASON}" in (
+    assert f"is frozen. Nothing changes until somebody lifts the freeze. This can't be applied. {REASON}" in (
         read_of((await visitor.get(path)).text)
     )
     accepted(await api.delete(f"environments/{environment}/freeze"))

@@ -74,7 +74,7 @@ def _words(state: Frozen, what: str, now: datetime) -> str:
         return f"{words} until {until}." if until else f"{words}."
     if until:
         return f"The {what} is frozen until {until}. Until then, nothing changes."
-    return f"The {what} is frozen. Nothing changes until somebody lifts that."
+    return f"The {what} is frozen. Nothing changes until somebody lifts the freeze."
 
 
 def _stamps(node: Node) -> list[str]:
@@ -131,7 +131,7 @@ def _banner(view: View, page: Node, where: str, kind: str, row: Row) -> None:
     begin = datetime.fromtimestamp(state.at_ms / 1000, now.tzinfo)
     by = view.oracle.users[state.by_id or ""]["email"]
     since = f"{by} froze this {kind} {ago(begin, now)}, at {_time(begin.replace(microsecond=0))}."
-    view.has(where, banners[0].text, [since, "Nothing changes until somebody lifts that.", state.reason])
+    view.has(where, banners[0].text, [since, "Nothing changes until somebody lifts the freeze.", state.reason])
     view.same(f"{where}, times", _stamps(banners[0]), _iso(begin))
 
 

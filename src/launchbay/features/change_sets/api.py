@@ -132,9 +132,7 @@ class ChangeSetAnswer(msgspec.Struct):
     approves: bool
     comment: str
     at: int
-    counts: Annotated[
-        bool, msgspec.Meta(description="False for an approval of somebody who may not give it anymore.")
-    ] = True
+    counts: Annotated[bool, msgspec.Meta(description="False if the approver has lost the permission.")] = True
 
 
 class ChangeSetItem(msgspec.Struct, kw_only=True):

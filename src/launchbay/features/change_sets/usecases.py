@@ -361,7 +361,7 @@ async def _keep_plans(
     """Have the plan of each instance made. Raises BadRequest, TooManyRequests."""
     if request.on_failure == "rollback":
         raise BadRequest(
-            "What has a plan isn't rolled back by itself, since nobody approves what the steps of that do.",
+            "A planned change isn't rolled back automatically, because nobody approves the steps of a rollback.",
             "Leave onFailure out, or plan.",
             code="InvalidAct",
         )
@@ -511,7 +511,7 @@ async def count_asking(ctx: Context, organization_id: str) -> int:
 class ChangeSetView:
     """A change set with its answers and the instances that the caller may read.
 
-    `lost` are those who approved it, and may not do so anymore. `stale` has a sentence for each difference from what
+    `lost` are those who approved it, and has lost the permission. `stale` has a sentence for each difference from what
     was shown, for which it can't be applied; None if nobody has compared it.
     """
 
@@ -566,7 +566,7 @@ def waiting_for(view: ChangeSetView) -> str | None:
     given = f"; {', '.join(approvers)} approved" if approvers else ""
     approvals = "1 approval" if left == 1 else f"{left} approvals"
     gone = [answer.email for answer in view.answers if answer.user_id in view.lost]
-    ended = f" {', '.join(gone)} approved it, and may not do so anymore." if gone else ""
+    ended = f" {', '.join(gone)} approved it, and has lost the permission." if gone else ""
     return f"Waiting since {since} for {approvals} by others than {found.owner_email}{given}; {expiry}.{ended}"
 
 
@@ -870,7 +870,7 @@ async def apply_or_withdraw(ctx: Context, change_set_id: str, consent: Consent |
     """
     if withdrawn := await _apply(ctx, change_set_id, consent or Consent()):
         return (
-            f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and may not do so anymore."
+            f"The change set waits for approval again: {', '.join(withdrawn)} approved it, and has lost the permission."
         )
     return None
 

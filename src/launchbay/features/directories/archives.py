@@ -125,7 +125,7 @@ def _lines_of(names: Mapping[str, str], rows: Iterable[VersionText]) -> bytes:
 
 
 _TOO_LARGE = "Export it in lines: `launchbay organization export`, or GET …/archive/lines."
-_FAR_TOO_LARGE = "Delete applications that nobody needs any more, or back up the whole database."
+_FAR_TOO_LARGE = "Delete applications that nobody needs, or back up the whole database."
 
 
 def _too_large(most_bytes: int, remedy: str) -> LaunchbayError:

@@ -487,7 +487,7 @@ def _concerned(row: fleet.ConcernedRow, found: _Found, after: _Found) -> PlanEnt
     ):
         detail = "keeps what it has until its next reconfiguration"
     if ruled:
-        detail = f"the rules of its {' and '.join(ruled)} count at once"
+        detail = f"the rules of its {' and '.join(ruled)} apply immediately"
     shown = PlannedObject(
         sign=CHANGE if ruled else KEEP,
         what=f"instance {row.name}",

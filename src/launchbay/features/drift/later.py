@@ -77,7 +77,7 @@ class DriftScheduleWork(LaterWork[ScheduleRow, datetime]):
         if row.is_replaced:
             return None
         if row.owner_id is None:
-            raise NotAllowed("A server of an earlier version set the schedule, for nobody.")
+            raise NotAllowed("A server of an earlier version set the schedule, without its owner.")
         owner = ScheduleOwner(row.owner_id, row.owner_email, row.owner_name, "", row.method, row.token_id)
         return await check_scheduled(Context(self.app, await actor_of(self.app, owner)), row)
 

@@ -605,7 +605,7 @@ def _open_finding(findings: Sequence[Finding], finding_id: str) -> Finding:
     if found is None:
         raise NotFound(f"The instance has no finding {finding_id[:40]!r}. Show its drift to see them.")
     if not found.is_open:
-        raise Conflict(f"The finding is {found.state}: it doesn't differ any more.", code="FindingClosed")
+        raise Conflict(f"The finding is {found.state}: it no longer differs.", code="FindingClosed")
     return found
 
 
@@ -720,7 +720,7 @@ class DriftRunner:
         differing = without_known(differences(found.steps), known)
         difference = next((each for each in differing if each.id == wanted.finding_id), None)
         if difference is None:
-            return  # it doesn't differ any more, which the check notes
+            return  # it no longer differs, which the check notes
         try:
             async with asyncio.timeout(limits.PLAN_S):
                 decided = await self._deciding(record, difference, found, known)

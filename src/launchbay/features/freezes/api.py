@@ -80,7 +80,9 @@ class FreezeWindowBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 class FreezeWindowsBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """When nothing changes, again and again or on certain days."""
 
-    windows: Annotated[list[FreezeWindowBody], _about("All of them. Without any, nothing freezes by itself.")] = []
+    windows: Annotated[
+        list[FreezeWindowBody], _about("All of them. Without windows, nothing freezes automatically.")
+    ] = []
 
 
 _FREEZE = Returns("The freeze.", _SHOWN)

@@ -41,7 +41,7 @@ class RollbackWork(LaterWork[DueRollback, DueRollback]):
     async def act(self, row: DueRollback, item: DueRollback) -> None:
         if row.is_held:  # it may have stopped because somebody changed what the way back would overwrite
             raise NotAllowed(
-                "A plan was approved for its change, and none for the way back.",
+                "A plan was approved for the change, but not for its rollback.",
                 "Roll it back yourself, or make a change set with the former configuration and with plans.",
             )
         ctx = Context(self.app, await self._owner(row), change_set=row.change_set_id)

@@ -86,7 +86,7 @@ async def show_rollback(request: PageRequest) -> Response:
     instance_id = request.path("id")
     number = await generations.find_rollback_target(request.ctx, instance_id)
     if number is None:
-        message = "The instance has no earlier configuration that took effect, so there is no way back."
+        message = "The instance has no earlier configuration to roll back to."
         return request.redirect(f"{HOME}/instances/{instance_id}", message)
     return request.redirect(f"{_path(instance_id)}/{number}")
 

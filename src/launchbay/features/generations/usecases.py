@@ -145,7 +145,7 @@ async def _target(work: Work, record: InstanceRecord, number: int | None) -> Gen
     place = 1 if kept and kept[0].is_present and record.status is not InstanceStatus.FAILED else 0
     if place >= len(kept):
         raise BadRequest(
-            "The instance has no earlier configuration that took effect, so there is no way back.",
+            "The instance has no earlier configuration to roll back to.",
             code="NoGeneration",
         )
     return kept[place]

@@ -43,19 +43,21 @@ _Interval = Annotated[
     msgspec.Meta(
         ge=limits.GIT_INTERVAL_SHORTEST_MS,
         le=limits.TIME_LATEST_MS,
-        description="How often to look at the branch, in ms. Default: only when asked.",
+        description="Interval of checks of the branch, in ms. Default: only on request.",
     ),
 ]
 _Applies = Annotated[
     Literal["at-once", "after-approval", "change-set"],
     msgspec.Meta(
-        description="Whether a new commit is applied at once, is planned until somebody applies the plan, or, of a"
+        description="Whether a new commit is applied immediately, is planned until somebody applies the plan, or, of a"
         " directory, becomes a change set."
     ),
 ]
 _Instances = Annotated[
     Literal["keep", "change-set", "at-once"],
-    msgspec.Meta(description="Whether running instances keep their version, get a change set, or follow at once."),
+    msgspec.Meta(
+        description="Whether running instances keep their version, get a change set, or are updated immediately."
+    ),
 ]
 _Forge = Annotated[
     Literal["github", "gitlab", "gitea"], msgspec.Meta(description="Whose events and statuses. Forgejo is gitea.")

@@ -74,7 +74,7 @@ async def form_page(request: PageRequest, problem: LaunchbayError | None = None)
 async def create(request: PageRequest) -> Response:
     made = await git_sources.create_git_source(request.ctx, request.path("id"), await _wanted(request, None))
     target = f"{HOME}/organizations/{request.path('id')}/git-sources/{made.id}"
-    return request.redirect(target, "Source created. Launchbay looks at the branch.")
+    return request.redirect(target, "Source created. Launchbay checks the branch.")
 
 
 @routes.get("/console/organizations/{id}/git-sources/{source}", query=("after",))
@@ -128,7 +128,7 @@ async def change(request: PageRequest) -> Response:
 
     async with request.unless_changed("git-sources", row.id, read):
         await git_sources.update_git_source(request.ctx, row.id, wanted)
-    return request.redirect(_page(request), "Source saved. Launchbay looks at the branch again.")
+    return request.redirect(_page(request), "Source saved. Launchbay checks the branch again.")
 
 
 @routes.post("/console/organizations/{id}/git-sources/{source}/pause", again=show)
@@ -174,7 +174,7 @@ async def delete(request: PageRequest) -> Response:
 @routes.post("/console/organizations/{id}/git-sources/{source}/sync", again=show)
 async def sync(request: PageRequest) -> Response:
     await git_sources.sync_git_source(request.ctx, request.path("source"))
-    return request.redirect(_page(request), "Launchbay looks at the branch now.")
+    return request.redirect(_page(request), "Launchbay checks the branch now.")
 
 
 @routes.post("/console/organizations/{id}/git-sources/{source}/apply", again=show)

@@ -26,7 +26,7 @@ class LifetimeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ] = None
     greatestMs: Annotated[int | None, msgspec.Meta(description="The longest life, from the launch.")] = None
     mayNever: Annotated[bool, msgspec.Meta(description="Whether an instance may live on without an end.")] = True
-    extendMs: Annotated[int | None, msgspec.Meta(description="The most that one extension adds.")] = None
+    extendMs: Annotated[int | None, msgspec.Meta(description="The maximum time that one extension adds.")] = None
     extensions: Annotated[int | None, msgspec.Meta(description="How often an instance may be extended.")] = None
     graceMs: Annotated[
         int | None, msgspec.Meta(description="How long a destroy waits and can be taken back. Forced ones don't wait.")
@@ -77,7 +77,7 @@ class LifetimeDocument(msgspec.Struct, kw_only=True):
     waitingDestroy: Annotated[
         WaitingDestroyDocument | None, msgspec.Meta(description="A destroy that can be taken back.")
     ]
-    coming: Annotated[list[ComingEvent], msgspec.Meta(description="What will happen by itself, in order.")]
+    coming: Annotated[list[ComingEvent], msgspec.Meta(description="What will happen automatically, in order.")]
 
 
 class ExtendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

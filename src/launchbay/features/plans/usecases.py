@@ -231,7 +231,7 @@ async def require_plans(
     for place, row in plans.items():
         if row.status == "Failed":
             problem = f"A plan failed: {row.problem}" if place in visible else "A plan failed."
-            raise Conflict(problem, "Create the change set again, perhaps without plans.", code="PlanFailed")
+            raise Conflict(problem, "Create the change set again, possibly without plans.", code="PlanFailed")
         if row.digest is None or row.result is None:
             remedy = "Wait until the status of the effects of each instance is Planned."
             raise Conflict("The plans aren't made yet.", remedy, code="PlanUnderWay")
@@ -305,9 +305,13 @@ async def find_existing(ctx: Context, organization_id: str, request: PlanRequest
     continues, and who asks the same again joins it.
     """
     if _looks[organization_id] >= _OF_ORGANIZATION:
-        raise TooManyRequests("The organization already waits for looks at what runs. Try again.", retry_after_s=5)
+        raise TooManyRequests(
+            "The organization already waits for checks of existing objects. Try again.", retry_after_s=5
+        )
     if _looks.total() >= limits.LOOKS_AT_ONCE:  # each may hold the connection of a transaction meanwhile
-        raise TooManyRequests("This server already waits for other looks at what runs. Try again.", retry_after_s=5)
+        raise TooManyRequests(
+            "This server already waits for other checks of existing objects. Try again.", retry_after_s=5
+        )
     _looks[organization_id] += 1
     try:
         with ctx.app.database.apart():

@@ -83,7 +83,7 @@ class GateDocument(msgspec.Struct, kw_only=True):
     kind: Annotated[str, _about("version, instances, soak, workflow, approvals or rules.")]
     open: bool
     sentence: str
-    opensAt: Annotated[int | None, _about("When it opens by itself, if that is known.")]
+    opensAt: Annotated[int | None, _about("When it opens automatically, if that is known.")]
 
 
 class PlacedDocument(msgspec.Struct, kw_only=True):

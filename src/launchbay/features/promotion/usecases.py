@@ -116,7 +116,7 @@ async def replace_order(ctx: Context, kind: OrderOwner, owner_id: str, stages: S
         stages = [msgspec.structs.replace(each, environment_id=canonical_id(each.environment_id)) for each in stages]
     check_stages(stages or ())
     if any(each.automatic for each in stages or ()):
-        refuse_agents(ctx.actor, "an order that promotes by itself")
+        refuse_agents(ctx.actor, "an order that promotes automatically")
     async with ctx.begin() as work:
         application: Application | None = None
         changed: Application | Organization
@@ -210,7 +210,7 @@ async def _refusal(
         until = opens_at(gates)
         when, remedy = "", f"See what is missing {_WHERE} promotion show."
         if until is not None:
-            when, remedy = " It opens by itself.", "Wait until then."
+            when, remedy = " It opens automatically.", "Wait until then."
         sentence = f"{whose}A gate in front of {here} is closed. {' '.join(each.sentence for each in found)}{when}"
         return Refusal("deny", GATE_CODE, sentence, remedy, until, approvals=stage.approvals)
     if stage.approvals and await _approvals(connection, change) < stage.approvals:

@@ -141,7 +141,7 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
     status: Annotated[
         str,
         msgspec.Meta(
-            description="Active, Paused, or Ended: no time is left, or its instance is gone; Preview for a preview."
+            description="Active, Paused, or Ended: no time is left, or its instance doesn't exist; Preview for a preview."
         ),
     ]
     cron: str

@@ -83,7 +83,7 @@ class OpenSessionDocument(msgspec.Struct, kw_only=True):
 
     job: Annotated[str | None, msgspec.Meta(description="The ID of its job; null for a test.")]
     message: str
-    expiresAt: Annotated[int, msgspec.Meta(description="When it ends by itself, in milliseconds since 1970.")]
+    expiresAt: Annotated[int, msgspec.Meta(description="When it ends, in milliseconds since 1970.")]
 
 
 class ProviderUseDocument(msgspec.Struct, kw_only=True):

@@ -171,7 +171,7 @@ class TwoVersions(VersionQuery, frozen=True):
     """Which versions to compare."""
 
     against: Annotated[
-        int | None, msgspec.Meta(description="The version to compare with; 0 for none. Default: the one before.")
+        int | None, msgspec.Meta(description="The version to compare with; 0 for none. Default: the previous version.")
     ] = None
 
 
