@@ -142,10 +142,9 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An organization in one document, without secrets: `holes` lists what to fill in after the import. `mentions`
-    are the IDs in manifests and roles, each with the kind and name of its object: imported objects have other IDs.
-    `objects` are texts of files, by kind and name: service accounts, Git sources, schedules, and services whose
-    parameters refer to vaults.
+    """An organization in one document; `holes` lists the missing secrets. `mentions` are the IDs in manifests and
+    roles, each with the kind and name of its object: imported objects have other IDs. `objects` are texts of files,
+    by kind and name: service accounts, Git sources, schedules, and services whose parameters refer to vaults.
     """
 
     format: Any = "launchbay organization"

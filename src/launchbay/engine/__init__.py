@@ -1,1 +1,1 @@
-"""The job engine: the queue on PostgreSQL, and what runs, rescues and stages the jobs in it."""
+"""The job engine: the queue on PostgreSQL, its workers, recovery and schedules."""

@@ -40,7 +40,7 @@ class PendingApprovals:
         self._waiting: dict[str, asyncio.Event] = {}
 
     async def ask(self, job: JobRun, path: str, question: Question) -> Verdict:
-        """Request the approval unless an earlier claim has, and wait for the decision without a limit.
+        """Request the approval unless an earlier claim has, and wait for the decision.
 
         Raises ActionFailed if no one can be asked, Fenced if another worker holds the job.
         """

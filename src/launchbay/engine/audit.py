@@ -1,4 +1,4 @@
-"""Audit entries for changes that the engine makes on its own, written in the same transaction (guarantee 14).
+"""Audit entries for changes of the engine, in the same transaction (guarantee 14).
 
 The actor is `engine`, and its email address names the background task, such as `engine/expiry`. Entries of schedules
 name the owner, the user who created the schedule.

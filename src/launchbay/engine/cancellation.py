@@ -1,4 +1,4 @@
-"""Ends a cancelled job: its plan is replayed over its journal, and no step starts.
+"""Ends a cancelled job: replays its plan over its journal, and starts no step.
 
 The state of an instance is written at the end of a job. Without the replay, a cancelled job would lose what its
 components published and returned, and a later `destroy` wouldn't know what to delete. So the worker that claims a
@@ -45,7 +45,10 @@ log = structlog.get_logger(__name__)
 
 
 async def replay_cancelled(job: JobRun, cancel_child: CancelChild) -> None:
-    """Bring the job's state to the point of its cancellation. `cancel_child` asks a child job to end."""
+    """Bring the job's state to the point of its cancellation.
+
+    `cancel_child` asks a child job to end.
+    """
     activity = _Activity()
     replayed = replace(
         job,
@@ -102,7 +105,7 @@ async def replay_superseded(
 
 
 async def release_descendants(database: Database, job: JobRun) -> list[str]:
-    """Release all machines of submodules that aren't destroyed; return a message for each machine left.
+    """Release machines of living submodules; return a message for each one left.
 
     Deleting the instance also deletes its submodules' records, even if their own destroys failed.
     """

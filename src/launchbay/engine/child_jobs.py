@@ -1,4 +1,4 @@
-"""Child jobs: jobs on other instances that a job starts and awaits, to launch, call and destroy submodules.
+"""Child jobs: jobs on other instances that a job starts and awaits.
 
 A child job has its own fence, journal and history, but it isn't queued: the worker of the parent job runs it. So
 waiting for it takes no second job slot, and nested launches can't deadlock. Its id is derived from the parent job and
@@ -77,7 +77,7 @@ class ChildJobs:
         await run_until_available(self._database, jobs.push_signals, instance_id=link.instance_id, signals=encoded)
 
     async def needs_reconfiguration(self, parent: JobRun, link: Link, path: str, *, is_up: bool) -> bool:
-        """Return whether the linked instance needs a reconfiguration at this place of the parent's plan.
+        """Return whether the linked instance needs a reconfiguration here in the plan.
 
         It does if no job has applied its new configuration yet or, in a reconfiguration, if it failed. A child job that
         the parent started before a crash continues regardless of the instance's present state, and so does one that
@@ -295,7 +295,10 @@ class ChildJobs:
         return await self._outcome(child_job_id(parent.job_id, path)) is not None
 
     async def _resume(self, parent: JobRun, job_id: str) -> None:
-        """Continue a child job. Raises Fenced if another worker has taken the parent job over."""
+        """Continue a child job.
+
+        Raises Fenced if another worker has taken the parent job over.
+        """
         holder_id = parent.claimed_id or parent.job_id
         held = await run_until_available(self._database, jobs.is_held, job_id=holder_id, fence=parent.fence)
         if not held:
@@ -315,12 +318,12 @@ class ChildJobs:
             self._callers.pop(job_id, None)
 
     async def _cancel(self, job_id: str, reason: str = TOO_LONG) -> bool:
-        """Ask a job to end; return False if it was asked before or has ended."""
+        """Ask a job to end; return False if that is too late."""
         decided = await run_until_available(self._database, jobs.cancel, job_id=job_id, reason=reason)
         return decided is not None and decided.asked
 
     async def cancel_orphans(self) -> None:
-        """Cancel and end child jobs whose parent job ended without them; no other task would run them.
+        """End child jobs whose parent job ended without them.
 
         The worker that takes an orphan fences out any other. To keep workers from taking it from each other in turn, an
         orphan that another worker has cancelled is skipped for ORPHAN_S.
@@ -344,7 +347,10 @@ class ChildJobs:
         *,
         is_destroy: bool,
     ) -> bool:
-        """Accept the child job; return False if the instance is busy. Raises WorkflowFailed if it can't run."""
+        """Accept the child job; return False if the instance is busy.
+
+        Raises WorkflowFailed if it can't run.
+        """
         async with self._database.transaction() as connection:
             target = _checked(await jobs.get_child_target(connection, instance_id=link.instance_id), link.instance_id)
             manifest = await self._manifests.get(connection, target.application_id, target.version)
@@ -375,7 +381,7 @@ class ChildJobs:
         return begun is not None
 
     async def _earlier_calls(self, parent: JobRun, path: str) -> list[ChildOutcomeRow]:
-        """Return the same call's jobs in the jobs that the parent resumes, the last one last."""
+        """Return the jobs of this call in the resumed jobs, oldest first."""
         if not parent.plan.resumes:
             return []
         job_ids = [child_job_id(job_id, path) for job_id in parent.plan.resumes]
@@ -400,7 +406,10 @@ class _AlreadyDestroyed(Exception):
 
 
 def _busy_delays(workflow: str) -> Iterator[float]:
-    """Yield the delays between attempts to start on a busy instance. Raises WorkflowFailed at the limit."""
+    """Yield the delays between attempts to start on a busy instance.
+
+    Raises WorkflowFailed at the limit.
+    """
     waited_s = 0.0
     for delay_s in _BUSY.delays():
         if waited_s > limits.CALL_WAITS_FOR_INSTANCE_S:
@@ -413,7 +422,7 @@ def _busy_delays(workflow: str) -> Iterator[float]:
 
 
 def child_job_id(parent_job_id: str, path: str) -> str:
-    """Return the id of the child job at this place of the parent's plan; the same after every crash."""
+    """Return the id of the child job at this place of the plan."""
     return parent_job_id[:8] + hashlib.sha256(f"{parent_job_id}\n{path}".encode()).hexdigest()[:16]
 
 

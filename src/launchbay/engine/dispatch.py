@@ -192,7 +192,10 @@ class Dispatcher:
     # Announcing
 
     def _announce_if_committed(self, organization_id: str, committed: bool, *, behind: str | None = None) -> None:  # noqa: FBT001 - a callback's outcome
-        """Announce jobs that are ready. `behind` is their organization if it has all its places here."""
+        """Announce jobs that are ready.
+
+        `behind` is their organization if it has all its places here.
+        """
         if not committed:
             return
         if behind is None or self._places.may_take(behind):
@@ -338,7 +341,7 @@ class Dispatcher:
                 task.result()
 
     async def _empty(self, worker_id: int, name: str) -> None:
-        """Let all jobs go: each as soon as that cuts nothing in two, all at the end of the grace period."""
+        """Release all jobs, each at a safe point, and all after the grace period."""
         for held in list(self._held.values()):
             held.slot.drain()
         running = {held.task for held in self._held.values() if held.task is not None}
@@ -376,7 +379,7 @@ class Dispatcher:
             self._look_for_jobs()
 
     def _interrupt(self, job_id: str) -> None:
-        """Stop a job that was cancelled or superseded; it is claimed again if it is still under way."""
+        """Stop a job that was cancelled or superseded, and claim it again."""
         held = self._held.get(job_id)
         if held is not None and not held.is_interrupted:
             held.is_interrupted = True
@@ -459,7 +462,7 @@ class Dispatcher:
         self._may_be_ready = True
 
     async def _reconcile(self, worker_id: int) -> None:
-        """Start jobs that this worker holds without knowing it, because the answer to a commit was lost."""
+        """Start jobs that this worker holds after a commit of unknown outcome."""
         unknown: set[ClaimedJob] = set()
         while True:
             await asyncio.sleep(RECONCILE_S)
@@ -644,7 +647,9 @@ class Dispatcher:
         task.add_done_callback(self._releasing.discard)
 
     async def _release(self, worker_id: int, job: ClaimedJob, delay_s: float | None) -> None:
-        """Let a job go, so that any worker may claim it if it is under way. Repeats until written."""
+        """Release a job, so that any worker may claim it.
+
+        Repeats until written."""
         try:
             while True:
                 try:
@@ -675,7 +680,7 @@ def _may_have_left_some(claimed: Collection[ClaimedJob], places: int) -> bool:
 
 
 def _detached(work: Awaitable[None], name: str | None = None) -> "asyncio.Task[None]":
-    """Start a task that inherits nothing of its creator: not the transaction, nor the request's log fields."""
+    """Start a task without the transaction and log fields of its creator."""
     return asyncio.create_task(work, name=name, context=contextvars.Context())  # type: ignore[arg-type]  # coroutines only
 
 
@@ -684,7 +689,7 @@ def _now_s() -> float:
 
 
 async def _first(*awaitables: Awaitable[object], timeout_s: float | None = None) -> None:
-    """Wait until the first awaitable ends or the time is up; cancel only the tasks created here."""
+    """Wait until the first awaitable ends or the time is up."""
     given = {each for each in awaitables if isinstance(each, asyncio.Future)}
     made = {asyncio.ensure_future(each) for each in awaitables if not isinstance(each, asyncio.Future)}
     try:

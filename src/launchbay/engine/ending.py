@@ -1,4 +1,4 @@
-"""The end of a job: its outcome, the instance's new state, and the work that follows, in one transaction.
+"""The end of a job: outcome, state and following work in one transaction.
 
 The runner writes it once for each claim that reaches the end; a claim that lost the job writes nothing.
 """
@@ -81,7 +81,7 @@ NO_FOLLOW_UPS = FollowUps()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceSnapshot:
-    """An instance at the end of a job, or after its linked signals were refreshed."""
+    """An instance after a job, or after a refresh of its linked signals."""
 
     manifest: CompiledManifest
     state: InstanceState
@@ -100,7 +100,7 @@ def follow_ups(
     failed: bool = False,
     cancelled: bool = False,
 ) -> FollowUps:
-    """Return what follows a job with this plan; None if signals were refreshed without a job.
+    """Return what follows a job with this plan, or None without a job.
 
     No triggers follow a cancelled job, nor one whose signals never settle.
     """
@@ -119,7 +119,7 @@ def follow_ups(
 
 
 def _newly_scheduled(snapshot: InstanceSnapshot, kind: JobKind | None, *, failed: bool) -> Collection[str]:
-    """Return components whose schedules start (language §5): all after a launch, later only new members."""
+    """Return components whose schedules start (language §5): after a launch all, later new ones."""
     launched = [path for path in snapshot.manifest.order if snapshot.state.is_launched(path)]
     if kind == "reconfigure" or (kind == "launch" and not failed):
         return launched
@@ -170,7 +170,9 @@ def _schedules(manifest: CompiledManifest, components: Collection[str], now: dat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """How a job ended. `propagates` False keeps the instance's status regardless of the plan (language §5).
+    """How a job ended.
+
+    `propagates` False keeps the instance's status regardless of the plan (language §5).
 
     `return_values` are the instance's and `results` the job's, as JSON texts; `component_count` and `running_count`
     say how many components there are and how many of them are launched. None leaves each unchanged. `former` is what a
@@ -205,7 +207,7 @@ class JobCompletion:
     started_s: float = field(default_factory=time.monotonic)
 
     async def write(self, state: InstanceState, outcome: JobOutcome) -> None:
-        """End the job, as failed if there is an error; waits for an unavailable database. Raises Fenced."""
+        """End the job, as failed if it has an error. Raises Fenced."""
         labels = await self.named_jobs.labels_of(self.claim.instance_id)
         try:
             if outcome.error is not None:
@@ -329,7 +331,9 @@ class JobCompletion:
     async def _start_follow_up(
         self, connection: Connection, manifest: CompiledManifest, status: InstanceStatus
     ) -> None:
-        """Accept the next due work if it is a triggered workflow. The stager fires everything else.
+        """Accept the next due work if it is a triggered workflow.
+
+        The stager fires everything else.
 
         A person whom a triggered workflow has kept out goes first.
         """

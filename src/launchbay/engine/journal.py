@@ -1,4 +1,6 @@
-"""The journal of one job in PostgreSQL. Only the worker that holds the job writes, and a recorded outcome stays.
+"""The journal of one job in PostgreSQL.
+
+Only the worker that holds the job writes, and a recorded outcome stays.
 
 Changes collect while a write is running and are written together, so steps that end at the same time share a commit.
 A write waits for an unavailable database and never gives up: the job's effects have already happened.
@@ -273,7 +275,7 @@ class PostgresJournal:
         return self._records.keys()
 
     async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
-        """Record the start of an attempt; return once it is durable and the job is known to be held. Raises Fenced.
+        """Record the start of an attempt durably. Raises Fenced if the job was lost.
 
         With `durable=False`, return at once, and write it within LAZY_S.
         """
@@ -394,7 +396,7 @@ class PostgresJournal:
         self._write_within(LAZY_S)
 
     def log(self, path: str | None, level: str, text: str, stream: str = SYSTEM) -> None:
-        """Add a line to the instance's log within LAZY_S, up to the limits of step and job."""
+        """Add a line to the log within LAZY_S, up to the limits."""
         if self._log_into(self._batch(), path, level, text, stream):
             self._write_within(LAZY_S)
 
@@ -466,7 +468,7 @@ class PostgresJournal:
         return postgres_text(self.secrets.redact(text, longest_chars), longest_chars)
 
     def interrupt_open_steps(self) -> None:
-        """End the steps that the job leaves unfinished, such as those of a command that timed out."""
+        """End unfinished steps, such as those of a command that timed out."""
         for path, record in self._records.items():
             if record.status is StepStatus.EXECUTING:
                 self._row(path, path.rpartition("/")[2])
@@ -501,7 +503,7 @@ class PostgresJournal:
         return msgspec.json.encode(now).decode()
 
     async def drain(self, last: str | None = None) -> dict[str, Any]:
-        """Wait for the running write and return what is unwritten, for the statement that ends the job.
+        """Return what is unwritten, for the statement that ends the job.
 
         `last` is a line of the log about the end. Raises the reason if an earlier write failed.
         """
@@ -689,7 +691,7 @@ class PostgresJournal:
         self._count(batch)
 
     async def _write_rows(self, connection: Connection, batch: _Batch) -> None:
-        """Write steps and lines; of a cancelled job, only those of steps that have begun."""
+        """Write steps and lines; those of a cancelled job only if begun."""
         self._leave_out_cut(batch)
         begins = not self._is_cancelled and bool(batch.starts or batch.steps.keys() - self._attempts.keys())
         written = await jobs.write_journal(connection, **self._key, begins=begins, **batch.columns())
@@ -749,7 +751,10 @@ async def retry_while_unavailable(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 async def run_until_available(database: Database, statement: Callable[..., Awaitable[T]], /, **parameters: Any) -> T:
-    """Run one statement on a pooled connection, repeated until the database is available. It may run twice."""
+    """Run one statement on a pooled connection, repeated until the database is available.
+
+    It may run twice.
+    """
 
     async def attempt() -> T:
         async with database.connection() as connection:

@@ -1,4 +1,4 @@
-"""Cloud accounts, hosts of static pools, and SSH host keys for machine providers, on PostgreSQL.
+"""Cloud accounts, pool hosts and host keys for machine providers, on PostgreSQL.
 
 Steps use them while a job runs, and the sweeper uses the accounts. Each method is one short transaction.
 """
@@ -40,7 +40,7 @@ _WAIT_S = 30
 
 
 def retrying_while_unavailable(work: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Repeat a method until the database is available: an outage must not fail a step."""
+    """Repeat a method until the database is available."""
 
     @wraps(work)
     async def repeated(*arguments: P.args, **more: P.kwargs) -> T:
@@ -188,7 +188,7 @@ class PostgresAccountProbe:
         return account_of("", "", parameters).regions or (DEFAULT_REGION,)
 
     async def problem(self, organization_id: str, parameters: Mapping[str, Any], region: str) -> str | None:
-        """Sign in to a region; return the problem, or None if the account works there."""
+        """Sign in to a region; return the problem, or None."""
         account = account_of("", "of this service", parameters)
         redactor = Redactor()
         context = ProviderContext(
@@ -223,7 +223,10 @@ class EnvironmentPools:
         self._type = ResourcePool()
 
     async def acquire(self, context: ProviderContext, count: int) -> Mapping[str, PooledHost]:
-        """Take `count` hosts or none; return them by the id to release each with. Raises ActionFailed."""
+        """Take `count` hosts or none; return them by the id to release each with.
+
+        Raises ActionFailed.
+        """
         pool = await self._chosen(context)
         taken: dict[str, PooledHost] = {}
         try:

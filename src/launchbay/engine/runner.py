@@ -125,11 +125,11 @@ class Runner:
         self._child_jobs = ChildJobs(database, manifests, services, self.run_child)
 
     async def run_child(self, job_id: str) -> None:
-        """Claim a job that another one calls, and run it. It waits for no worker: this is in its caller's slot."""
+        """Claim a job that another one calls, and run it in the caller's slot."""
         await self._run(job_id, None)
 
     async def run_job(self, job: ClaimedJob) -> bool:
-        """Run a job that this worker holds to its end; return False if it has lost the job.
+        """Run a held job to its end; return False if it was lost.
 
         Raises Conflict if a newer version stored the job: it waits until a worker can read it.
         CancelledError (the process stops) leaves the job unchanged: the next claim continues after the last record.
@@ -262,7 +262,7 @@ class Runner:
             return await jobs.list_records(connection, job_id=job_id, after=path, count=limits.RECORDS_PAGE)
 
     async def _lost_right(self, job_id: str, claim: ClaimRow) -> str | None:
-        """Return why the person who asked for a job may no longer run it, or None."""
+        """Return why the requester of a job may no longer run it, or None."""
         plan = read_plan(claim.plan)
         sufficient = _SUFFICIENT.get(plan.kind)
         if sufficient is None or plan.deletes_instance or claim.parent_job_id is not None:
@@ -327,7 +327,10 @@ class Runner:
         state: InstanceState,
         handed_over: asyncio.Event,
     ) -> JobRun:
-        """Build the job from its claim. Raises LaunchbayError if its manifest or parameters no longer compile."""
+        """Build the job from its claim.
+
+        Raises LaunchbayError if its manifest or parameters no longer compile.
+        """
         secrets = journal.secrets
         if claim.fence > 1:  # before a step adopts a command that has them
             await journal.open_passing()
@@ -431,7 +434,7 @@ class Runner:
             await interruptible_sleep(SUPERSEDED_POLL_S)
 
     async def _delete(self, job: JobRun) -> JobOutcome:
-        """Destroy the instance within a time limit, then release what is left: its records are deleted too."""
+        """Destroy the instance within a time limit, then release and delete the rest."""
         timeout_s = self._destroy_timeout_s
         failures: list[str] = []
         try:

@@ -1,4 +1,4 @@
-"""Runs commands of workflows on services of the environment, through their service types (language §8).
+"""Runs commands of workflows on services of the environment (language §8).
 
 A command is recorded in the journal and isn't repeated after a crash once it has succeeded.
 """
@@ -110,7 +110,7 @@ class ServiceCalls:
             raise ActionFailed(f"The service {bound.name!r} rejected {command!r}: {error}") from error
 
     async def _recorded(self, job: JobRun, path: str, reference: SecretReference) -> Mapping[str, Any]:
-        """Return a secret of a provider as a result of a command, which is recorded, sealed."""
+        """Return a provider's secret as the recorded, encrypted result of a command."""
         found = await self._secret_source.read(job, path, 1, {"value": reference}, is_recorded=True)
         if not isinstance(found["value"], str):
             raise ActionFailed(

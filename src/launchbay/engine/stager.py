@@ -55,7 +55,7 @@ _RECURRING = frozenset({"cron", "trigger", "signals"})
 async def refresh_signals(
     connection: Connection, instance_id: str, manifest: CompiledManifest, now: datetime, secret_key: SecretKey
 ) -> None:
-    """Update an idle instance with the signals of its linked instances, and queue what follows (language §7).
+    """Update an idle instance with linked signals, and queue what follows (language §7).
 
     It needs no job, and the history shows none. The caller's transaction holds the lock of the instance.
     """
@@ -123,7 +123,7 @@ class Stager:
         return math.inf if self._next_s is None else max(self._next_s - asyncio.get_running_loop().time(), 0.0)
 
     async def fire_due(self) -> int:
-        """Fire a batch of due schedules, oldest first, and return how many rows it handled.
+        """Fire a batch of due schedules, oldest first; return the number of rows.
 
         Schedules whose instance or environment is being changed, or that are behind another due schedule, wait for the
         next round.
@@ -262,7 +262,7 @@ class Stager:
             )
 
     async def _lost_right(self, connection: Connection, schedule: DueRow) -> str | None:
-        """Return why the person who scheduled a workflow may no longer run it, or None."""
+        """Return why the scheduler of a workflow may no longer run it, or None."""
         if schedule.asked_by == "rule":
             return None
         needed = Permission.SCHEDULE_INSTANCE_WORKFLOW
@@ -310,7 +310,9 @@ class Stager:
     async def _plan(
         self, connection: Connection, schedule: DueRow, target: TargetRow, refusal: str | None
     ) -> tuple[CompiledManifest, Plan]:
-        """Return the manifest and the plan. Work that is no longer possible becomes a job that fails with the reason.
+        """Return the manifest and the plan.
+
+        Work that is no longer possible becomes a job that fails with the reason.
 
         Raising here instead would fire the schedule again immediately, and block all later ones.
         """

@@ -30,7 +30,7 @@ _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweeper:
-    """Sweeps all providers; every process may run one, and each round belongs to the process that claims it.
+    """Sweeps all providers; each round belongs to the process that claims it.
 
     `providers` is called in each round. A machine younger than `grace_s` is left for its step to record.
     """
@@ -43,7 +43,7 @@ class Sweeper:
     grace_s: float
 
     async def sweep(self) -> None:
-        """Sweep all providers if a round is due and no other process has claimed it."""
+        """Sweep all providers if a round is due and not claimed."""
         if self.mode == OFF:
             return
         async with self.database.connection() as connection:
@@ -59,7 +59,10 @@ class Sweeper:
         return tagged.created_at is None or (self.clock.now() - tagged.created_at).total_seconds() >= self.grace_s
 
     async def _sweep_machine(self, provider: Sweepable, tagged: TaggedMachine) -> None:
-        """Delete a machine if it is an orphan. No job of its instance can start and adopt it in the meantime."""
+        """Delete a machine if it is an orphan.
+
+        No job of its instance can start and adopt it in the meantime.
+        """
         async with self.database.transaction() as connection:
             reason = _reason(tagged, await machines.get_owner_status(connection, instance_id=tagged.tags.instance))
             if reason is None:
@@ -82,7 +85,7 @@ class Sweeper:
 
 
 def _reason(tagged: TaggedMachine, instance: machines.OwnedMachineRow | None) -> str | None:
-    """Return why a machine is an orphan, or None if an instance may own it."""
+    """Return why a machine is an orphan, or None if it may be owned."""
     if instance is None:
         return "its instance is unknown"
     if InstanceStatus(instance.status) is InstanceStatus.DESTROYED:

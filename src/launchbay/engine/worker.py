@@ -29,7 +29,9 @@ LOOK_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """A background task. If a round returns a true value, the next one starts immediately.
+    """A background task.
+
+    If a round returns a true value, the next one starts immediately.
 
     `stop` cancels a round of one that `may_take_long`. One with `due` has a round only if one of these reads has rows.
     They get the parameters `now`, `but` (nothing) and `count` (1). `seconds_to_next` may shorten the interval.
@@ -122,7 +124,10 @@ class Engine:
     periodic_tasks: tuple[PeriodicTask, ...] = ()  # work that any one process may do
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`. Running jobs then get their grace period; unfinished ones go to other workers."""
+        """Work until `stop`.
+
+        Running jobs then get their grace period; unfinished ones go to other workers.
+        """
         if self.is_alone:
             await self._take_over_jobs()
         periodic_tasks = (

@@ -25,7 +25,7 @@ class WorkerWatch:
         self._looked_at_s = clock.monotonic_s()
 
     def dead(self, workers: Collection[WorkerRow]) -> list[WorkerBeat]:
-        """Return those that were silent for a lease of watching, or for half without a session.
+        """Return workers that were silent for a lease, or half without a session.
 
         While this process was suspended or the database unavailable, no heartbeat could be seen: silence means nothing.
         So the time since the last look counts for a quarter of a lease at most.

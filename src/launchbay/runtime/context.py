@@ -93,7 +93,10 @@ def split_command(component: Component, action: str) -> tuple[str | None, str]:
 async def call_workflow(
     context: WorkflowContext, step: str, name: str, arguments: Mapping[str, Any], path: str
 ) -> Mapping[str, Any]:
-    """Run a macro or workflow of the component and return its return values. Raises WorkflowFailed."""
+    """Run a macro or workflow of the component and return its return values.
+
+    Raises WorkflowFailed.
+    """
     workflow = context.component.workflows[name]
     inner = context.nested(workflow, path)
     types = {parameter.name: parameter.type for parameter in workflow.parameters.values()}

@@ -82,7 +82,9 @@ class Journal(Protocol):
         """Return the paths of all steps with a record from earlier claims."""
 
     async def start(self, path: str, name: str, attempt: int, at: datetime, *, durable: bool = True) -> None:
-        """Record the start of an attempt. Returns when it and all earlier notes are durable.
+        """Record the start of an attempt.
+
+        Returns when it and all earlier notes are durable.
 
         With `durable=False` it returns at once: for a start that nothing outside of the job can notice.
         """
@@ -186,7 +188,10 @@ class NullJournal:
 
 
 class ReplayJournal(NullJournal):
-    """Reads the journal of a running job and starts no step. It records nothing, because the first run did."""
+    """Reads the journal of a running job and starts no step.
+
+    It records nothing, because the first run did.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -202,7 +207,10 @@ class ReplayJournal(NullJournal):
 
 
 class StepBudget:
-    """Limits the steps of a job, including calls. The nesting limit alone allows calls that double at each level."""
+    """Limits the steps of a job, including calls.
+
+    The nesting limit alone allows calls that double at each level.
+    """
 
     def __init__(self, steps: int = limits.JOB_STEPS) -> None:
         self._steps = self._left = steps
@@ -272,7 +280,7 @@ class LinkedInstances(Protocol):
         """Provide signals that the linked application needs, for its next job."""
 
     async def needs_reconfiguration(self, parent: "JobRun", link: Link, path: str, *, is_up: bool) -> bool:
-        """Return whether the linked instance needs a reconfiguration at this place of the parent's plan.
+        """Return whether the linked instance needs a reconfiguration here in the plan.
 
         `is_up` False means that the parent treats the instance as one that never launched successfully.
         """
@@ -293,7 +301,10 @@ class LinkedInstances(Protocol):
         """Return own instances that no component links to, and that should have been destroyed."""
 
     async def offered_pins(self, link: Link) -> frozenset[str]:
-        """Return the keys of the linked application's pins. Raises WorkflowFailed if the instance was deleted."""
+        """Return the keys of the linked application's pins.
+
+        Raises WorkflowFailed if the instance was deleted.
+        """
 
     async def required_signals(self, link: Link) -> frozenset[str]:
         """Return the signals, `interface.pin`, that the linked instance needs before its launch."""
@@ -324,7 +335,10 @@ class LinkedInstances(Protocol):
 
 
 class ComponentType(Protocol):
-    """A component type in live instances (language §4). One object serves all components of the type."""
+    """A component type in live instances (language §4).
+
+    One object serves all components of the type.
+    """
 
     async def launch(self, job: "JobRun", component: Component) -> None:
         """Start the component and publish its signals. Raises WorkflowFailed."""

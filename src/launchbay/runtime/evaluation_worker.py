@@ -1,4 +1,6 @@
-"""The process that evaluates what would hold up a server. `runtime/evaluation.py` starts it and talks to it.
+"""The process that evaluates what would hold up a server.
+
+`runtime/evaluation.py` starts it and talks to it.
 
     python -I -m launchbay.runtime.evaluation_worker MEMORY_BYTES
 

@@ -33,7 +33,10 @@ _CONTAINERS = "container"
 
 
 def provider_of(job: JobRun) -> MachineProvider | None:
-    """Return the provider of the instance's machines, or None if none is set. Raises ActionFailed."""
+    """Return the provider of the instance's machines, or None if none is set.
+
+    Raises ActionFailed.
+    """
     return job.deps.machines.chosen_for(job.environment.policies)
 
 
@@ -304,7 +307,10 @@ def networks(machine: Machine) -> dict[str, dict[str, str]]:
 async def release(
     job: JobRun, context: ProviderContext, machines: Iterable[Machine]
 ) -> tuple[list[Machine], list[str]]:
-    """Release machines; return the released ones, and a message for each failure. Adopted machines keep running."""
+    """Release machines; return the released ones, and a message for each failure.
+
+    Adopted machines keep running.
+    """
     machines = list(machines)
 
     async def release_one(machine: Machine) -> str | None:

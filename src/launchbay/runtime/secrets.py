@@ -26,7 +26,9 @@ _SECRETS_KEPT = 500
 
 
 class Secrets:
-    """The secrets of one job. `given` makes a redactor of the secrets in the job's inputs.
+    """The secrets of one job.
+
+    `given` makes a redactor of the secrets in the job's inputs.
 
     Without a seal, documents stay unchanged: nothing is stored then.
     """

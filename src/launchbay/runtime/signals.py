@@ -333,7 +333,10 @@ class ConsumedSignals:
 
 
 def _copied(value: Any, known: dict[int, Any]) -> Any:
-    """Return a copy of a JSON value. What it has several times is copied once."""
+    """Return a copy of a JSON value.
+
+    What it has several times is copied once.
+    """
     if not isinstance(value, dict | list):
         return value
     copy = known.get(id(value))

@@ -238,7 +238,9 @@ async def interruptible_sleep(seconds: float) -> None:
 
 
 def uninterruptible() -> AbstractAsyncContextManager[None]:
-    """Protect the block when the worker stops: a step's attempt with its record. Nested blocks join the outer one.
+    """Protect the block when the worker stops: a step's attempt with its record.
+
+    Nested blocks join the outer one.
 
     In a worker that is stopping, entering waits until the job is cancelled.
     """

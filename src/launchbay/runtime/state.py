@@ -35,7 +35,9 @@ STATE_VERSION = 1
 
 
 class ComponentState(msgspec.Struct):
-    """One component. `signals` is interface → pin → value; `variables` are return values of earlier workflows.
+    """One component.
+
+    `signals` is interface → pin → value; `variables` are return values of earlier workflows.
 
     `seen` has the last seen values by peer of consumed signals with a trigger (`runtime/signals.py`). `machines` are
     those that its steps created or adopted, sorted by number. `scale` is set for a `composite.Scaler`. `rounds` counts

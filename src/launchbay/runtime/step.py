@@ -92,7 +92,9 @@ class StepFailed(LaunchbayError):
 
 
 async def run_step(workflow: WorkflowContext, step: Step, *, is_counted: bool = False) -> Mapping[str, Any]:
-    """Run a step with its retries and return its outputs. Raises StepFailed if the last attempt fails.
+    """Run a step with its retries and return its outputs.
+
+    Raises StepFailed if the last attempt fails.
 
     `is_counted` says that the budget of the job has it already.
     """
@@ -172,7 +174,10 @@ class _Execution:
         return (await self.job.evaluate(template, self.workflow.scope.values))[0]
 
     async def _setting(self, name: str, template: Template | None, policies: Mapping[str, Any]) -> Any:
-        """Return a parameter of the runtime. It is read first, so it also applies if other parameters are invalid."""
+        """Return a parameter of the runtime.
+
+        It is read first, so it also applies if other parameters are invalid.
+        """
         if name in policies:
             return policies[name]
         return None if template is None else await self._value(template)
@@ -596,7 +601,9 @@ def _ignore_fail(value: Any) -> bool:
 async def run_recorded(
     job: JobRun, path: str, name: str, work: Callable[[], Awaitable[Mapping[str, Any]]], *, is_replay: bool = False
 ) -> Mapping[str, Any]:
-    """Do the work and return its outputs, or its recorded outputs. `path` is its place in the job's plan.
+    """Do the work and return its outputs, or its recorded outputs.
+
+    `path` is its place in the job's plan.
 
     Work that a crash interrupted is repeated. `is_replay` only returns the recorded outcome. Raises WorkflowFailed.
     """

@@ -82,7 +82,10 @@ def rounds(steps: Iterable[Step]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class WorkflowRun:
-    """One run of one workflow. `path` is its place in the plan, `depth` the number of enclosing calls."""
+    """One run of one workflow.
+
+    `path` is its place in the plan, `depth` the number of enclosing calls.
+    """
 
     job: JobRun
     component: Component
@@ -399,7 +402,10 @@ class _Steps:
             self._failures[step.name] = f"with the outputs of step {step.name!r}, {failure}"
 
     def _set(self, step: Step, variable: str, value: Any) -> None:
-        """Set a variable. Of parallel steps that set the same one, the last in the manifest always wins."""
+        """Set a variable.
+
+        Of parallel steps that set the same one, the last in the manifest always wins.
+        """
         setter = self._set_by.get(variable)
         if setter is not None and self._rank(setter) > self._rank(step):
             return

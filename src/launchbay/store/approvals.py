@@ -36,7 +36,10 @@ class AnswerRow(NamedTuple):
 
 
 class AnswerContextRow(NamedTuple):
-    """What decides whether a user can answer. `is_barred`: the user requested the job and can't approve it."""
+    """What decides whether a user can answer.
+
+    `is_barred`: the user requested the job and can't approve it.
+    """
 
     id: str
     organization_id: str
@@ -59,7 +62,9 @@ class LockedRow(NamedTuple):
 
 
 class ApprovalRow(NamedTuple):
-    """An approval in full. `read_answers` decodes `answers`; `role` is None if the role was deleted.
+    """An approval in full.
+
+    `read_answers` decodes `answers`; `role` is None if the role was deleted.
 
     A pending one has `instance_ends_at`, as far as that is known. The destroy waits for the job.
     """

@@ -138,7 +138,10 @@ _enclosing: "ContextVar[tuple[Database, Connection] | None]" = ContextVar("enclo
 
 
 class OutcomeUnknown(Unavailable):
-    """The connection was lost during COMMIT, which may have succeeded. Read the object by the ID that you chose."""
+    """The connection was lost during COMMIT, which may have succeeded.
+
+    Read the object by the ID that you chose.
+    """
 
     code = "OutcomeUnknown"
 
@@ -157,7 +160,10 @@ class DatabaseFull(Unavailable):
 
 
 class NotTogether(Unavailable):
-    """A group of commits failed, and nothing of it was committed. Repeat the transaction without a group."""
+    """A group of commits failed, and nothing of it was committed.
+
+    Repeat the transaction without a group.
+    """
 
     def __init__(self) -> None:
         super().__init__("The change couldn't be saved together with others.", "Retry.", retry_after_s=1)
@@ -691,7 +697,10 @@ async def _finished(task: "asyncio.Task[None]") -> None:
 
 
 def connection_parameters(url: str) -> dict[str, Any]:
-    """Return the parameters of libpq with our timeouts. Raises CannotStart for an invalid connection string."""
+    """Return the parameters of libpq with our timeouts.
+
+    Raises CannotStart for an invalid connection string.
+    """
     return _parsed(conninfo(url))
 
 

@@ -118,7 +118,9 @@ class InstanceSummary(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A job of the history; times are ms since the Unix epoch. `steps` are `(path, name, status, percent)`.
+    """A job of the history; times are ms since the Unix epoch.
+
+    `steps` are `(path, name, status, percent)`.
 
     `live_steps` are `(path, status, percent)`, newer, and only set for the running job. `could_not_begin` is only known
     of the newest job of an instance, if it failed.
@@ -178,7 +180,10 @@ class FamilyLinkRow(NamedTuple):
 
 
 class LinkedRow(NamedTuple):
-    """The instance behind a component. All fields but the link are None if it was deleted."""
+    """The instance behind a component.
+
+    All fields but the link are None if it was deleted.
+    """
 
     component: str
     target_id: str

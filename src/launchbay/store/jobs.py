@@ -113,7 +113,10 @@ class NamesRow(NamedTuple):
 
 
 class EndRow(NamedTuple):
-    """The result of ending a job. `work_waiting`: work of the instance fell due meanwhile. The rest has no meaning."""
+    """The result of ending a job.
+
+    `work_waiting`: work of the instance fell due meanwhile. The rest has no meaning.
+    """
 
     work_waiting: bool
     written: object
@@ -187,7 +190,10 @@ list_orphaned_instances = _sql.column("list_orphaned_instances", str)
 
 
 class ControlRow(NamedTuple):
-    """A job, and what decides whether it can be cancelled or resumed. `is_inner`: a parent job runs it."""
+    """A job, and what decides whether it can be cancelled or resumed.
+
+    `is_inner`: a parent job runs it.
+    """
 
     id: str
     name: str
@@ -305,7 +311,10 @@ class JobLink(msgspec.Struct, frozen=True, array_like=True):
 
 
 class JobView(NamedTuple):
-    """A job in detail. `steps` are the planned ones; `journal` records them and the steps inside them."""
+    """A job in detail.
+
+    `steps` are the planned ones; `journal` records them and the steps inside them.
+    """
 
     id: str
     instance_id: str

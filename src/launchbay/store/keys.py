@@ -65,7 +65,10 @@ class AddressRow(NamedTuple):
 
 
 class TextRow(NamedTuple):
-    """A string with encrypted tokens in it. `owner_id` is the organization or service that they are encrypted for."""
+    """A string with encrypted tokens in it.
+
+    `owner_id` is the organization or service that they are encrypted for.
+    """
 
     id: str
     part: str
@@ -85,7 +88,10 @@ class EncryptedColumn(NamedTuple, Generic[R]):
 
 
 def sealed_column(sql: Statements, name: str, rows: str, put: str) -> EncryptedColumn[SealedRow]:
-    """Return a column of sealed bytes. `name` is a word for people; the others are statements of `sql`."""
+    """Return a column of sealed bytes.
+
+    `name` is a word for people; the others are statements of `sql`.
+    """
     return EncryptedColumn(name, sql.rows(rows, SealedRow), sql.change(put))
 
 

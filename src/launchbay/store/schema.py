@@ -288,7 +288,10 @@ async def _upgrade(connection: AsyncConnection[Any], where: str, target: str) ->
 
 
 async def _missing(connection: AsyncConnection[Any], where: str, target: str) -> list[str]:
-    """Return the revisions to apply. Raises CannotStart if this version must not upgrade the database."""
+    """Return the revisions to apply.
+
+    Raises CannotStart if this version must not upgrade the database.
+    """
     # Counted before the schema is read, so none of them is newer than that.
     servers = await _value(connection, _SERVERS)
     found, version = await _recorded(connection)

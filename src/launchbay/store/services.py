@@ -96,7 +96,10 @@ list_revisions_and_instances = _sql.rows("list_revisions_and_instances", PartOfA
 
 
 class PoolResourceRow(NamedTuple):
-    """A resource that was acquired at least once. `changed_at`: when it was last acquired or released."""
+    """A resource that was acquired at least once.
+
+    `changed_at`: when it was last acquired or released.
+    """
 
     resource_id: str
     holder: str | None
@@ -184,7 +187,10 @@ dequeue_waiter = _sql.change("dequeue_waiter")
 
 
 class EntryRow(NamedTuple):
-    """A vault entry without its secret. Only key pairs have an algorithm and a public key."""
+    """A vault entry without its secret.
+
+    Only key pairs have an algorithm and a public key.
+    """
 
     id: str
     name: str

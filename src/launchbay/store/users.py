@@ -85,7 +85,10 @@ class OrganizationUserRow(NamedTuple):
 
 
 class AccountRow(NamedTuple):
-    """A member in full. `is_invited`: the account has no password yet. `roles` are those held here."""
+    """A member in full.
+
+    `is_invited`: the account has no password yet. `roles` are those held here.
+    """
 
     id: str
     name: str
@@ -251,7 +254,10 @@ delete_expired_refresh_tokens = _sql.change("delete_expired_refresh_tokens")
 
 
 class HeldRole(NamedTuple):
-    """A role that a user holds in an organization. A user without roles has one row without a name."""
+    """A role that a user holds in an organization.
+
+    A user without roles has one row without a name.
+    """
 
     access_stamp: int
     is_member: bool

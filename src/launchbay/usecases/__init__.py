@@ -1,1 +1,4 @@
-"""What the API of the kernel can do. A public function is one operation and one transaction."""
+"""What the API of the kernel can do.
+
+A public function is one operation and one transaction.
+"""

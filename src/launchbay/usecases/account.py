@@ -12,7 +12,9 @@ from launchbay.usecases.context import AppContext, Context
 
 
 async def change_password(ctx: Context, current: str, new: str) -> None:
-    """Replace the caller's password and end all their sessions and tokens. A session token alone is not enough.
+    """Replace the caller's password and end all their sessions and tokens.
+
+    A session token alone is not enough.
 
     Raises BadRequest when the current one is wrong or the new one is empty or too long, and TooManyRequests after
     several wrong ones: they count as attempts to sign in.
@@ -65,7 +67,10 @@ async def list_tokens(ctx: Context) -> list[RefreshTokenRow]:
 
 
 async def revoke_token(ctx: Context, token_id: str) -> None:
-    """End one of the caller's refresh tokens. Raises NotFound; somebody else's is not found either."""
+    """End one of the caller's refresh tokens.
+
+    Raises NotFound; somebody else's is not found either.
+    """
     async with ctx.begin() as work:
         caller = await work.lookup.caller()
         await ctx.app.refresh_tokens.revoke(work.connection, caller.id, token_id)

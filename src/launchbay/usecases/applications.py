@@ -35,7 +35,7 @@ async def list_applications(ctx: Context, organization_id: str, labels: str | No
 
 
 async def create_application(ctx: Context, organization_id: str, name: str) -> str:
-    """Create an application with the default no-op manifest as version 1 and return its id.
+    """Create an application with an empty manifest as version 1; return its id.
 
     Raises BadRequest for a name that is empty, too long or taken.
     """
@@ -75,7 +75,10 @@ async def read_application(ctx: Context, application_id: str) -> Application:
 
 
 async def rename_application(ctx: Context, application_id: str, name: str) -> None:
-    """Give an application another name. Raises BadRequest for a name that is bad or taken."""
+    """Give an application another name.
+
+    Raises BadRequest for a name that is bad or taken.
+    """
     async with ctx.begin() as work:
         application = await work.lookup.application(application_id, Permission.EDIT_APPLICATION)
         name = validate_name(name)

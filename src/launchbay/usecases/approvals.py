@@ -31,7 +31,7 @@ class AnswerRequest:
 async def list_pending_approvals(
     ctx: Context, organization_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
-    """Return approvals that somebody in the organization is asked for, as far as the caller may see them."""
+    """Return the approvals of an organization that the caller may see."""
     shown: list[ApprovalRow] = []
     after = after or ""
     async with ctx.read() as work:
@@ -79,7 +79,7 @@ async def list_own_approvals(ctx: Context, organization_id: str) -> list[Approva
 async def list_instance_approvals(
     ctx: Context, instance_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
-    """Return the approvals that an instance has asked for, the decided ones too, the oldest first."""
+    """Return all approvals of an instance, decided or not, the oldest first."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         return await store.list_by_instance(work.connection, instance_id=record.id, after=after or "", count=count)
@@ -101,7 +101,9 @@ async def read_approval(ctx: Context, approval_id: str) -> ApprovalRow:
 
 
 async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) -> ApprovalRow:
-    """Approve or reject, and return the approval as it is then. Until it is decided an answer can be changed.
+    """Approve or reject, and return the approval as it is then.
+
+    Until it is decided an answer can be changed.
 
     The same answer again changes nothing, unless the first was given with another access token, which it would end
     with. Raises NotAllowed for who may not answer, or whose password somebody else chose and knows. Raises BadRequest
@@ -133,7 +135,7 @@ async def answer_approval(ctx: Context, approval_id: str, given: AnswerRequest) 
 async def _write(
     ctx: Context, work: Work, record: InstanceRecord, look: AnswerContextRow, given: AnswerRequest, needed: int
 ) -> str:
-    """Store an answer, and the decision that follows from it, if one does; return the status.
+    """Store an answer and the decision, if it follows; return the status.
 
     Approvals of those who may not give them anymore are deleted.
     """
@@ -252,7 +254,7 @@ def _check_open(app: AppContext, locked: LockedRow) -> None:
 
 
 def _may_see(lookup: Lookup, row: ApprovalRow) -> bool:
-    """Tell whether the caller may read the instance of an approval, or approve its workflow."""
+    """Return whether the caller may read an approval's instance or approve."""
     environment = permissions.environment(row.environment_id)
     instance = permissions.instance(row.application_id, row.instance_id)
     workflow = permissions.workflow(row.application_id, row.instance_id, row.workflow)

@@ -22,7 +22,7 @@ _FAMILY_ROWS = 500
 async def read_compiled(
     ctx: Context, application_id: str, version: int | None
 ) -> tuple[Application, int, CompiledManifest]:
-    """Return an application, a version of it (by default the newest), and what that version compiles to.
+    """Return an application, a version (default: the newest), and its compiled graph.
 
     Raises BadRequest for an unknown version, InvalidManifest where a package that it needs is gone.
     """
@@ -58,7 +58,7 @@ async def read_surroundings(ctx: Context, instance_id: str) -> Surroundings:
 
 
 async def read_family(ctx: Context, instance_id: str) -> list[RelativeRow]:
-    """Return an instance with the instances of its submodules, at all levels, that the caller may read."""
+    """Return an instance with its submodules' instances that the caller may read."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_family(
@@ -77,7 +77,7 @@ async def read_family(ctx: Context, instance_id: str) -> list[RelativeRow]:
 
 
 async def read_log_tail(ctx: Context, instance_id: str, job_id: str | None, count: int) -> list[LogRow]:
-    """Return the newest lines of an instance's log, or of one job's, the oldest of them first, with secrets covered."""
+    """Return the newest log lines of an instance or job, oldest first, masked."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
         rows = await store.list_log_tail(work.connection, instance_id=record.id, job_id=job_id, count=count)

@@ -580,7 +580,10 @@ def _kind_of(operation: str, changed: LookedUp | str, at: Resource | str | None)
 
 
 class _Loan:
-    """A borrowed connection as a unit of work. A class, since each request enters one (decision 0169)."""
+    """A borrowed connection as a unit of work.
+
+    A class, since each request enters one (decision 0169).
+    """
 
     __slots__ = ("_ctx", "_lent", "_work")
 

@@ -71,7 +71,10 @@ async def list_contents(
 
 
 async def create_environment(ctx: Context, organization_id: str, name: str) -> str:
-    """Create an empty environment and return its id. Raises BadRequest for a name that is bad or taken."""
+    """Create an empty environment and return its id.
+
+    Raises BadRequest for a name that is bad or taken.
+    """
     environment_id = new_id()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(
@@ -92,7 +95,10 @@ async def create_environment(ctx: Context, organization_id: str, name: str) -> s
 
 
 async def rename_environment(ctx: Context, environment_id: str, name: str) -> None:
-    """Give an environment another name. Raises BadRequest for a name that is bad or taken."""
+    """Give an environment another name.
+
+    Raises BadRequest for a name that is bad or taken.
+    """
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         name = validate_name(name)
@@ -124,13 +130,16 @@ async def clone_environment(ctx: Context, environment_id: str, name: str | None)
 
 
 def _copy_names(name: str, clone_id: str) -> list[str]:
-    """Return names for a copy, in the order in which to try them; the last one is free."""
+    """Return names to try for a copy; the last one is free."""
     stem = f"Copy of {name}"[: limits.NAME_CHARS - len(clone_id) - 1]
     return [stem, *(f"{stem} ({number})" for number in range(2, _NUMBERED_COPIES)), f"{stem} {clone_id}"]
 
 
 async def delete_environment(ctx: Context, environment_id: str) -> None:
-    """Delete an environment. Raises BadRequest for the default one, and for one with instances of whatever status."""
+    """Delete an environment.
+
+    Raises BadRequest for the default one, and for one with instances of whatever status.
+    """
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.DELETE_ENVIRONMENT)
         is_default = await store.lock(work.connection, environment_id=environment.id)
@@ -191,7 +200,10 @@ def validate_policies(document: str) -> dict[str, PolicyValue]:
 
 
 async def replace_policies(ctx: Context, environment_id: str, document: str) -> None:
-    """Replace all policies by those of a YAML document. Raises BadRequest with line and column of what is wrong."""
+    """Replace all policies by those of a YAML document.
+
+    Raises BadRequest with line and column of what is wrong.
+    """
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
         policies = validate_policies(document)
@@ -228,7 +240,10 @@ async def read_properties(ctx: Context, environment_id: str) -> list[Property]:
 
 
 async def replace_properties(ctx: Context, environment_id: str, properties: Sequence[Property]) -> None:
-    """Replace all properties. Raises BadRequest for bad or repeated names, unknown types and values that do not fit."""
+    """Replace all properties.
+
+    Raises BadRequest for bad or repeated names, unknown types and values that do not fit.
+    """
     async with ctx.begin() as work:
         environment = await work.lookup.environment(environment_id, Permission.EDIT_ENVIRONMENT)
 
@@ -338,7 +353,7 @@ async def list_offered_instances(ctx: Context, environment_id: str) -> list[Offe
 
 
 async def replace_offers(ctx: Context, instance_id: str, environment_ids: Sequence[str]) -> None:
-    """Offer an instance in exactly these environments of its organization; one that is offered expires no more.
+    """Offer an instance in exactly these environments; it then never expires.
 
     The permission is for the instance together with each environment that comes or goes. Those that use the instance
     already keep it until they are reconfigured. Raises BadRequest with the IDs that aren't environments, and for an

@@ -35,7 +35,10 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class LiveEvent(msgspec.Struct, frozen=True):
-    """One event. Who has the number `id` has everything up to it; without one the next event belongs to this."""
+    """One event.
+
+    Who has the number `id` has everything up to it; without one the next event belongs to this.
+    """
 
     name: str
     data: dict[str, Any]

@@ -50,7 +50,7 @@ class Idempotency:
         self._turns: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def once(self, actor: Actor, key: str, request: bytes, work: Callable[[], Awaitable[Answer]]) -> Outcome:
-        """Do the work of a request and keep its answer, or return the answer that the same request got before.
+        """Do the work of a request once, or return its stored answer.
 
         `request` is what makes it the same: method, path and body. Work that raises leaves the key free, for nothing
         was changed. Of requests at the same moment one does the work, and the others wait for its answer. Raises
@@ -93,7 +93,7 @@ class Idempotency:
 
     @asynccontextmanager
     async def _turn(self, owner: tuple[str, str]) -> AsyncIterator[None]:
-        """Let the requests of one key come one after the other; those that wait hold no connection."""
+        """Run the requests of one key one after the other."""
         lock = self._turns.setdefault(owner, asyncio.Lock())
         try:
             async with lock:
@@ -112,5 +112,5 @@ def _check(key: str) -> None:
 
 
 def answer_purpose(user_id: str, key: str) -> str:
-    """Return what the answer that is kept under a key of a user is sealed for."""
+    """Return the purpose for which a stored answer is encrypted."""
     return f"{_PURPOSE} {user_id} {key}"

@@ -235,7 +235,7 @@ async def _complete_until(ctx: Context, organization_id: str, after: str) -> str
 
 
 async def set_destroy_at(ctx: Context, instance_id: str, destroy_at_ms: int) -> None:
-    """Set when an instance is destroyed, in ms since the Unix epoch; NEVER lets it live on.
+    """Set when an instance is destroyed, in ms since 1970, or NEVER.
 
     A job that is under way then ends first. Raises BadRequest for a time that has passed, for a destroyed instance, and
     for one that is offered as a service: those never expire.

@@ -107,7 +107,7 @@ class LogPositions:
         self._of = {"instance_id": instance_id, "job_id": job_id}
 
     async def count(self, until: int | None = None, most: int = _ALL_LINES) -> int:
-        """Return the number of lines up to one, or of all, at most so many."""
+        """Return the number of lines up to a line, with a maximum."""
         async with self._ctx.read() as work:
             return await store.count_log_lines(work.connection, **self._of, until=until, most=most) or 0
 

@@ -37,7 +37,7 @@ from launchbay.usecases.workflows import busy
 
 
 class JobDetails(msgspec.Struct, frozen=True):
-    """A job, what it was asked to do, and what covers the secrets in it."""
+    """A job, its request, and the mask of its secrets."""
 
     view: JobView
     plan: Plan
@@ -86,7 +86,7 @@ class JobDetails(msgspec.Struct, frozen=True):
 async def list_jobs(
     ctx: Context, instance_id: str, *, after: str | None, limit: int | None
 ) -> AsyncIterator[tuple[list[JobRow], Redactor]]:
-    """Stream the jobs of an instance, the newest first, from the one after the job `after` on."""
+    """Stream the jobs of an instance after `after`, the newest first."""
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
     redactor = await redactor_for(record)
@@ -299,7 +299,10 @@ async def resume_job(
 
 
 async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[InstanceRecord, ControlRow]:
-    """Return instance and job for somebody who may run the job's workflow. Raises as a run of it does."""
+    """Return instance and job for somebody who may run the job's workflow.
+
+    Raises as a run of it does.
+    """
     job = await store.get_control(work.connection, instance_id=instance_id, job_id=job_id)
     if job is None:
         raise await _not_found(work, instance_id, job_id)
@@ -316,7 +319,7 @@ async def _find_job(work: Work, instance_id: str, job_id: str) -> tuple[Instance
 
 
 async def _not_found(work: Work, instance_id: str, job_id: str) -> NotFound:
-    """Return the error for a job that is not there, after the caller and the instance were looked at."""
+    """Return the error for an unknown job, after the permission check."""
     with suppress(NotAllowed):  # 404 comes before 403 (conformance.md, "Wire" 6)
         await work.lookup.instance(instance_id, Permission.READ)
     return NotFound(f"The instance has no job {job_id!r}. List its jobs.")
@@ -342,7 +345,7 @@ def _check_resumable(job: ControlRow, plan: Plan, status: InstanceStatus) -> Non
 def _with_parameters(
     plan: Plan, manifest: CompiledManifest, stored: Mapping[str, Any], given: Mapping[str, Any]
 ) -> str | None:
-    """Return the instance's parameters with those given to a launch, checked and encoded; None when none change."""
+    """Return the parameters with those of a launch, or None if unchanged."""
     if not given or plan.kind != "launch":
         return None
     check_size(given)
@@ -352,7 +355,7 @@ def _with_parameters(
 
 
 def _with_arguments(plan: Plan, manifest: CompiledManifest, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plan's arguments with those given to a command, checked and as their types."""
+    """Return the plan's arguments with those of a command, converted."""
     if not given or plan.kind == "launch":
         return plan.arguments
     if plan.kind != "command":

@@ -1,4 +1,4 @@
-"""The launch of an application: its checks, its services, and the commit that accepts it (language §8).
+"""The launch of an application: checks, services and commit (language §8).
 
 Services are chosen when a launch or a reconfiguration is accepted. The choice holds until the next reconfiguration.
 """
@@ -60,7 +60,7 @@ UnmetServices = dict[tuple[str, ...], list[str]]  # way of a node from the root 
 
 @dataclass(frozen=True, slots=True)
 class PlannedLaunch:
-    """A launch with everything decided, and the view of the environment that every level gets."""
+    """A decided launch with the environment that every level sees."""
 
     application: Application
     environment: Environment
@@ -76,7 +76,9 @@ class PlannedLaunch:
 async def launch(
     ctx: Context, application_id: str, body: Mapping[str, Any], if_exists: IfExists | None = None
 ) -> StartedJob:
-    """Launch an application and return the new instance and its job. The commit accepts the launch (promises 1 and 2).
+    """Launch an application and return the new instance and its job.
+
+    The commit accepts the launch (promises 1 and 2).
 
     Fields that the body leaves out come from its revision. `if_exists` decides when the application already has a
     living instance of this name in the environment (decision 0147). None leaves that to the rules.
@@ -231,7 +233,10 @@ async def _places(work: Work, planned: PlannedLaunch) -> list[Place]:
 async def plan_launch_tree(
     work: Work, application_id: str, body: Mapping[str, Any], if_exists: IfExists | None = None
 ) -> PlannedLaunch:
-    """Return what a launch brings at all levels, with everything looked up and checked. Writes nothing."""
+    """Return what a launch brings at all levels, with everything looked up and checked.
+
+    Writes nothing.
+    """
     wanted = body.get("environmentId")
     application, environment, settings = await work.lookup.launch_target(
         application_id, wanted if isinstance(wanted, str) else None, Permission.CREATE_INSTANCE
@@ -297,7 +302,7 @@ def _root(
 
 
 async def shared_instances(work: Work, environment_id: str) -> dict[str, str]:
-    """Return the running instances of the environment's catalogs by the revision that they stand for (language §8)."""
+    """Return the shared instances of the environment by revision (language §8)."""
     shared: dict[str, str] = {}
     for catalog in await instances.list_shared_catalogs(work.connection, environment_id=environment_id):
         for revision_id, instance_id in (msgspec.json.decode(catalog).get(CATALOG) or {}).items():
@@ -306,7 +311,10 @@ async def shared_instances(work: Work, environment_id: str) -> dict[str, str]:
 
 
 async def _with_revision(work: Work, application: Application, request: LaunchRequest) -> LaunchRequest:
-    """Fill what the request leaves open from its revision. Raises BadRequest for one that is not the application's."""
+    """Fill what the request leaves open from its revision.
+
+    Raises BadRequest for one that is not the application's.
+    """
     if request.revision_id is None:
         return request
     revision = await applications.get_revision(
@@ -353,7 +361,10 @@ def _require_environment(work: Work, application: Application, environment: Envi
 
 
 async def validate_version(work: Work, application: Application, version: int | None) -> int:
-    """Return a manifest version of the application, by default the newest. Raises BadRequest for another number."""
+    """Return a manifest version of the application, by default the newest.
+
+    Raises BadRequest for another number.
+    """
     if version is None or version == application.latest_version:
         return application.latest_version
     known = 0 < version < 2**31 and await applications.manifest_exists(
@@ -494,7 +505,7 @@ def _instance_offer(row: OfferedInstance, manifest: CompiledManifest, existing: 
 
 
 async def _dependent_instances(work: Work, environment: Environment, root: LaunchNode) -> frozenset[str]:
-    """Return the instances that may not become services here: their jobs and this one's would wait for each other."""
+    """Return instances that would cause a deadlock as services here."""
     present = [node.instance_id for node in root.walk() if node.former is not None]
     if not present:
         return frozenset()  # nothing depends on instances that do not exist yet
@@ -503,7 +514,7 @@ async def _dependent_instances(work: Work, environment: Environment, root: Launc
 
 
 async def _lock_services(work: Work, nodes: list[LaunchNode]) -> None:
-    """Put into the links what the nodes are to see of their services until the next reconfiguration."""
+    """Store in the links what the nodes see of their services."""
     linked = [
         (node, path, link)
         for node in nodes
@@ -537,7 +548,10 @@ async def _lock_existing(work: Work, service_ids: list[str]) -> Mapping[str, Bou
 
 
 def published_signals(name: str, kind: ServiceType | None, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a service publishes. Raises BadRequest where its type, which may be a package's, breaks."""
+    """Return what a service publishes.
+
+    Raises BadRequest where its type, which may be a package's, breaks.
+    """
     if not isinstance(kind, PublishesSignals):
         return {}
     try:

@@ -143,7 +143,7 @@ def _destroy_interval(given: Mapping[str, Any]) -> int | None:
 
 
 class RevisionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A new revision or a change of one: the state of an instance, or a manifest version with its settings.
+    """A new or changed revision: an instance's state, or a version with settings.
 
     In a change, omitted fields stay unchanged; `environmentId: null` removes the environment.
     """
@@ -176,7 +176,7 @@ def with_revision(request: LaunchRequest, revision: Revision) -> LaunchRequest:
 
 
 def merge_submodules(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a revision says of submodules, with what a request gives for them over it, one by one."""
+    """Return the submodules of a revision, overridden by those of a request."""
     merged = dict(stored)
     for name, value in given.items():
         # What is no object is refused where submodules are read.
@@ -213,7 +213,9 @@ _SUBMODULE_FIELDS = ("revisionId", "manifestVersion", "parameters", "submodules"
 
 @dataclass(frozen=True, slots=True)
 class SubmoduleRequest:
-    """What is asked of one submodule. Everything is optional; `submodules` is for those inside it, as it was given.
+    """What is asked of one submodule.
+
+    Everything is optional; `submodules` is for those inside it, as it was given.
 
     `is_own` means an own child of no revision, instead of the shared or former one: `revisionId` is given and null.
     """
@@ -336,7 +338,10 @@ def ignored_fields(paths: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationRequest:
-    """What a reconfiguration asks for. Parameters that are not given go back to their defaults."""
+    """What a reconfiguration asks for.
+
+    Parameters that are not given go back to their defaults.
+    """
 
     instance_name: str | None = None
     manifest_version: int | None = None
@@ -346,7 +351,10 @@ class ConfigurationRequest:
 
 
 def read_configuration_request(body: Mapping[str, Any]) -> ConfigurationRequest:
-    """Return the request from its body; null counts as left out. Raises BadRequest naming the field."""
+    """Return the request from its body; null counts as left out.
+
+    Raises BadRequest naming the field.
+    """
     check_size(body)
     given = {name: value for name, value in body.items() if value is not None}
     version = _whole_number(given, "manifestVersion")

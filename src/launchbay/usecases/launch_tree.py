@@ -1,4 +1,4 @@
-"""A launch with its submodules: what will be launched at every level, decided before anything is written (language §7).
+"""A launch with its submodules at every level, decided before writing (language §7).
 
 Everything that can be known at launch is checked here, at every level: applications, versions, permissions, parameters.
 So the launch is accepted whole or refused whole (promise 8).
@@ -45,7 +45,10 @@ from launchbay.usecases.launch_request import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormerLaunch:
-    """What an instance that stays is like before a reconfiguration. `owed` is that of `FormerConfiguration`."""
+    """What an instance that stays is like before a reconfiguration.
+
+    `owed` is that of `FormerConfiguration`.
+    """
 
     version: int
     revision_id: str | None
@@ -61,7 +64,10 @@ class FormerLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchNode:
-    """One instance to be: the root, or a submodule's. `path` is its way from the root, component by component."""
+    """One instance to be: the root, or a submodule's.
+
+    `path` is its way from the root, component by component.
+    """
 
     instance_id: str
     application_id: str
@@ -101,7 +107,9 @@ def new_in_submodules(root: LaunchNode) -> tuple[ProposedSubmodule, ...]:
 
 
 class TreePlanner:
-    """Plans the submodules of a launch or reconfiguration. `shared` maps revision ids to running instances (§8).
+    """Plans the submodules of a launch or reconfiguration.
+
+    `shared` maps revision ids to running instances (§8).
 
     With `resets_parameters`, as in a reconfiguration, revisions bring no parameters.
     """
@@ -126,7 +134,9 @@ class TreePlanner:
         as_recorded: bool = False,
         explicit: Mapping[str, SubmoduleRequest] | None = None,
     ) -> None:
-        """Add to a node the links and nodes of its submodules, at every level. Raises BadRequest, NotAllowed.
+        """Add to a node the links and nodes of its submodules, at every level.
+
+        Raises BadRequest, NotAllowed.
 
         With `as_recorded`, the requests are those of a revision: a submodule without a revision there is an own one.
         Otherwise it stays what it is. `explicit` are the requests without those of a revision, if they differ.
@@ -276,7 +286,7 @@ class TreePlanner:
         return child, read_submodules(inside, "/".join(("submodules", *child.path)))
 
     def _present(self, node: LaunchNode, path: str, application_id: str) -> FormerLaunch | None:
-        """Return what the submodule's instance is like now, when it stays: it is its own, lives, and is the same."""
+        """Return the current state of a submodule's instance that stays."""
         former = node.former
         row = None if former is None else former.links.get(path)
         if former is None or row is None or row.kind != LinkKind.OWN or row.application_id != application_id:
@@ -299,7 +309,7 @@ class TreePlanner:
         configured: Mapping[str, Any],
         request: SubmoduleRequest,
     ) -> dict[str, Any]:
-        """Return the submodule's parameters: what the outer module gives to its pins, then what the request gives.
+        """Return the submodule's parameters, from the outer module and the request.
 
         `manifest` is the submodule's, and the names are its API's.
         """
@@ -321,7 +331,7 @@ class TreePlanner:
         return {**from_outside, **asked}
 
     async def _application(self, configured: Mapping[str, Any], where: str) -> str:
-        """Return the application that the submodule's pins lead to; the locator is one that a parameter may set."""
+        """Return the application of a submodule, by its locator."""
         locator = configured.get(LOCATOR)
         if not isinstance(locator, str) or not locator:
             raise BadRequest(f"The submodule {where} has no {LOCATOR}; name an application.", code="UnknownSubmodule")
@@ -392,7 +402,7 @@ def write_launch(
     *,
     is_limited: bool,
 ) -> StartedJob:
-    """Write the root with its job and expiry, and its submodules, which the jobs of their parents launch.
+    """Write the root with its job and expiry, and its submodules.
 
     Returns the root's job. A tree of any size takes three statements, which go with the commit. A job that is limited
     runs once it has its places.

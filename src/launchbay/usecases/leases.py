@@ -1,4 +1,4 @@
-"""Work that takes long outside of a transaction, at rows that one process at a time holds by a lease.
+"""Long work outside of a transaction, at rows held by a lease.
 
 Whoever takes a row gets a fence with it. The lease is renewed during the work, and what it writes names the
 fence. So a process that lost the lease writes nothing, and another one takes the work up.
@@ -21,7 +21,10 @@ _RENEW_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class LeasedWork:
-    """Work at a row that was taken. `renew` returns 0 when the lease is lost."""
+    """Work at a row that was taken.
+
+    `renew` returns 0 when the lease is lost.
+    """
 
     row_id: str
     renew: Callable[[], Awaitable[int]]

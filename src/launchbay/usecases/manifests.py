@@ -1,4 +1,4 @@
-"""The manifests of an application: uploaded, or loaded from a URL (reference §4, Applications; conformance.md)."""
+"""The manifests of an application (reference §4, Applications; conformance.md)."""
 
 import asyncio
 from collections import OrderedDict
@@ -91,14 +91,20 @@ async def validate_manifest(ctx: Context, text: str) -> list[Finding]:
 
 
 async def read_manifest(ctx: Context, application_id: str, version: int | None) -> str:
-    """Return the text of a manifest version, by default the newest. Raises BadRequest for an unknown version."""
+    """Return the text of a manifest version, by default the newest.
+
+    Raises BadRequest for an unknown version.
+    """
     async with ctx.read() as work:
         application = await work.lookup.application(application_id, Permission.READ)
         return await manifest_text(work, application.id, known_version(application, version))
 
 
 def known_version(application: Application, version: int | None) -> int:
-    """Return the version, by default the newest. Raises BadRequest for one that the application doesn't have."""
+    """Return the version, by default the newest.
+
+    Raises BadRequest for one that the application doesn't have.
+    """
     if version is None:
         version = application.latest_version
     if not 0 < version <= application.latest_version:
@@ -166,7 +172,7 @@ async def set_manifest_source(ctx: Context, application_id: str, url: str) -> St
 
 
 async def refresh_manifest(ctx: Context, application_id: str) -> Refreshed:
-    """Load the manifest from its URL again; it becomes a new version when it is not as the newest one is.
+    """Load the manifest from its URL again, as a new version if changed.
 
     Raises BadRequest when the manifest is uploaded, OutgoingFailed, InvalidManifest, and Conflict when somebody set
     another URL meanwhile.

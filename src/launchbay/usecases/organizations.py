@@ -41,7 +41,9 @@ _OUT_OF_ORDER_MINUTES = 1  # between the order of IDs and that of times, where t
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFilter:
-    """Which entries of an audit log. Times are in UTC; `since` is included, `until` is not.
+    """Which entries of an audit log.
+
+    Times are in UTC; `since` is included, `until` is not.
 
     `actor` is a user's ID or email address; with the ID, `actor_email` is the address of the account if the caller has
     read it. `about` is an object's ID, or a path, which includes what is below it.
@@ -79,7 +81,10 @@ async def read_audit_entries(
 
 
 async def entry_conditions(connection: Connection, organization_id: str, wanted: AuditFilter) -> dict[str, Any]:
-    """Return the parameters of the statement that say which entries. Raises BadRequest for a wrong `about`."""
+    """Return the parameters of the statement that say which entries.
+
+    Raises BadRequest for a wrong `about`.
+    """
     actor, about = wanted.actor, wanted.about
     is_object_id, is_actor_id = about is not None and is_id(about), actor is not None and is_id(actor)
     if about is not None and not is_object_id and not about.startswith("/"):
@@ -126,7 +131,7 @@ _MENTIONED = 500  # IDs in the fields of entries that get names
 
 
 async def names_of(connection: Connection, organization_id: str, rows: Iterable[AuditRow]) -> dict[str, str]:
-    """Return the names of actors and objects of entries by ID, and of objects that their fields mention."""
+    """Return the names of actors and objects in entries, by ID."""
     ids = {part for row in rows for part in (row.actor_id, *row.object.split("/")) if is_id(part)}
     mentioned = (found for row in rows for text in (row.before, row.after) for found in _QUOTED_ID.findall(text or ""))
     ids.update(islice(mentioned, _MENTIONED))
@@ -188,7 +193,7 @@ def _fields(prefix: str, document: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class FirstAdministrator:
-    """The account that the first start made; the password is shown once and kept only as a hash."""
+    """The account of the first start, with its password, shown once."""
 
     email: str
     password: str
@@ -198,7 +203,7 @@ class FirstAdministrator:
 async def initialize(
     database: Database, passwords: Passwords, *, organization: str, email: str, password: str
 ) -> FirstAdministrator | None:
-    """Create the organization and its administrator on an empty database; None when there is an organization already.
+    """Create the first organization and its administrator, or return None.
 
     Several servers may start at once: an advisory lock lets one of them do it. Raises CannotStart for an address or a
     password that nobody may have.
@@ -227,7 +232,7 @@ async def initialize(
 
 
 async def create_first_organization(connection: Connection, name: str, administrator_id: str) -> str:
-    """Create an organization with its default environment and services, its roles and its first administrator."""
+    """Create an organization with its environment, services, roles and administrator."""
     organization_id = await create_empty_organization(connection, name, administrator_id)
     environment_id = new_id()
     await environments.insert(
@@ -246,7 +251,7 @@ async def create_first_organization(connection: Connection, name: str, administr
 
 
 async def create_empty_organization(connection: Connection, name: str, administrator_id: str) -> str:
-    """Create an organization with nothing but its zone, the role Administrator, and who holds it; return its id."""
+    """Create an organization with only its zone and administrator; return its id."""
     organization_id, role_id = new_id(), new_id()
     await organizations.insert(connection, organization_id=organization_id, name=name, creator_id=administrator_id)
     await services.insert_zone(connection, zone_id=new_id(), organization_id=organization_id, name="Default")
@@ -299,7 +304,7 @@ async def read_organization(ctx: Context, organization_id: str) -> Organization:
 
 
 async def create_organization(ctx: Context, name: str) -> str:
-    """Create an organization with all that comes with one, and make the caller its administrator; return its id.
+    """Create a complete organization with the caller as administrator; return its id.
 
     Each organization has quotas and shares of its own, so not everybody may create them (decision 0140). Names don't
     have to be unique: an error would reveal other organizations. Raises BadRequest for a bad name, and beyond the
@@ -485,5 +490,5 @@ async def forget_host_key(ctx: Context, organization_id: str, host: str) -> None
 
 
 def _every_environment() -> tuple[Permission, Resource]:
-    """Return what it takes: a pinned key counts in all environments, so it is for those who may edit every one."""
+    """Return the required permission: editing every environment."""
     return Permission.EDIT_ENVIRONMENT, permissions.environment(new_id())

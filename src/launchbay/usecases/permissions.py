@@ -17,7 +17,7 @@ from launchbay.usecases.context import Context, Work
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision; when it is allowed, the role, its entry and the pattern that decided.
+    """The decision with the role, entry and pattern that allowed it.
 
     `rules` are those that are asked about a change there, whoever makes it. `held_by` are who may do it.
     """
@@ -40,7 +40,9 @@ async def explain(
     touching: str | None,
     organization_id: str | None,
 ) -> Explanation:
-    """Decide as the gate does, and say why. Without a user it is about the caller, whom everybody may ask about.
+    """Decide as the gate does, and say why.
+
+    Without a user it is about the caller, whom everybody may ask about.
 
     To ask about somebody else takes the permission to manage their roles. An operation on an instance touches its
     environment as well; what else it touches, such as the environment of a launch, is `touching`. Users belong to
@@ -139,7 +141,7 @@ async def _environment_of(work: Work, resource: Resource) -> tuple[Resource, ...
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """The gate's answers for one caller in one organization, with the grants of the moment it was asked for."""
+    """The gate's answers for one caller, with the grants at creation."""
 
     lookup: Lookup
     organization_id: str
@@ -212,7 +214,10 @@ async def permitted_in_environments(
 
 
 async def permitted(ctx: Context, organization_id: str) -> Permitted:
-    """Return what the caller may do in an organization. Raises NotAllowed for one that they do not belong to."""
+    """Return what the caller may do in an organization.
+
+    Raises NotAllowed for one that they do not belong to.
+    """
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
     return Permitted(work.lookup, organization_id)

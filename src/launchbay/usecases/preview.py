@@ -344,7 +344,7 @@ async def _before(work: Work, node: LaunchNode) -> tuple[Configured, set[str], M
 async def _below(
     work: Work, link: Link | None, module_path: tuple[str, ...]
 ) -> tuple[list[PreviewedComponent], list[str], list[Step]]:
-    """Return components, workflows and steps that go with a component: those of its own child, at every level."""
+    """Return components, workflows and steps destroyed with a component."""
     components: list[PreviewedComponent] = []
     workflows: list[str] = []
     steps: list[Step] = []

@@ -257,7 +257,9 @@ async def _check_name(work: Work, record: InstanceRecord, name: str | None) -> N
 
 
 async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequest) -> _Target:
-    """Return what the request leads to (reference §4, configuration). What it gives wins over its revision.
+    """Return what the request leads to (reference §4, configuration).
+
+    What it gives wins over its revision.
 
     A revision brings its manifest and submodules, but no parameters: those not given go back to the defaults.
     """
@@ -289,7 +291,7 @@ async def _target(work: Work, record: InstanceRecord, request: ConfigurationRequ
 
 
 async def _refuse_cycles(work: Work, organization_id: str, root: LaunchNode) -> None:
-    """Raise BadRequest for a shared instance that depends on one that would depend on it.
+    """Raise BadRequest for shared instances that would depend on each other.
 
     Over whatever others that be: their jobs would wait for each other.
     """

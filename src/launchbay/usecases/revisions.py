@@ -87,7 +87,10 @@ async def create_revision(
 
 
 async def change_revision(ctx: Context, revision_id: str, request: RevisionRequest) -> None:
-    """Change what the request names and leave the rest as it is. Raises BadRequest as `create_revision` does."""
+    """Change what the request names and leave the rest as it is.
+
+    Raises BadRequest as `create_revision` does.
+    """
     async with ctx.begin() as work:
         found = await work.lookup.revision(revision_id, Permission.EDIT_APPLICATION)
         _refuse_unnamed(found)

@@ -492,7 +492,9 @@ async def roles_named(work: Work, organization_id: str, names: Iterable[str]) ->
 
 
 def require_assignment(work: Work, organization_id: str, user_id: str, touched: Iterable[Role]) -> None:
-    """Refuse roles that the caller may not give to this user or take away. Raises NotAllowed.
+    """Refuse roles that the caller may not give to this user or take away.
+
+    Raises NotAllowed.
 
     One by one: an entry with patterns for roles, such as `ManageRoles: [/users/*, /roles/<one>]`, is about those alone.
     """

@@ -1,4 +1,4 @@
-"""Re-encryption of all secrets with a new secret key, and the encrypted URLs of manifests.
+"""Re-encryption with a new secret key, and encrypted URLs of manifests.
 
 Servers keep running. Rows are read page by page and written back only if unchanged, so that nothing newer is
 overwritten; a second run finds what is left.
@@ -138,7 +138,10 @@ def seal_source_url(key: SecretKey, application_id: str, url: str) -> bytes:
 
 
 def open_source_url(key: SecretKey, application_id: str, sealed: bytes) -> str:
-    """Return the URL of an application's manifest. Raises UnsealFailed with another key than it had."""
+    """Return the URL of an application's manifest.
+
+    Raises UnsealFailed with another key than it had.
+    """
     return key.open(sealed, source_purpose(application_id)).decode()
 
 
@@ -186,7 +189,10 @@ class Resealed:
 
 
 async def reseal(database: Database, key: SecretKey, of_features: Sealed) -> Resealed:
-    """Seal everything with the key that seals now. What no key opens stays as it is, and is counted."""
+    """Seal everything with the key that seals now.
+
+    What no key opens stays as it is, and is counted.
+    """
     done = Resealed()
     for column, purpose in (*SEALED.items(), *of_features.items()):
         await _reseal_column(database, key, column, purpose, done)

@@ -120,7 +120,7 @@ class ParameterUpdate:
         }
 
     async def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-        """Return what is to be stored for the parameters that are to stand for secrets of vaults."""
+        """Return the stored form of parameters that refer to vault secrets."""
         found: dict[str, dict[str, str]] = {}
         problems: dict[str, list[str]] = {}
         for name, value in given.items():
@@ -488,7 +488,7 @@ async def update_service(
     *,
     allows_holes: bool = False,
 ) -> ServiceView:
-    """Change a service and return it as it is now: what is not named stays, null takes a parameter away.
+    """Change the given parameters of a service, and return it; null removes one.
 
     With `allows_holes`, its secrets may be set later.
     Raises FieldErrors with everything that is wrong, by field.
@@ -615,7 +615,7 @@ _COMMAND_FIELD = "commandname"
 async def run_command(
     ctx: Context, service_id: str, command_name: str, arguments: Mapping[str, Any], *, include_intermediate: bool
 ) -> list[Mapping[str, Any]]:
-    """Carry out a command and return its results, the final one last; the intermediate ones only if asked for.
+    """Run a command and return its results, the final one last.
 
     Its name may have its interface before it: `strategy.get-shared-instance`.
     Raises FieldErrors for an unknown command and for arguments that do not fit, by argument.

@@ -52,7 +52,10 @@ async def invite(connection: Connection, user_id: str) -> Invitation:
 
 
 async def read_invitation(app: AppContext, token: str) -> User:
-    """Return whom a link invites. Raises NotFound when it was used, has expired, or never was."""
+    """Return whom a link invites.
+
+    Raises NotFound when it was used, has expired, or never was.
+    """
     if len(token) > _LONGEST:
         raise _invalid()
     async with app.database.connection() as connection:
@@ -63,7 +66,10 @@ async def read_invitation(app: AppContext, token: str) -> User:
 
 
 async def accept_invitation(app: AppContext, token: str, password: str, address: str) -> User:
-    """Set the first password and end the link. Raises NotFound as `read_invitation`, BadRequest for the password."""
+    """Set the first password and end the link.
+
+    Raises NotFound as `read_invitation`, BadRequest for the password.
+    """
     invited = await read_invitation(app, token)  # nobody makes us hash without a link
     password_hash = await app.passwords.hash_new(password, invited.email)
     async with app.database.transaction() as connection:
@@ -132,7 +138,7 @@ async def sign_in_with_identity(
 
 
 async def _synchronize_roles(app: AppContext, connection: Connection, actor: Actor, groups: frozenset[str]) -> None:
-    """Give a member the roles of their groups, and take away those of former groups.
+    """Give a member the roles of their groups, and revoke former ones.
 
     Nobody becomes a member by this, and nobody loses a role given by hand. The last administrator stays one.
     """
@@ -235,7 +241,7 @@ async def _role_ids(connection: Connection, organization_id: str | None, names: 
 
 
 def _check_domain(domains: Sequence[str], email: str) -> None:
-    """Refuse addresses of other domains; with domains set, who has no verified address is of none of them."""
+    """Refuse unverified addresses and those of other domains, if domains are set."""
     if domains and (not email or canonical_email(email).rpartition("@")[2] not in domains):
         raise NotAllowed(
             "Accounts of your email domain can't sign in here.",
@@ -285,7 +291,9 @@ async def open_session(ctx: Context, identity: Identity | None = None) -> Sessio
 
 
 async def authenticate_session(app: AppContext, token: str, address: str) -> Actor:
-    """Return who is behind a session. Raises NotAuthenticated for one that has ended, or never was.
+    """Return who is behind a session.
+
+    Raises NotAuthenticated for one that has ended, or never was.
 
     Whether the account is enabled is for the lookup to see.
     """

@@ -1,4 +1,4 @@
-"""What can be given to the submodules of an application, level by level, for the forms of a launch (language §7).
+"""The fields of submodules in the form of a launch (language §7).
 
 It looks at the same things as the planner of a launch (`launch_tree.py`), but refuses nothing: a submodule that cannot
 be looked into says why, and the launch itself decides.
@@ -31,7 +31,7 @@ _ABSENT = object()
 
 
 async def submodules_of(work: Work, instance: InstanceRecord) -> dict[str, Any]:
-    """Return the `submodules` of a launch that makes those of the instance again, at every level (reference §4).
+    """Return the `submodules` of a launch like that of an instance (reference §4).
 
     Each has its revision, version and the parameters that do not come from the module around it. A shared one has the
     revision that stands for it in the catalog of the environment, if one still does.
@@ -99,7 +99,9 @@ SubmoduleChoices = Callable[[ModulePath], SubmoduleRequest]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmoduleShape:
-    """One submodule. `manifest` is None where it cannot be looked into, and `problem` says why.
+    """One submodule.
+
+    `manifest` is None where it cannot be looked into, and `problem` says why.
 
     `asked` is what is asked of it so far. `mapped` leads from parameters to the one of the outer module that is given
     instead; `outside` has the values that the outer module or the revision brings, by the submodule's own names.
@@ -128,7 +130,7 @@ async def submodule_shapes(
     environment_id: str | None,
     choices: SubmoduleChoices,
 ) -> list[SubmoduleShape]:
-    """Return the submodules of an application launched with these parameters, each with those inside of it."""
+    """Return the submodules of a launch with these parameters, as a tree."""
     if not any(component.type == SUBMODULE for component in manifest.components.values()):
         return []
     async with ctx.read() as work:
@@ -141,7 +143,7 @@ async def submodule_shapes(
 
 
 async def present_submodules(ctx: Context, instance_id: str) -> Mapping[str, Any]:
-    """Return the `submodules` of a request that leaves those of an instance as they are, secrets included.
+    """Return the `submodules` of a request that keeps those of an instance.
 
     The permission is the one for reconfiguring it, which is what they are for.
     """
@@ -241,7 +243,7 @@ class _ShapeBuilder:
     async def _chosen(
         self, choice: SubmoduleRequest, application: Application, known: list[NamedRow], versions: list[int]
     ) -> tuple[SubmoduleRequest, Mapping[str, Any], int]:
-        """Return what is asked as far as the application has it, what its revision brings, and the version."""
+        """Return the requested parameters, those of the revision, and the version."""
         inherited: Mapping[str, Any] = {}
         version = application.latest_version
         if choice.revision_id is not None and choice.revision_id not in {row.id for row in known}:
@@ -255,7 +257,7 @@ class _ShapeBuilder:
 
 
 def _configured(manifest: CompiledManifest, parameters: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the values of the pins as far as they are valid: submitting the form reports the errors."""
+    """Return the valid values of the pins; submitting the form reports errors."""
     lenient = replace(manifest, required_parameters=())
     for given in (parameters, {}):
         try:

@@ -47,7 +47,10 @@ R = TypeVar("R", OrganizationUserRow, AccountRow)
 
 
 class UserView(NamedTuple, Generic[R]):
-    """A member, and what the caller may do to them. A pending one has not accepted yet."""
+    """A member, and what the caller may do to them.
+
+    A pending one has not accepted yet.
+    """
 
     row: R
     can_evict: bool
@@ -94,7 +97,7 @@ _ANYBODY = UserFilter()
 async def list_users_after(
     ctx: Context, organization_id: str, after: str, count: int
 ) -> list[UserView[OrganizationUserRow]]:
-    """Return so many of these users in the order of their IDs, those after an ID."""
+    """Return a page of these users in the order of their IDs."""
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
         rows = await _find(work, organization_id, after, count, _ANYBODY)
@@ -283,7 +286,7 @@ async def create_user(
     role_names: Sequence[str],
     is_for_program: bool = False,
 ) -> CreatedUser:
-    """Add a new account to an organization, or invite the one with this email address.
+    """Add a new account to an organization, or invite the existing one.
 
     A new account without a password gets an invitation too. The password of an account for a program never expires,
     because a program can't choose one of its own. Raises BadRequest for what is wrong with the fields, for roles that

@@ -29,7 +29,10 @@ class Awaited(NamedTuple):
 
 
 class Ends:
-    """Waits for the ends of jobs. Those in this process are noticed at once, others by looking."""
+    """Waits for the ends of jobs.
+
+    Those in this process are noticed at once, others by looking.
+    """
 
     def __init__(self, database: Database, dispatch: Dispatch, closing: asyncio.Event) -> None:
         self._database = database

@@ -244,7 +244,7 @@ async def undo_destroy(ctx: Context, instance_id: str) -> str | None:
 
 
 async def _start_again(work: Work, record: InstanceRecord, workflow: str) -> str | None:
-    """Start the instance of a destroy that was taken back, and return the schedule that does so.
+    """Start the instance after an undone destroy; return its schedule.
 
     `workflow` is empty if the destroy hadn't stopped it.
     """
@@ -403,7 +403,10 @@ async def list_schedules(ctx: Context, instance_id: str) -> list[ScheduleRow]:
 
 
 def validate_interval(interval: Any) -> int:
-    """Return an interval in ms, given as a number or as digits. Raises BadRequest (conformance.md, "States")."""
+    """Return an interval in ms, given as a number or as digits.
+
+    Raises BadRequest (conformance.md, "States").
+    """
     if isinstance(interval, str) and _DIGITS.fullmatch(interval):
         interval = int(interval)
     if isinstance(interval, float) and interval.is_integer():
@@ -580,7 +583,7 @@ def _at(record: InstanceRecord, workflow: str) -> Resource:
 
 
 def _given(work: Work, parameters: Mapping[str, Any] | None, interval_ms: int | None = None) -> Document:
-    """Return what the audit log shows of a request; a parameter may be a secret."""
+    """Return what the audit log shows of a request, without secrets."""
     shown: dict[str, Any] = {} if interval_ms is None else {"intervalMs": interval_ms}
     if parameters is not None:
         shown["parameters"] = work.fingerprints(parameters)

@@ -82,7 +82,7 @@ class UnsealedRow(NamedTuple):
 
 
 class StatesRow(NamedTuple):
-    """How many instances have a job under way, whether any wait, and how many failed or were refused.
+    """Counts of instances by the state of their turn in a bulk run.
 
     `failed` is 0 for a run that doesn't stop after failures.
     """

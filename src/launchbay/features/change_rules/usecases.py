@@ -504,7 +504,7 @@ async def replace_rules(ctx: Context, kind: Owner, owner_id: str, text: str) -> 
 
 
 async def _pass_changes(ctx: Context) -> None:
-    """Wait for changes that may have read the rules before, a minute at most: a slow reader must not hold up a save."""
+    """Wait, at most a minute, for changes that may have read the former rules."""
     async with ctx.read() as work:
         under_way = await store.list_under_way(work.connection)
     delays_s = _LOOKS.delays()

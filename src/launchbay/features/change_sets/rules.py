@@ -1,4 +1,4 @@
-"""The policy of an environment: which changes need a change set, and who approves it."""
+"""The policy of an environment: which changes need a change set, approved by whom."""
 
 from collections.abc import Collection
 

@@ -445,7 +445,7 @@ async def _visible(work: Work, organization_id: str, rows: Sequence[ChangeSet]) 
 
 
 async def _concerns(work: Work, found: ChangeSet, touched: Sequence[store.TouchedRow]) -> bool:
-    """Return whether the caller may read a part of a change set, or is asked about it."""
+    """Return whether the caller may read or approve a part of a change set."""
 
     def allows(permission: Permission, *resources: Resource) -> bool:
         return work.lookup.allows(found.organization_id, permission, *resources)

@@ -1,4 +1,4 @@
-"""Export an organization as an archive, and import one, all of it or nothing (promise 8).
+"""Export and import an organization as an archive, all or nothing (promise 8).
 
 An archive is one document, or lines: all but the manifests, then a line for each version. Nobody holds all lines in
 memory.
@@ -233,7 +233,7 @@ _ELSEWHERE = ("service ", "webhook ")  # the archive names holes of these itself
 
 
 def _add_objects(archive: Archive, listing: Listing) -> None:
-    """Add the objects that an archive holds as files of a directory do, and what can't be in it."""
+    """Add objects in the form of a directory, and those that are left out."""
     holes = {each for each in listing.omitted if not each.startswith(_ELSEWHERE)}
     for each in listing.objects:
         if each.kind == "user":
@@ -547,7 +547,7 @@ async def import_lines(
 
 
 async def import_organization(ctx: Context, document: Mapping[str, Any], name: str | None, *, plan: bool) -> Imported:
-    """Make an organization of an archive, with the caller as an administrator; as a plan only try it.
+    """Create an organization from an archive, or only try it for a plan.
 
     Who may create an organization may import one. Raises BadRequest with the part that cannot be made.
     """
@@ -680,7 +680,10 @@ class _Importer:
         )
 
     async def _checked(self, name: str, kind: ServiceType, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the parameters of a service. Whether they fit its secrets is found out when those are filled in."""
+        """Return the parameters of a service.
+
+        Whether they fit its secrets is found out when those are filled in.
+        """
         secret = sorted(each for each, parameter in kind.parameters.items() if parameter.secret and each in given)
         if secret:
             raise BadRequest(f"An archive holds no secrets, and {', '.join(secret)} is one. Fill it in afterwards.")
@@ -749,7 +752,10 @@ class _Importer:
             await fleet.set_labels[kind](self._connection, id=object_id, labels=text)
 
     async def _members(self) -> None:
-        """Make roles and users. Roles may name users by id, so the users come first and get their roles last."""
+        """Make roles and users.
+
+        Roles may name users by id, so the users come first and get their roles last.
+        """
         ctx, organization_id = self._ctx, self._organization_id
         for email, user in self._archive.users.items():
             with _part(f"user '{email}'"):
@@ -851,7 +857,7 @@ class _Importer:
         return found
 
     def _with_new_ids(self, text: str) -> str:
-        """Return a text with the ids of what was made in the place of those that it mentions."""
+        """Return a text with the new ids instead of those that it mentions."""
 
         def replaced(found: re.Match[str]) -> str:
             kind, name = self._archive.mentions.get(found[0], ("", ""))

@@ -1,4 +1,4 @@
-"""The changes from the state of an organization to the contents of a directory, and how to make each."""
+"""The changes from an organization to the contents of a directory."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -161,7 +161,10 @@ def _ambiguous(kind: str, name: str) -> BadRequest:
 
 @dataclass
 class State:
-    """The state of an organization, read on demand. Ids of objects that the plan creates are added."""
+    """The state of an organization, read on demand.
+
+    Ids of objects that the plan creates are added.
+    """
 
     organization: Organization
     revision_ids: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -470,7 +473,7 @@ class Comparison:
         return {*state.objects(kind), *wanted.objects.get(kind, ())}
 
     def superfluous(self) -> list[ObjectChange]:
-        """Return deletions of objects that aren't in the directory, only of kinds that have a folder in it."""
+        """Return deletions of missing objects, only of kinds with a folder."""
         state, wanted, organization = self._state, self._wanted, self._organization
         found = [change for kind in LATE for change in self._superfluous_objects(kind)]
         for name, application in (wanted.applications or {}).items():
@@ -598,7 +601,7 @@ class Comparison:
         self._organization.set_default_environment(self._state.environments[name])
 
     def _application(self, name: str, wanted: Application) -> Iterator[ObjectChange]:
-        """Yield the application and its manifests: those of revisions first, so that its own is the newest."""
+        """Yield the application and its manifests, its own last as the newest."""
         state = self._state
         is_new = name not in state.applications
         document = None if is_new else state.application(name)

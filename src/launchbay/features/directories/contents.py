@@ -53,7 +53,7 @@ ActName = Literal["run", "resume", "reconfigure", "extend", "destroy", "label"]
 
 
 class GitSource(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
-    """A source in Git, in the form of the API, with names instead of IDs."""
+    """A source in Git as in the API, with names instead of IDs."""
 
     account: str
     url: str

@@ -120,7 +120,7 @@ def _place(path: str, node: Node | None, keys: Iterable[str | int]) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a file name for an object; characters that file systems refuse become `%` and two hex digits."""
+    """Return the file name of an object, with refused characters percent-encoded."""
     return _ODD.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
 
 
@@ -515,7 +515,7 @@ def _properties(value: Any) -> Any:
 
 
 def _property(entry: Any) -> Any:
-    """Return a property with its value in its type, so that numbers which JSON can't spell have one too.
+    """Return a property with its value converted to its type.
 
     The server refuses a value of another type.
     """
@@ -562,7 +562,7 @@ def _stem(path: Folder) -> str:
 
 
 def _visible(folder: Folder) -> list[Folder]:
-    """Return the content of a folder except names that start with a dot, which belong to editors and Git."""
+    """Return the content of a folder, without names that start with a dot."""
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
 
 

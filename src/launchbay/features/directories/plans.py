@@ -532,7 +532,7 @@ def _stale(ctx: Context, plan: DirectoryPlan, found: _Found) -> list[str]:
 
 
 def stale(changed: list[str]) -> Conflict:
-    """Return the refusal to apply a change set, with what has changed since it was made."""
+    """Return the refusal to apply a stale change set, with what has changed."""
     return Conflict(
         "Applying the change set would no longer do what it shows.",
         *changed[:_SHOWN],
@@ -552,7 +552,7 @@ async def find_stale(
 async def make_directory(
     ctx: Context, organization_id: str, contents: Contents, plan: DirectoryPlan, *, prune: bool
 ) -> list[str]:
-    """Make the changes of a plan, and return how the result differs from what was shown.
+    """Make the changes of a plan, and return unexpected differences of the result.
 
     To be called in a transaction that loans join. Raises Conflict that names what has changed since.
     """

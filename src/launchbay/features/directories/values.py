@@ -1,4 +1,4 @@
-"""An organization as values by name: the format of its directory (`launchbay export`) and its archive."""
+"""An organization as values by name: the format of directories and archives."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -316,7 +316,7 @@ class ArchivedUser(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
 
 
 class Archive(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """An organization in one document, without secrets: `holes` lists what to fill in after the import.
+    """An organization in one document; `holes` lists the missing secrets.
 
     `mentions` are the IDs in manifests and roles, each with the kind and name of its object: imported objects have
     other IDs. `objects` are texts of files, by kind and name: service accounts, Git sources, schedules, and services

@@ -1,4 +1,4 @@
-"""The documentation at `/docs`: the API, pages, pictures, entries by name, a search; all public."""
+"""The documentation at `/docs`: API, pages, pictures, entries and search; all public."""
 
 import asyncio
 import re

@@ -210,7 +210,7 @@ def _digest(value: Any) -> str:
 
 
 def learned(found: Iterable[Difference], before: Known | None, ran: Collection[str] | None) -> Known:
-    """Return what is known from now on: of steps that `ran`, what still differs; of others, what was known.
+    """Return the new baseline: updated for steps that `ran`, unchanged for others.
 
     None stands for all steps. A step that ran would have changed what differs, so what is left is noise, or somebody
     has changed it since. So what wasn't noise `before` doesn't become it; without any baseline before, all does.

@@ -1,4 +1,4 @@
-"""Sources in Git: which commits they have, what came of them, what differs, and the form of one."""
+"""Pages of Git sources: commits, their outcomes, differences, and the form."""
 
 from typing import Any
 

@@ -307,7 +307,7 @@ def _destroying(configured: Configured, paths: Iterable[str]) -> tuple[tuple[str
 
 
 async def _with_ends(work: Work, at: _Place, ahead: Ahead, links: Mapping[str, Link | None]) -> list[Ahead]:
-    """Return an instance with the own ones below it that go: those of components, and those that none leads to."""
+    """Return an instance with all own instances that its end destroys."""
     going = {path: link.instance_id for path, link in links.items() if link is not None and link.kind is LinkKind.OWN}
     spared = {link.instance_id for link in (*ahead.before.links.values(), *ahead.links.values())}
     orphans = await jobs.list_orphaned_instances(work.connection, instance_id=ahead.instance_id)

@@ -363,7 +363,7 @@ async def _delete_quietly(ctx: Context, plan_id: str) -> None:
 
 
 async def delete_plan(ctx: Context, plan_id: str) -> None:
-    """Delete a plan of the caller; what makes it stops. Raises Conflict for that of a change set."""
+    """Delete a plan of the caller. Raises Conflict for a change set's plan."""
     async with ctx.begin() as work:
         found, kept = await _own(work, plan_id)
         if kept.change_set_id is not None:

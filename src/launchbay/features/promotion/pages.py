@@ -161,7 +161,7 @@ def _fields(order: Order, names: dict[str, str]) -> OrderFields:
 
 
 def _saved(order: Order, names: dict[str, str]) -> dict[str, str | bool]:
-    """Return all that the form can replace: also the organization's order, where the application's own hides it."""
+    """Return all orders that the form can replace, hidden ones too."""
     found = _fields(order, names).shown()
     if order.is_own:
         under = [

@@ -460,7 +460,7 @@ def _approval_gate(stage: Stage, promotion: PromotionRow | None) -> list[Gate]:
 
 
 def brings(promotion: PromotionRow, stage: Stage) -> bool:
-    """Return whether a change set is open, and needs the approvals that the order asks for now."""
+    """Return whether a change set is open with the approvals of the current order."""
     return promotion.status == "Applying" or (promotion.status in OPEN and promotion.needed >= stage.approvals)
 
 

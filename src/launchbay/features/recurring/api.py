@@ -116,7 +116,10 @@ class RecurringBody(TimingBody, kw_only=True, forbid_unknown_fields=True):
 
 
 class FiringDocument(msgspec.Struct, kw_only=True):
-    """A firing; times are in milliseconds since the Unix epoch. `jobStatus` is the present one."""
+    """A firing; times are in milliseconds since the Unix epoch.
+
+    `jobStatus` is the present one.
+    """
 
     dueAt: int
     at: int
@@ -141,7 +144,7 @@ class RecurringDocument(msgspec.Struct, kw_only=True):
     status: Annotated[
         str,
         msgspec.Meta(
-            description="Active, Paused, or Ended: no time is left, or its instance doesn't exist; Preview for a preview."
+            description="Active, Paused, or Ended: no time is left, or its instance is deleted; Preview for a preview."
         ),
     ]
     cron: str

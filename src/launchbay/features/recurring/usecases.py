@@ -164,7 +164,10 @@ class TimingPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurringRequest:
-    """A recurring schedule to make. `instance_id` is of a run, `application_id` of a launch; a bulk run has neither."""
+    """A recurring schedule to make.
+
+    `instance_id` is of a run, `application_id` of a launch; a bulk run has neither.
+    """
 
     name: str
     timing: Timing
@@ -181,7 +184,7 @@ class RecurringRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecurringView:
-    """A recurring schedule with what it does, its next times, and the statuses of the jobs that it began."""
+    """A recurring schedule with its next times and the statuses of its jobs."""
 
     schedule: RecurringSchedule
     doing: Doing
@@ -244,7 +247,10 @@ async def create_recurring_schedule(ctx: Context, organization_id: str, request:
 
 
 async def preview_recurring_schedule(ctx: Context, organization_id: str, request: RecurringRequest) -> TimingPreview:
-    """Return the next times of a schedule with its warnings. Raises as its creation does."""
+    """Return the next times of a schedule with its warnings.
+
+    Raises as its creation does.
+    """
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
         await _check(work, organization.id, request)
@@ -492,7 +498,10 @@ def timing_of(row: RecurringSchedule | DueRow) -> Timing:
 
 
 async def update_recurring_schedule(ctx: Context, schedule_id: str, name: str, timing: Timing) -> None:
-    """Replace name and times. Who made it may do that, and who may edit all instances."""
+    """Replace name and times.
+
+    Who made it may do that, and who may edit all instances.
+    """
     now, name = ctx.app.clock.now(), validate_name(name)
     timing.check(now)
     async with ctx.begin() as work:

@@ -320,7 +320,7 @@ def _meter(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def shown_wave(found: Rollout, wave: Wave, *, is_next: bool) -> ShownWave:
-    """Return a wave with what it says; where a rollout is stopped, nothing that waits for its check is in progress."""
+    """Return a wave with its description on the page of the rollout."""
     counts, size = wave.counts, wave.counts.total()
     is_stopped = found.status == rollouts.STOPPED
     bad = counts["Failed"] + counts["Lost"]

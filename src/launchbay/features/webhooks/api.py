@@ -55,7 +55,10 @@ class CreatedWebhook(msgspec.Struct, omit_defaults=True):
 
 
 class Webhook(msgspec.Struct):
-    """A webhook. `url` shows only the host; times are in milliseconds since the Unix epoch."""
+    """A webhook.
+
+    `url` shows only the host; times are in milliseconds since the Unix epoch.
+    """
 
     id: str
     url: str

@@ -45,7 +45,7 @@ class WebhookNotifier:
         self._database = database
 
     async def notify(self, job: JobRun, path: str, notification: Mapping[str, Any]) -> int:
-        """Write a delivery for each webhook that subscribes to notifications, once for each step of a job."""
+        """Write a delivery for each subscribed webhook, once per step of a job."""
         # Secrets from vaults are encrypted in it, and masked when it is sent.
         document = msgspec.json.encode(job.secrets.sealed(notification)).decode()
         count = await run_until_available(
@@ -98,7 +98,7 @@ class WebhookSender:
         return len(claimed) > 0
 
     def _shown(self, row: ClaimedRow, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-        """Return the event without secrets, with the addresses in the console of its subject and its job."""
+        """Return the event without secrets, with links to its subject and job."""
         path = _console_path(body)
         link = f"{self._base_url}/console/{path}" if self._base_url and path else None
         shown = {**redactor.value({"id": row.id, **body}), "link": link}

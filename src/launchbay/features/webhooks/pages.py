@@ -37,7 +37,10 @@ async def list_all(request: PageRequest, problem: LaunchbayError | None = None, 
 
 @routes.post("/console/organizations/{id}/webhooks", again=list_all)
 async def create(request: PageRequest) -> Response:
-    """Create a webhook. A generated secret is shown only once, so the response is the page itself."""
+    """Create a webhook.
+
+    A generated secret is shown only once, so the response is the page itself.
+    """
     form = request.form
     _, secret = await webhooks.create_webhook(
         request.ctx,
@@ -147,7 +150,10 @@ def _path(request: PageRequest) -> str:
 
 
 def _format(request: PageRequest) -> str | None:
-    """Return the format of a form; None if it has none. Raises BadRequest for an unknown one."""
+    """Return the format of a form; None if it has none.
+
+    Raises BadRequest for an unknown one.
+    """
     chosen = request.form.text("format")
     if chosen and chosen not in FORMATS:
         raise BadRequest(f"Unknown format '{chosen}'. Use {', '.join(FORMATS)}.", code="WrongField", field="format")

@@ -160,7 +160,10 @@ FORMATS = ("json", "slack", "teams")
 
 
 def validate_events(events: Iterable[str]) -> list[str]:
-    """Return the events in their fixed order, without duplicates. Raises ValueError for an unknown one."""
+    """Return the events in their fixed order, without duplicates.
+
+    Raises ValueError for an unknown one.
+    """
     wanted = set(events)
     for unknown in sorted(wanted - set(EVENTS)):
         raise ValueError(f"unknown event {unknown[:40]!r}; valid events: {', '.join(EVENTS)}")

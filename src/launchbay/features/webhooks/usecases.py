@@ -49,7 +49,7 @@ async def list_webhooks(ctx: Context, organization_id: str) -> list[WebhookRow]:
 async def create_webhook(
     ctx: Context, organization_id: str, url: str, events: Sequence[str], secret: str | None, *, form: str = "json"
 ) -> tuple[str, str | None]:
-    """Create a webhook; return its id, and the secret that was made where none is given: it is shown this once.
+    """Create a webhook; return its id and its generated secret.
 
     Whoever makes it reads what it delivers, so it also needs Read for every instance.
     Raises BadRequest for a URL that cannot be called, unknown events, a bad secret, and one webhook too many.
@@ -135,7 +135,7 @@ async def delete_webhook(ctx: Context, webhook_id: str) -> None:
 
 
 async def list_deliveries(ctx: Context, webhook_id: str, *, after: str | None, count: int) -> list[DeliveryRow]:
-    """Return what was sent and is on its way to a webhook, the newest first."""
+    """Return the deliveries of a webhook, sent and pending, the newest first."""
     async with ctx.read() as work:
         row = await _found(work, webhook_id)
         _require_read(work, row.organization_id)
@@ -236,7 +236,7 @@ async def _enabled(work: Work, webhook_id: str) -> WebhookRow:
 
 
 def _everything() -> tuple[Permission, Resource]:
-    """Return the required permission: a webhook reports on every instance, so it needs ManageUsers for all users."""
+    """Return the required permission: ManageUsers for all users."""
     return Permission.MANAGE_USERS, permissions.user(new_id())
 
 

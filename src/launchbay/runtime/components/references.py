@@ -28,7 +28,10 @@ _FINAL = frozenset({InstanceStatus.DESTROYING, InstanceStatus.DESTROYED})
 
 
 class ServiceReference:
-    """Publishes the signals of a service or instance, and forwards commands to it. Never destroys it."""
+    """Publishes the signals of a service or instance, and forwards commands to it.
+
+    Never destroys it.
+    """
 
     async def launch(self, job: JobRun, component: Component) -> None:
         """Publish the signals. Raises WorkflowFailed if the service lacks required ones."""
@@ -81,7 +84,10 @@ def publish_environment(job: JobRun, component: Component) -> None:
 
 
 async def wait_for_launch(job: JobRun, component: Component, call: CommandCall) -> None:
-    """Wait until the receiver of a command has been launched. Raises WorkflowFailed if it won't be."""
+    """Wait until the receiver of a command has been launched.
+
+    Raises WorkflowFailed if it won't be.
+    """
     state, path = job.state, component.path
     if job.plan.kind != LAUNCH or state.is_launched(path) or call.sender is None or call.sender == path:
         return
@@ -125,12 +131,12 @@ async def wait_for_providers(job: JobRun, component: Component, needs: Collectio
 
 
 def _has_begun(job: JobRun, call: CommandCall) -> bool:
-    """Return whether a past call reached its receiver, which means that the receiver was launched."""
+    """Return whether a past call reached its receiver, so it was launched."""
     return any(path.startswith(call.path) for path in job.journal.traces())
 
 
 def _waited_for(job: JobRun, path: str) -> set[str]:
-    """Return all components that must be launched before this one: required ones and receivers of its commands."""
+    """Return all components that must be launched before this one."""
     found: set[str] = set()
     open_paths = [path]
     while open_paths:

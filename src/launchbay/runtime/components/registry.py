@@ -41,7 +41,10 @@ class PackagedType(ComponentType, Protocol):
 
 
 class ComponentTypes:
-    """The types by name: `definitions` for the compiler, `running` for live instances. Built once, at start."""
+    """The types by name: `definitions` for the compiler, `running` for live instances.
+
+    Built once, at start.
+    """
 
     def __init__(self, packaged_types: Iterable[tuple[str, PackagedType]] = (), problems: tuple[str, ...] = ()) -> None:
         self.problems = problems  # one message for each package that couldn't be loaded
@@ -59,7 +62,9 @@ class ComponentTypes:
 
     @classmethod
     def load(cls) -> "ComponentTypes":
-        """Load all types. A package that can't be loaded is skipped, logged and listed in `problems`.
+        """Load all types.
+
+        A package that can't be loaded is skipped, logged and listed in `problems`.
 
         Raises CannotStart if two types have the same name: the order of loading must not decide what a manifest means.
         """

@@ -21,7 +21,10 @@ SET_QUANTITY = "set-quantity"
 
 
 class Scaler:
-    """Adds and removes members, the last ones first. A number set by command stays until a new one is configured."""
+    """Adds and removes members, the last ones first.
+
+    A number set by command stays until a new one is configured.
+    """
 
     async def launch(self, job: JobRun, component: Component) -> None:
         """Check the configured numbers. Raises WorkflowFailed."""
@@ -82,7 +85,7 @@ def _check_total(job: JobRun, component: Component, wanted: int) -> None:
 
 
 async def _shrink(job: JobRun, component: Component, wanted: int) -> None:
-    """Destroy the members beyond a number, the last one first; stop at the first failure."""
+    """Destroy the members beyond a number, last first, until a failure."""
     for number in reversed(range(wanted, job.state.quantity(component.path))):
         job.state.scale(component.path, number + 1)
         inside = [job.component(path) for path in members(job.manifest, component.path, [number])]

@@ -85,7 +85,7 @@ class Constants(_Publisher):
 
 
 class HttpEndpoint(_Publisher):
-    """Publishes each signal from the consumed signal or the configuration pin of the same name.
+    """Publishes each signal from the consumed signal or pin of its name.
 
     Without a consumed URL it makes one of `host`, `port`, `path` and `protocol`. Components bound to it read its
     sources directly (`manifest/bindings.py`). So it only acts if nothing in its application is bound to it: it
