@@ -84,3 +84,56 @@ FROM fleet_jobs WHERE organization_id = %(organization)s ORDER BY created_at;
 INSERT INTO audit_entries (organization_id, actor_id, actor_email, method, address, operation, object, object_id)
 SELECT %(organization)s, %(administrator)s, 'Admin@grown.example', 'DELETE', '127.0.0.1', %(rare)s, '/applications/' || n, n
 FROM generate_series(1, 3) AS n;
+
+INSERT INTO zones (id, organization_id, name)
+SELECT substr(md5('zone' || %(organization)s), 1, 24), %(organization)s, 'grown' WHERE NOT EXISTS (SELECT FROM zones WHERE organization_id = %(organization)s);
+
+INSERT INTO services (id, organization_id, zone_id, name, type_id)
+SELECT 'e' || lpad(to_hex(n), 23, '0'), %(organization)s, (SELECT min(id) FROM zones WHERE organization_id = %(organization)s), 'vault ' || n, 'vault'
+FROM generate_series(1, 3) AS n;
+
+INSERT INTO environment_services (environment_id, service_id)
+SELECT environments.id, services.id FROM environments JOIN services USING (organization_id)
+WHERE organization_id = %(organization)s AND services.type_id = 'vault';
+
+-- Each instance has read a secret of all, one of its application and one of its own; one read in a hundred is of an older version.
+INSERT INTO secret_reads (service_id, instance_id, component, step, secret, job_id, read_at, version)
+SELECT 'e' || lpad(to_hex(kind), 23, '0'), instances.id, 'web', 'step-1',
+       CASE kind WHEN 1 THEN 'shared/db#password' WHEN 2 THEN 'apps/' || instances.application_id || '#token' ELSE 'instances/' || instances.id || '#key' END,
+       fleet.job_id, fleet.job_ended_at, CASE WHEN substr(md5(instances.id || kind), 1, 2) < '03' THEN '1' ELSE '2' END
+FROM fleet JOIN instances ON instances.id = fleet.instance_id, generate_series(1, 3) AS kind
+WHERE fleet.organization_id = %(organization)s;
+
+INSERT INTO secret_versions (service_id, path, version, seen_at)
+SELECT DISTINCT service_id, split_part(secret, '#', 1), '2', now() FROM secret_reads
+WHERE service_id IN (SELECT id FROM services WHERE organization_id = %(organization)s);
+
+-- One in eight has drifted, has a schedule, asks somebody, or is in a change set.
+INSERT INTO drift_reports (instance_id, organization_id, new_findings, checked_at)
+SELECT instance_id, organization_id, 1, now() FROM fleet WHERE organization_id = %(organization)s AND right(instance_id, 1) IN ('1', '2');
+
+INSERT INTO schedules (id, instance_id, kind, workflow, owner_id, due_at, organization_id)
+SELECT '5' || substr(instance_id, 2), instance_id, 'workflow', 'check', owner_id, now() + interval '1 day', organization_id FROM fleet
+WHERE organization_id = %(organization)s AND right(instance_id, 1) IN ('3', '4') AND status <> 'Destroyed';
+
+INSERT INTO approvals (id, organization_id, instance_id, job_id, step, text, needed, requesters, not_by_requester, expires_at)
+SELECT '6' || substr(instance_id, 2), organization_id, instance_id, job_id, 'step-1', 'Continue?', 1, '{}', false, now() + interval '1 day' FROM fleet
+WHERE organization_id = %(organization)s AND right(instance_id, 1) IN ('5', '6') AND status <> 'Destroyed';
+
+INSERT INTO change_sets (id, organization_id, owner_id, owner_email, act, kind, comment, on_failure, needed, role_ids, status, expires_at)
+SELECT '7' || substr(instance_id, 2), organization_id, owner_id, 'Person' || owner_id || '@grown.example', '', 'destroy', '', 'stop', 1, '{}',
+       CASE right(instance_id, 1) WHEN '7' THEN 'Pending' ELSE 'Succeeded' END, now() + interval '1 day' FROM fleet
+WHERE organization_id = %(organization)s AND right(instance_id, 1) IN ('7', '8');
+
+INSERT INTO change_set_instances (change_set_id, place, instance_id, instance_name, application_id, environment_id, promise, facts, status)
+SELECT '7' || substr(instance_id, 2), 1, instance_id, name, application_id, environment_id, '{}', '{}', 'Planned' FROM fleet
+WHERE organization_id = %(organization)s AND right(instance_id, 1) IN ('7', '8');
+
+INSERT INTO bulk_runs (id, organization_id, owner_id, owner_email, owner_name, address, method, act, status, max_parallel, finished_at)
+SELECT '8' || substr(instance_id, 2), organization_id, owner_id, 'Person' || owner_id || '@grown.example', 'Person', '127.0.0.1', 'console',
+       '{"act": "destroy"}', 'Finished', 1, now() FROM fleet
+WHERE organization_id = %(organization)s AND right(instance_id, 1) = '9';
+
+INSERT INTO bulk_instances (bulk_id, place, instance_id, instance_name, application_id, environment_id, status)
+SELECT '8' || substr(instance_id, 2), 1, instance_id, name, application_id, environment_id, 'Succeeded' FROM fleet
+WHERE organization_id = %(organization)s AND right(instance_id, 1) = '9';

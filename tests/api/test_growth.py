@@ -15,9 +15,20 @@ from benchmarks import population
 from launchbay.auth import permissions
 from launchbay.auth.gate import Grants, RoleGrants, decide, read_role_text, visible
 from launchbay.auth.permissions import Permission
+from launchbay.features.secret_providers.rows import delete_unread, list_last_readers
 from launchbay.store import fleet as store
 from tests.support.databases import Databases
-from tests.support.growth import LARGE, SMALL, Grown, buffers, grow, page_statements, palette_buffers, plan_buffers
+from tests.support.growth import (
+    LARGE,
+    SMALL,
+    Grown,
+    buffers,
+    count_buffers,
+    grow,
+    page_statements,
+    palette_buffers,
+    plan_buffers,
+)
 from tests.support.service import accepted, running_api
 from tests.support.statements import note_statements
 
@@ -65,7 +76,19 @@ LISTS: Mapping[str, Mapping[str, str]] = {
     "jobs that failed": {"status": "Failed"},
     "jobs by words": {"q": "shop"},
     "summary": {},
+    "drift": {},
+    "instances that drifted": {"drifted": "true"},
+    "approvals": {},
+}
+# What a count of a page doesn't bound for who may see some: each run is looked at, or each row that may come first.
+OTHERS: Mapping[str, Mapping[str, str]] = {
     "schedules": {},
+    "instances with changed secrets": {"secretsChanged": "true"},
+    "failures": {},
+    "bulk": {},
+    "change-sets": {},
+    "rollouts": {},
+    "change-rules": {},
 }
 
 
@@ -73,9 +96,9 @@ def path_of(what: str) -> str:
     return f"{OF_ORGANIZATION}/{what.split(maxsplit=1)[0].rstrip(',')}"
 
 
-@pytest.mark.parametrize("what", LISTS)
+@pytest.mark.parametrize("what", [*LISTS, *OTHERS])
 async def test_who_sees_no_instance_is_answered_without_looking_at_any(sizes: tuple[Grown, Grown], what: str) -> None:
-    _, large = await read_in_both(sizes, "nobody", path_of(what), LISTS[what])
+    _, large = await read_in_both(sizes, "nobody", path_of(what), {**LISTS, **OTHERS}[what])
     assert large <= FEW_BUFFERS // 2
 
 
@@ -91,6 +114,42 @@ async def test_a_page_looks_at_what_is_the_readers_alone(sizes: tuple[Grown, Gro
     query = LISTS[what] if what == "summary" else {**LISTS[what], **FEW}
     small, large = await read_in_both(sizes, who, path_of(what), query)
     assert large <= (6 if what.endswith("words") else 3) * max(small, FEW_BUFFERS) + THEIRS[who]
+
+
+@pytest.mark.parametrize("who", ["an application", "an environment", "a pattern", "an administrator"])
+@pytest.mark.parametrize("what", OTHERS)
+async def test_a_list_reads_few_buffers_for_each_row_that_it_looks_at(
+    sizes: tuple[Grown, Grown], what: str, who: str
+) -> None:
+    query = OTHERS[what] if what == "change-rules" else {**OTHERS[what], **FEW}
+    _, large = await read_in_both(sizes, who, path_of(what), query)
+    assert large <= MOST_BUFFERS[what]
+
+
+# Of 9,000 reads of secrets, 500 failed jobs, some 200 runs and change sets each, and 250 schedules.
+MOST_BUFFERS = {
+    "schedules": 1_200,
+    "instances with changed secrets": 1_300,
+    "failures": 2_800,
+    "bulk": 1_300,
+    "change-sets": 1_200,
+    "rollouts": 60,
+    "change-rules": 60,
+}
+
+
+async def test_a_secret_is_looked_at_again_without_reading_what_others_have_read(sizes: tuple[Grown, Grown]) -> None:
+    found = []
+    for grown in sizes:
+        with psycopg.connect(grown.url) as connection:
+            row = connection.execute(
+                "SELECT service_id, path FROM secret_versions WHERE path LIKE 'instances/%'"
+            ).fetchone()
+            assert row is not None
+            place = {"service_id": row[0], "paths": [row[1]]}
+            found.append([count_buffers(connection, each.text, place) for each in (delete_unread, list_last_readers)])
+    small, large = map(sum, found)
+    assert large <= 2 * max(small, FEW_BUFFERS)
 
 
 async def test_words_that_many_instances_have_are_found_without_reading_these_in_full(
@@ -190,7 +249,8 @@ async def test_the_palette_reads_what_begins_with_the_text(sizes: tuple[Grown, G
     small, large = [await palette_buffers(each, who, text) for each in sizes]
     if who == "a pattern" and text.lower() in BEGINNINGS:
         pytest.skip("all rows that begin so are compared with it")
-    assert large <= 3 * max(small, FEW_BUFFERS) + THEIRS.get(who, 0)
+    # Each row has what is known of it: its end, drift, secrets.
+    assert large <= 3 * max(small, FEW_BUFFERS) + 2 * THEIRS.get(who, 0)
 
 
 # Thousands of organizations of one instance with two jobs: a plan for any of them expects few rows.

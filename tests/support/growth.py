@@ -88,6 +88,17 @@ def plan_buffers(connection: psycopg.Connection, statement: Statement, mode: str
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
 
 
+def count_buffers(connection: psycopg.Connection, text: bytes, values: Mapping[str, Any]) -> int:
+    """Return the buffers that a statement reads with these values. Nothing that it changes stays."""
+    explain = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + text
+    row = connection.execute(explain, values).fetchone()
+    row = connection.execute(explain, values).fetchone()  # a new session reads catalogs, too
+    assert row is not None, "EXPLAIN returns its plan"
+    connection.rollback()
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
 async def page_statements(grown: Grown, path: str) -> Sequence[Statement]:
     """Return what a page of the console sends to the database for the administrator."""
     async with browser(grown.api) as client:

@@ -76,7 +76,7 @@ class CredentialsRow(NamedTuple):
 
 
 class OrganizationUserRow(NamedTuple):
-    """A member of an organization in a list, with the names of the roles held there."""
+    """A member of an organization in a list, with the names of their roles."""
 
     id: str
     name: str

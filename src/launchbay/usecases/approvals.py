@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from launchbay import limits
 from launchbay.auth import permissions
+from launchbay.auth.gate import Grants, sees_none, visible
 from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.errors import BadRequest, Conflict, NotAllowed, NotAuthenticated, NotFound
@@ -32,45 +33,69 @@ async def list_pending_approvals(
     ctx: Context, organization_id: str, *, after: str | None, count: int
 ) -> list[ApprovalRow]:
     """Return the approvals of an organization that the caller may see."""
-    shown: list[ApprovalRow] = []
-    after = after or ""
     async with ctx.read() as work:
-        await work.lookup.member_of(organization_id)
-        while len(shown) < count:
-            rows = await store.list_pending_by_organization(
-                work.connection, organization_id=organization_id, after=after, count=limits.LIST_CHUNK_ROWS
+        organization_id = await work.lookup.member_of(organization_id)
+
+        async def read(place: str | None, size: int, **seen: Any) -> list[ApprovalRow]:
+            return await store.list_pending_by_organization(
+                work.connection, organization_id=organization_id, after=place or "", count=size, **seen
             )
-            shown += [row for row in rows if _may_see(work.lookup, row)]
-            if len(rows) < limits.LIST_CHUNK_ROWS:
-                break
-            after = rows[-1].id
-    return shown[:count]
+
+        return await _visible(work, organization_id, read, after, count)
 
 
 async def list_decided_approvals(
     ctx: Context, organization_id: str, *, before: str | None, count: int
 ) -> list[ApprovalRow]:
     """Return decided, expired and withdrawn approvals that the caller may see, the newest first."""
-    shown: list[ApprovalRow] = []
     async with ctx.read() as work:
-        await work.lookup.member_of(organization_id)
-        while len(shown) < count:
-            rows = await store.list_decided_by_organization(
-                work.connection, organization_id=organization_id, before=before, count=limits.PAGE_ROWS_MAX
+        organization_id = await work.lookup.member_of(organization_id)
+
+        async def read(place: str | None, size: int, **seen: Any) -> list[ApprovalRow]:
+            return await store.list_decided_by_organization(
+                work.connection, organization_id=organization_id, before=place, count=size, **seen
             )
-            shown += [row for row in rows if _may_see(work.lookup, row)]
-            if len(rows) < limits.PAGE_ROWS_MAX:
-                break
-            before = rows[-1].id
+
+        return await _visible(work, organization_id, read, before, count)
+
+
+async def _visible(
+    work: Work, organization_id: str, read: Callable[..., Awaitable[list[ApprovalRow]]], place: str | None, count: int
+) -> list[ApprovalRow]:
+    """Return the first approvals after a place that the caller may see."""
+    grants = work.lookup.grants(organization_id)
+    seen = {**visible(grants, Permission.READ), "approves": _approves_some(grants)}
+    if not seen["approves"] and sees_none(seen):
+        return []
+    shown: list[ApprovalRow] = []
+    size = count
+    while len(shown) < count:
+        rows = await read(place, size, **seen)
+        shown += [row for row in rows if _may_see(work.lookup, row)]
+        if len(rows) < size:
+            break
+        place, size = rows[-1].id, min(2 * size, limits.LIST_CHUNK_ROWS)  # few of them may be visible
     return shown[:count]
+
+
+def _approves_some(grants: Grants) -> bool:
+    return bool(grants.entries_for(Permission.APPROVE_INSTANCE_WORKFLOW))
 
 
 async def list_own_approvals(ctx: Context, organization_id: str) -> list[ApprovalRow]:
     """Return pending approvals that the caller may answer, the oldest first."""
     async with ctx.read() as work:
-        await work.lookup.member_of(organization_id)
+        organization_id = await work.lookup.member_of(organization_id)
+        grants = work.lookup.grants(organization_id)
+        if not _approves_some(grants):
+            return []
         rows = await store.list_pending_by_organization(
-            work.connection, organization_id=organization_id, after="", count=limits.LIST_CHUNK_ROWS
+            work.connection,
+            organization_id=organization_id,
+            after="",
+            count=limits.LIST_CHUNK_ROWS,
+            approves=True,
+            **visible(grants, Permission.READ),
         )
         found = Permitted(work.lookup, organization_id)
         return [row for row in rows if may_answer(found, row, work.actor.user_id)]

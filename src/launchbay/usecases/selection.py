@@ -84,6 +84,13 @@ async def visible_runs(work: Work, organization_id: str, rows: Sequence[RunT], k
     return [row for row in rows if row.id in found]
 
 
+def only_own(work: Work, organization_id: str) -> str | None:
+    """Return the caller's ID if they can see only runs that they began."""
+    grants = work.lookup.grants(organization_id)
+    needed = (Permission.READ, Permission.EDIT_INSTANCE, Permission.APPROVE_INSTANCE_WORKFLOW)
+    return None if any(map(grants.entries_for, needed)) else work.actor.user_id
+
+
 async def page_of_visible(
     read_rows: Callable[..., Awaitable[Sequence[RunT]]],
     choose: Callable[[Sequence[RunT]], Awaitable[list[RunT]]],

@@ -45,6 +45,7 @@ SELECT id, organization_id, owner_id, token_id, act, status, max_parallel, stop_
         WHERE bulk_id = bulk_runs.id AND status = 'Waiting' AND put_off_at IS NOT NULL AND message ~ ' (froze the|is frozen)') AS freeze
 FROM bulk_runs
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+  AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: keep_seen

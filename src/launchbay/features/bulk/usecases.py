@@ -46,6 +46,7 @@ from launchbay.usecases.selection import (
     choose_instances,
     in_slices,
     list_outcomes,
+    only_own,
     page_of_visible,
     require_visible,
     visible_runs,
@@ -260,7 +261,12 @@ async def list_bulk_runs(ctx: Context, organization_id: str, *, after: str | Non
     """Return the bulk runs that the caller may see, the newest first."""
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        rows = partial(store.list_runs, work.connection, organization_id=organization_id)
+        rows = partial(
+            store.list_runs,
+            work.connection,
+            organization_id=organization_id,
+            owner_id=only_own(work, organization_id),
+        )
         choose = partial(visible_runs, work, organization_id, keep=store.keep_seen)
         return await page_of_visible(rows, choose, after=after, count=count)
 

@@ -40,6 +40,8 @@ SELECT id, organization_id, owner_id, owner_email, token_id, kind, comment, on_f
        (SELECT count(*) FROM plans WHERE plans.change_set_id = change_sets.id) AS plans
 FROM change_sets
 WHERE organization_id = %(organization_id)s AND (%(after)s::text IS NULL OR id < %(after)s)
+  AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s
+       OR id IN (SELECT change_set_id FROM change_set_answers WHERE user_id = %(owner_id)s))
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_asking

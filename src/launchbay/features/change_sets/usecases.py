@@ -80,7 +80,7 @@ from launchbay.usecases.reconfigure import (
     refuse_destroyed,
 )
 from launchbay.usecases.reconfigure import proposal_of as configured_proposal
-from launchbay.usecases.selection import choose_instances, page_of_visible, require_visible, visible_runs
+from launchbay.usecases.selection import choose_instances, only_own, page_of_visible, require_visible, visible_runs
 from launchbay.usecases.services import fingerprints
 from launchbay.usecases.sign_in import require_own_password
 from launchbay.usecases.submodule_shapes import same_configuration
@@ -424,7 +424,12 @@ async def list_change_sets(ctx: Context, organization_id: str, *, after: str | N
     """Return the change sets that the caller may see, the newest first."""
     async with ctx.read() as work:
         organization_id = await work.lookup.member_of(organization_id)
-        rows = partial(store.list_by_organization, work.connection, organization_id=organization_id)
+        rows = partial(
+            store.list_by_organization,
+            work.connection,
+            organization_id=organization_id,
+            owner_id=only_own(work, organization_id),
+        )
         return await page_of_visible(rows, partial(_visible, work, organization_id), after=after, count=count)
 
 

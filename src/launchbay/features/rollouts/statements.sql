@@ -51,6 +51,7 @@ SELECT id, organization_id, application_id, version, owner_id, token_id, comment
 FROM rollouts
 WHERE organization_id = %(organization_id)s AND (%(application_id)s::text IS NULL OR application_id = %(application_id)s)
   AND (%(after)s::text IS NULL OR id < %(after)s)
+  AND (%(owner_id)s::text IS NULL OR owner_id = %(owner_id)s)
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: keep_seen

@@ -38,6 +38,7 @@ from launchbay.usecases.selection import (
     in_slices,
     list_outcomes,
     may_read,
+    only_own,
     page_of_visible,
     require_visible,
     visible_runs,
@@ -250,6 +251,7 @@ async def list_rollouts(
             work.connection,
             organization_id=organization_id,
             application_id=application_id,
+            owner_id=only_own(work, organization_id),
         )
         choose = partial(visible_runs, work, organization_id, keep=store.keep_seen)
         return await page_of_visible(rows, choose, after=after, count=count)

@@ -103,23 +103,33 @@ WHERE service_id = %(service_id)s AND path = ANY (%(paths)s::text[]) AND NOT EXI
     WHERE secret_reads.service_id = secret_versions.service_id AND split_part(secret_reads.secret, '#', 1) = secret_versions.path);
 
 -- name: list_last_readers
--- Taken secrets, each with the step that read it last where the service is still offered, and what is known of its job.
-SELECT DISTINCT ON (taken.path) services.id, services.name, services.type_id, services.parameters, services.organization_id,
+-- Taken secrets, each with the step that read it last where the service is still offered, and what is known of its job. Of a secret that
+-- many instances read, the newest reads are looked at first, and no more than needed: OFFSET keeps the order within.
+SELECT services.id, services.name, services.type_id, services.parameters, services.organization_id,
     organizations.name AS organization, environments.id AS environment_id, environments.name AS environment,
-    environments.policies, applications.id AS application_id, applications.name AS application, instances.version,
-    instances.revision_id, instances.id AS instance_id, instances.name AS instance, instances.owner_id, secret_reads.component,
-    secret_reads.step, coalesce(jobs.name, 'launch') AS workflow, taken.path
+    environments.policies, applications.id AS application_id, applications.name AS application, last.version,
+    last.revision_id, last.instance_id, last.instance, last.owner_id, last.component,
+    last.step, coalesce(jobs.name, 'launch') AS workflow, taken.path
 FROM services CROSS JOIN unnest(%(paths)s::text[]) AS taken (path)
-    JOIN secret_reads ON secret_reads.service_id = services.id AND split_part(secret_reads.secret, '#', 1) = taken.path
-    JOIN instances ON instances.id = secret_reads.instance_id AND instances.status <> 'Destroyed'
-    JOIN environment_services ON environment_services.service_id = services.id
-        AND environment_services.environment_id = instances.environment_id
-    JOIN environments ON environments.id = instances.environment_id
-    JOIN applications ON applications.id = instances.application_id
+    CROSS JOIN LATERAL (
+        SELECT newest.component, newest.step, newest.job_id, instances.id AS instance_id, instances.name AS instance, instances.version,
+            instances.revision_id, instances.owner_id, instances.environment_id, instances.application_id
+        FROM (
+            SELECT instance_id, component, step, job_id, read_at FROM secret_reads
+            WHERE secret_reads.service_id = services.id AND split_part(secret_reads.secret, '#', 1) = taken.path
+            ORDER BY read_at DESC OFFSET 0
+        ) AS newest
+        JOIN instances ON instances.id = newest.instance_id AND instances.status <> 'Destroyed'
+        JOIN environment_services ON environment_services.service_id = services.id
+            AND environment_services.environment_id = instances.environment_id
+        ORDER BY newest.read_at DESC LIMIT 1
+    ) AS last
+    JOIN environments ON environments.id = last.environment_id
+    JOIN applications ON applications.id = last.application_id
     JOIN organizations ON organizations.id = services.organization_id
-    LEFT JOIN jobs ON jobs.id = secret_reads.job_id
+    LEFT JOIN jobs ON jobs.id = last.job_id
 WHERE services.id = %(service_id)s
-ORDER BY taken.path, secret_reads.read_at DESC;
+ORDER BY taken.path;
 
 -- name: note_version
 -- The version of a secret, unless somebody has seen a later one. Who sees the same one again has looked, noted once a minute: what steps
@@ -145,28 +155,32 @@ ORDER BY provider, secret, component, step;
 
 -- name: list_reads
 -- Who has read from a service, the newest reads first.
+WITH newest AS (
+    SELECT * FROM secret_reads WHERE service_id = %(service_id)s ORDER BY read_at DESC FETCH FIRST %(count)s ROWS WITH TIES
+)
 SELECT applications.id AS application_id, applications.name AS application, environments.id AS environment_id,
     environments.name AS environment, instances.id AS instance_id, instances.name AS instance,
-    secret_reads.component, secret_reads.step, secret_reads.secret, secret_reads.job_id, secret_reads.read_at,
-    coalesce(secret_versions.version <> secret_reads.version, false) AS is_changed
-FROM secret_reads LEFT JOIN secret_versions ON secret_versions.service_id = secret_reads.service_id
-        AND secret_versions.path = split_part(secret_reads.secret, '#', 1)
-    JOIN instances ON instances.id = secret_reads.instance_id
+    newest.component, newest.step, newest.secret, newest.job_id, newest.read_at,
+    coalesce(secret_versions.version <> newest.version, false) AS is_changed
+FROM newest LEFT JOIN secret_versions ON secret_versions.service_id = newest.service_id
+        AND secret_versions.path = split_part(newest.secret, '#', 1)
+    JOIN instances ON instances.id = newest.instance_id
     JOIN applications ON applications.id = instances.application_id
     JOIN environments ON environments.id = instances.environment_id
-WHERE secret_reads.service_id = %(service_id)s
-ORDER BY secret_reads.read_at DESC, instances.name, secret_reads.step, secret_reads.secret LIMIT %(count)s;
+ORDER BY newest.read_at DESC, instances.name, newest.step, newest.secret LIMIT %(count)s;
 
 -- name: count_readers
 -- How many instances have read from each service of an organization, or use it otherwise, where some have read.
-SELECT services.id, count(DISTINCT used.instance_id)::integer AS instances
-FROM services JOIN (
-    SELECT service_id, instance_id FROM secret_reads UNION ALL SELECT target_id, instance_id FROM instance_links
-) AS used ON used.service_id = services.id
-    JOIN instances ON instances.id = used.instance_id AND instances.status <> 'Destroyed'
-WHERE services.organization_id = %(organization_id)s
-  AND EXISTS (SELECT FROM secret_reads WHERE secret_reads.service_id = services.id)
-GROUP BY services.id;
+WITH providers AS MATERIALIZED (
+    SELECT id FROM services
+    WHERE organization_id = %(organization_id)s AND EXISTS (SELECT FROM secret_reads WHERE secret_reads.service_id = services.id)
+), used AS (
+    SELECT service_id AS id, instance_id FROM secret_reads WHERE service_id IN (SELECT id FROM providers)
+    UNION SELECT target_id, instance_id FROM instance_links WHERE target_id IN (SELECT id FROM providers)
+)
+SELECT used.id, count(*)::integer AS instances
+FROM used JOIN fleet ON fleet.organization_id = %(organization_id)s AND fleet.instance_id = used.instance_id AND fleet.status <> 'Destroyed'
+GROUP BY used.id;
 
 -- name: list_dependents
 -- Instances that have read from a service that their environment still offers, by name.

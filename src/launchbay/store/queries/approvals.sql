@@ -81,11 +81,14 @@ SELECT id, organization_id, instance_id, instance_name, application_id, environm
 FROM approvals_shown WHERE id = %(approval_id)s;
 
 -- name: list_pending_by_organization
+-- Those that somebody is asked for, as far as the caller may see the instance; all of them if the caller may approve something.
 SELECT id, organization_id, instance_id, instance_name, application_id, environment_id, job_id, workflow, step, text, permission,
        role_id, role, needed, requesters, not_by_requester, status, created_at, expires_at, decided_at, answers,
        CASE status WHEN 'pending' THEN launchbay_ends_at(instance_id) END AS instance_ends_at
 FROM approvals_shown
-WHERE organization_id = %(organization_id)s AND status = 'pending' AND id > %(after)s ORDER BY id LIMIT %(count)s;
+WHERE organization_id = %(organization_id)s AND status = 'pending' AND id > %(after)s
+  AND (%(approves)s OR {visible(application_id, instance_id, environment_id)})
+ORDER BY id LIMIT %(count)s;
 
 -- name: list_decided_by_organization
 -- Those that nobody is asked for any more, the newest first, by the ID of one before.
@@ -94,6 +97,7 @@ SELECT id, organization_id, instance_id, instance_name, application_id, environm
        CASE status WHEN 'pending' THEN launchbay_ends_at(instance_id) END AS instance_ends_at
 FROM approvals_shown
 WHERE organization_id = %(organization_id)s AND status <> 'pending' AND (%(before)s::text IS NULL OR id < %(before)s)
+  AND (%(approves)s OR {visible(application_id, instance_id, environment_id)})
 ORDER BY id DESC LIMIT %(count)s;
 
 -- name: list_by_instance
