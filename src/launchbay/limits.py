@@ -276,6 +276,7 @@ PLANS_ARTIFACT_BYTES = 512 * MIB  # of all artifacts that an organization keeps 
 DRIFT_FINDINGS = 1_000  # open ones of one instance
 DRIFT_CLOSED = 50  # findings of one instance that are gone, put back or taken over
 DRIFT_BYTES = 1 * MIB  # of the findings of one instance; beyond it, values are left out
+DRIFT_ANSWER_BYTES = 256 * KIB  # of answers of `plan` in the baseline of one instance; beyond it, only their digests
 DRIFT_CHECKS = 20  # of one instance, in its history
 DRIFT_WAITING = 500  # instances of one organization that wait for a check that somebody asked for
 DRIFT_QUEUE = 5_000  # and all that wait; beyond it, schedules leave the others for the next time

@@ -11,7 +11,7 @@ from launchbay.actions.contract import ActionCall
 from launchbay.actions.output import REPORTED_CHARS
 from launchbay.actions.plan import ActionPlan, refuse_difference, unknown
 from launchbay.errors import ActionFailed
-from launchbay.model.effect import Effect
+from launchbay.model.effect import ANSWER, Effect
 from launchbay.model.scalars import settled
 
 PLAN = "plan"
@@ -54,7 +54,7 @@ def plan_of_answers(call: ActionCall, answers: Mapping[str, Any]) -> ActionPlan:
     if not answers:
         return unknown(call.context.step_path, "Unknown: there are no machines yet.")
     effects = tuple(
-        Effect(kind="run", address=where, after=answer, certainty="estimated", note="what 'plan' says")
+        Effect(kind="run", address=where, after=answer, certainty="estimated", note=ANSWER)
         for where, answer in answers.items()
     )
     return ActionPlan(effects=effects, artifact=msgspec.msgpack.encode(_approved(call, answers)))

@@ -13,6 +13,9 @@ EffectKind = Literal["create", "change", "delete", "run", "unknown"]
 Certainty = Literal["exact", "estimated", "unknown"]
 
 
+ANSWER = "what 'plan' says"  # the note of an effect that is the answer of a step's own plan
+
+
 class Effect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that happens to what `address` names.
 

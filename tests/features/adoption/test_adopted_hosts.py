@@ -139,6 +139,26 @@ async def test_a_check_runs_plan_on_the_hosts_and_the_first_change_set_takes_ove
     assert not any((host.work / shop.name).exists() for host in shop.hosts.hosts), "a managed one runs destroy"
 
 
+async def test_an_answer_of_plan_that_changes_is_a_finding_until_it_is_as_it_was(fleet: Fleet, shop: Shop) -> None:
+    api = fleet.api
+    text = shop.manifest().replace(f"grep -x 2 {shop.name}", f"cat {shop.name}")
+    instance = str(accepted(await adopt(api, await api.application(text)))["instanceId"])
+    await drift_of(api, instance)
+    assert open_findings(await checked(api, instance, baseline=True)) == {}
+    shop.write("3")
+
+    found = open_findings(await checked(api, instance))
+
+    assert len(found) == 2, "one for each host"
+    assert {(each["from"]["answer"], each["to"]["answer"]) for each in found.values()} == {("2", "3")}
+    one = next(iter(found.values()))
+    told = await api.post(f"instances/{instance}/drift/findings/{one['id']}/take-over")
+    assert told.status_code == 400
+    shop.write("2")
+    assert open_findings(await checked(api, instance)) == {}
+    assert shop.read() == ["2", "2"]
+
+
 class SlowLook:
     """Holds each look at hosts until it may go on."""
 

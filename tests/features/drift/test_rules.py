@@ -16,11 +16,13 @@ from launchbay.features.drift.rules import (
     is_decided,
     learned,
     merged,
+    other_answers,
     unchecked,
+    with_answers,
     without_known,
 )
 from launchbay.features.plans.rules import PlannedStep
-from launchbay.model.effect import AFTER_APPLY, NOT_SHOWN, Effect
+from launchbay.model.effect import AFTER_APPLY, ANSWER, NOT_SHOWN, Effect
 
 STEP = "web#launch/infra"
 
@@ -219,3 +221,59 @@ def test_values_beyond_the_bytes_of_an_instance_are_left_out_and_the_findings_st
     assert len(kept) == 3
     assert [each.difference.found["text"] for each in kept].count("(too large to be shown)") == 2
     assert {each.id for each in kept} == {each.id for each in found}
+
+
+def answer(text: Any, address: str = "10.0.0.1", path: str = STEP) -> PlannedStep:
+    return planned(Effect(kind="run", address=address, after=text, certainty="estimated", note=ANSWER), path=path)
+
+
+def test_an_answer_that_is_another_one_than_in_the_baseline_shows_the_lines_that_differ() -> None:
+    known = with_answers({}, [answer("port 80\nsize 1\nlog on")], None)
+
+    [found] = other_answers([answer("port 80\nsize 5\nlog on")], known)
+
+    assert (found.kind, found.address, found.is_answer) == ("changed", "10.0.0.1", True)
+    assert (found.described, found.found) == ({"answer": "size 1"}, {"answer": "size 5"})
+    assert other_answers([answer("port 80\nsize 1\nlog on")], known) == []
+    assert differences([answer("anything")]) == []
+
+
+def test_an_answer_in_another_order_or_with_a_line_less_is_another_one() -> None:
+    known = with_answers({}, [answer("a\nb")], None)
+    [other_order] = other_answers([answer("b\na")], known)
+    [less] = other_answers([answer("a")], known)
+
+    assert (other_order.described, other_order.found) == ({"answer": "a\nb"}, {"answer": "b\na"})
+    assert (less.described, less.found) == ({"answer": "b"}, {"answer": ""})
+
+
+def test_the_order_of_keys_in_an_answer_of_a_request_means_nothing() -> None:
+    known = with_answers({}, [answer({"a": 1, "b": 2})], None)
+
+    assert other_answers([answer({"b": 2, "a": 1})], known) == []
+    [found] = other_answers([answer({"a": 1, "b": 3})], known)
+    assert found.found == {"answer": '  "b": 3'}
+
+
+def test_an_answer_without_a_baseline_is_no_finding_and_one_that_is_not_shown_says_nothing() -> None:
+    assert other_answers([answer("a")], {}) == []
+    assert other_answers([answer(NOT_SHOWN)], with_answers({}, [answer("a")], None)) == []
+
+
+def test_steps_that_did_not_run_keep_the_answers_of_their_baseline() -> None:
+    both = [answer("a"), answer("b", path="web#launch/other")]
+    known = with_answers({}, both, None)
+
+    after = with_answers(known, [answer("new"), answer("new", path="web#launch/other")], [STEP])
+
+    assert other_answers([answer("new"), answer("b", path="web#launch/other")], after) == []
+
+
+def test_of_answers_beyond_the_bytes_of_an_instance_only_digests_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "DRIFT_ANSWER_BYTES", 5)
+    known = with_answers({}, [answer("too long")], None)
+
+    assert "too long" not in str(known)
+    assert other_answers([answer("too long")], known) == []
+    [found] = other_answers([answer("changed")], known)
+    assert (found.described, found.found) == ({"answer": NOT_SHOWN}, {"answer": "changed"})

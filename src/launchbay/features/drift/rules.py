@@ -4,21 +4,25 @@ A check plans the launch again. What the plan would change differs, unless it wa
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from launchbay import limits
 from launchbay.features.plans.rules import PlannedStep, not_allowed
-from launchbay.model.effect import AFTER_APPLY, NOT_SHOWN, Effect
+from launchbay.model.effect import AFTER_APPLY, ANSWER, NOT_SHOWN, Effect
 from launchbay.model.redaction import REDACTED
 
 _NO_VALUES = {REDACTED, AFTER_APPLY, NOT_SHOWN}
 State = Literal["new", "ignored", "put back", "taken over", "gone"]
 OPEN: frozenset[State] = frozenset({"new", "ignored"})
 Learns = Literal["asked", "launch", "reconfigure"]
-Known = Mapping[str, Mapping[str, Mapping[str, str]]]  # digests of what was found, by step, address and attribute
+# Digests of what was found, by step, address and attribute. Of answers, it is the text itself.
+Known = Mapping[str, Mapping[str, Mapping[str, str]]]
+_ANSWER = "answer"  # its attribute
+_DIGEST = "sha256:"  # what is known of an answer beyond the bytes that are kept of an instance
 
 
 def id_of(step: str, address: str) -> str:
@@ -45,6 +49,11 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def id(self) -> str:
         """What names it in every check."""
         return id_of(self.step, self.address)
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether a step's own plan says something else than it did."""
+        return self.note == ANSWER
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -247,6 +256,61 @@ def without_known(found: Iterable[Difference], known: Known) -> list[Difference]
                 )
             )
     return left
+
+
+def with_answers(known: Known, steps: Iterable[PlannedStep], ran: Collection[str] | None) -> Known:
+    """Return what is known with the answers of steps that `ran`; None stands for all."""
+    size, result = 0, dict(known)
+    for step in steps:
+        for address, text in _answers(step) if ran is None or step.path in ran else ():
+            size += len(text.encode())
+            kept = text if size <= limits.DRIFT_ANSWER_BYTES else _DIGEST + _digest(text)
+            result[step.path] = {**result.get(step.path, {}), address: {_ANSWER: kept}}
+    return result
+
+
+def other_answers(steps: Iterable[PlannedStep], known: Known) -> list[Difference]:
+    """Return the answers that aren't those of the baseline, with the lines that only one of both has.
+
+    Of an answer that the baseline doesn't have, nobody knows whether it is another one.
+    """
+    found: list[Difference] = []
+    for step in steps:
+        for address, text in _answers(step):
+            before = known.get(step.path, {}).get(address, {}).get(_ANSWER)
+            if before is None or before in {text, _DIGEST + _digest(text)}:
+                continue
+            was = NOT_SHOWN if before.startswith(_DIGEST) else _lines_without(before, text)
+            now = text if was == NOT_SHOWN else _lines_without(text, before)
+            values = {"described": {_ANSWER: was}, "found": {_ANSWER: now}}
+            component = step.component
+            found.append(
+                Difference(step=step.path, component=component, address=address, kind="changed", note=ANSWER, **values)
+            )
+    return found
+
+
+def _answers(step: PlannedStep) -> Iterator[tuple[str, str]]:
+    for each in step.effects:
+        if each.kind == "run" and each.note == ANSWER and each.after != NOT_SHOWN:
+            text = each.after if isinstance(each.after, str) else _pretty(each.after)
+            yield each.address, text
+
+
+def _pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="deterministic")).decode()
+
+
+def _lines_without(text: str, other: str) -> str:
+    """Return the lines of a text that another one lacks; all of it if only their order differs."""
+    left = Counter(other.splitlines())
+    lines = []
+    for line in text.splitlines():
+        if left[line]:
+            left[line] -= 1
+        else:
+            lines.append(line)
+    return "\n".join(lines) if lines or Counter(text.splitlines()) != Counter(other.splitlines()) else text
 
 
 def merged(

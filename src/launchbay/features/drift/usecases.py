@@ -60,6 +60,7 @@ from launchbay.features.drift.rules import (
     is_ignored_at,
     learned,
     merged,
+    other_answers,
     put_back_with,
     read_checks,
     read_findings,
@@ -67,6 +68,7 @@ from launchbay.features.drift.rules import (
     read_take_overs,
     read_unchecked,
     unchecked,
+    with_answers,
     without_known,
 )
 from launchbay.features.plans.ahead import look_for_drift
@@ -370,6 +372,12 @@ async def take_over_drift(ctx: Context, instance_id: str, finding_id: str) -> No
             raise BadRequest(OBSERVED, TAKE_OVER, code="InstanceObserved")
         findings = await _locked(work, record)
         found = _open_finding(findings, finding_id)
+        if found.difference.is_answer:
+            raise BadRequest(
+                "No parameter decides what a command or request answers.",
+                "Take a baseline if the answer is right, or put it back.",
+                code="InvalidFinding",
+            )
         wanted = TakeOver(
             finding_id=found.id,
             owner_id=actor.user_id,
@@ -800,8 +808,9 @@ class DriftRunner:
         known = _known(held)
         if row.learns is not None:
             noise = None if row.learns == "asked" or held.known is None else known
-            known = learned(all_found, noise, row.ran if row.learns == "reconfigure" else None)
-        news = without_known(all_found, known)
+            ran = row.ran if row.learns == "reconfigure" else None
+            known = with_answers(learned(all_found, noise, ran), found.steps, ran)
+        news = [*without_known(all_found, known), *other_answers(found.steps, known)]
         if len(news) > limits.DRIFT_FINDINGS:
             raise BadRequest(
                 f"{len(news)} addresses differ (limit: {limits.DRIFT_FINDINGS}).",
