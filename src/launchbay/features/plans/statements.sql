@@ -89,7 +89,7 @@ DELETE FROM plans WHERE id IN (
 UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second', fence = fence + 1
 WHERE id = (SELECT id FROM plans
             WHERE status = 'Waiting' AND (lease_until IS NULL OR lease_until <= now()) AND expires_at > now()
-              AND organization_id <> ALL (%(busy)s::text[])
+              AND organization_id <> ALL (%(busy)s::text[]) AND id <> ALL (%(unreadable)s::text[])
             ORDER BY (SELECT count(*) FROM plans AS others
                       WHERE others.organization_id = plans.organization_id AND others.status = 'Waiting' AND others.lease_until > now()),
                      created_at, id
@@ -98,6 +98,10 @@ RETURNING id, organization_id, owner_id, change_set_id, request, fence;
 
 -- name: renew
 UPDATE plans SET lease_until = now() + %(lease_s)s * interval '1 second' WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
+
+-- name: give_back
+-- For a server that can read what was asked. It is no attempt, so the number of these stays.
+UPDATE plans SET lease_until = NULL, fence = fence - 1 WHERE id = %(plan_id)s AND fence = %(fence)s AND status = 'Waiting';
 
 -- name: finish
 UPDATE plans SET status = %(status)s, result = %(result)s, problem = %(problem)s, digest = %(digest)s, request = %(request)s,

@@ -57,6 +57,7 @@ log = structlog.get_logger(__name__)
 POLL_S = 0.5
 _AT_ONCE = 3  # plans that one process makes at the same time
 _OF_ORGANIZATION = 2  # of these: another one doesn't wait for its plans, which take up to PLAN_S
+_UNREADABLE = 100  # plans that a process remembers to leave to others
 _EXPIRED = 500  # plans that one round deletes
 _JOIN_S = 5  # before a client tries again to read a look that continues
 _LOOK_S = 0.2  # between two looks at a plan that somebody waits for
@@ -281,11 +282,15 @@ async def delete_plans(work: Work, organization_id: str, change_set_id: str) -> 
 async def read_plan(ctx: Context, plan_id: str) -> PlanRow:
     """Return a plan of the caller.
 
-    Raises NotFound for those of others, and NotAllowed for who can't read what it is about any more.
+    Raises NotFound for those of others, NotAllowed for who can't read what it is about any more, and Unavailable if
+    only a later version knows what was asked.
     """
     async with ctx.read() as work:
         found, kept = await _own(work, plan_id)
-        request = read_request(work.app.secret_key.open(bytes(kept.request), request_purpose(found.id)))
+        try:
+            request = read_request(work.app.secret_key.open(bytes(kept.request), request_purpose(found.id)))
+        except msgspec.ValidationError:
+            raise Unavailable("Only servers of a later version can read this plan. Retry.", retry_after_s=5) from None
         await _require_read(work, request)
         return found
 
@@ -389,6 +394,7 @@ class PlanRunner:
         self._runtime = runtime
         self._leases = Leases("plan", _AT_ONCE)
         self._under_way: Counter[str] = Counter()  # by organization
+        self._unreadable: list[str] = []  # plans with an act of a later version, the newest last
         self.close = self._leases.close
 
     async def advance(self) -> None:
@@ -396,7 +402,9 @@ class PlanRunner:
         async with self._app.database.transaction() as connection:
             await store.delete_expired(connection, count=_EXPIRED)
             busy = [each for each, number in self._under_way.items() if number >= _OF_ORGANIZATION]
-            row = await store.take(connection, lease_s=LEASE_S, busy=busy) if self._leases.room else None
+            row = None
+            if self._leases.room:
+                row = await store.take(connection, lease_s=LEASE_S, busy=busy, unreadable=self._unreadable)
         if row is not None:
             self._under_way[row.organization_id] += 1
             renew, do, failed = partial(self._renew, row), partial(self._make, row), partial(self._failed, row)
@@ -416,15 +424,33 @@ class PlanRunner:
         finally:
             self._under_way[row.organization_id] -= 1
 
+    async def _read(self, row: TakenPlan) -> PlanRequest:
+        """Return what was asked.
+
+        Raises Fenced for what only a later version knows: a server of that one makes the plan.
+        """
+        try:
+            request: PlanRequest = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
+        except msgspec.ValidationError:
+            self._unreadable = [*self._unreadable[-_UNREADABLE:], row.id]
+            async with self._app.database.transaction() as connection:
+                await store.give_back(connection, plan_id=row.id, fence=row.fence)
+            raise Fenced("A server of a later version knows what was asked.") from None
+        return request
+
     async def _plan(self, row: TakenPlan) -> None:
         if row.fence > limits.PLAN_ATTEMPTS:
             raise BadRequest(
                 f"The plan was started {limits.PLAN_ATTEMPTS} times, and each time the server stopped before the end.",
                 "Check the servers' memory.",
             )
-        request = read_request(self._app.secret_key.open(bytes(row.request), request_purpose(row.id)))
+        request = await self._read(row)
         token = await acting_token(self._app, request.token_id)
-        asked = {"token": token, "method": request.method, "is_agent": request.is_agent}  # as rules see them
+        asked: dict[str, Any] = {
+            "token": token,
+            "method": request.method,
+            "is_agent": request.is_agent,
+        }  # as rules see them
         actor = replace(on_behalf(row.owner_id), **asked)
         asking = Context(self._app, actor, change_set=row.change_set_id, override=request.override)
         async with asking.begin() as work:
