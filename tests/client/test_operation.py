@@ -1,7 +1,5 @@
 """The client knows every endpoint, as the table has it now."""
 
-import pytest
-
 from generators.client_operations import Operation as Described
 from generators.client_operations import operations
 from generators.output import outputs
@@ -10,12 +8,16 @@ from launchbay.app.features import ENDPOINTS
 from launchbay.client import Operations
 from launchbay.client.operation import EventOperation, ListOperation, Operation
 from launchbay.web.routing import Endpoint
+from tests.support.cases import hold
 
 DOCUMENT = described()
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: str(endpoint.operation_id))
-def test_every_operation_is_a_method(endpoint: Endpoint) -> None:
+def test_every_operation_is_a_method() -> None:
+    hold(_is_a_method, ((endpoint,) for endpoint in ENDPOINTS), named=lambda endpoint: endpoint.operation_id)
+
+
+def _is_a_method(endpoint: Endpoint) -> None:
     found = getattr(Operations, endpoint.operation_id)
     assert isinstance(found, Operation | ListOperation | EventOperation)
     assert (found.row.method, found.row.path) == (endpoint.method, endpoint.path)
@@ -23,8 +25,15 @@ def test_every_operation_is_a_method(endpoint: Endpoint) -> None:
     assert found.row.public == endpoint.public
 
 
-@pytest.mark.parametrize("documented", operations(DOCUMENT), ids=lambda operation: operation.id)
-def test_a_call_has_every_argument_where_the_api_takes_it(documented: Described) -> None:
+def test_a_call_has_every_argument_where_the_api_takes_it() -> None:
+    hold(
+        _has_every_argument,
+        ((documented,) for documented in operations(DOCUMENT)),
+        named=lambda documented: documented.id,
+    )
+
+
+def _has_every_argument(documented: Described) -> None:
     fields, whole, query = documented.body_fields() or [], documented.whole_body(), documented.query()
     path = [argument.name for argument in documented.path_arguments()]
     body = {"field": "of the body"}

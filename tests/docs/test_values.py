@@ -21,6 +21,7 @@ from launchbay.manifest.policies import read_policies
 from launchbay.model.environment import Property, validate_properties
 from launchbay.model.scalars import decode_json, same
 from launchbay.web.json_reader import read_json
+from tests.support.cases import hold
 from tests.support.documentation import ROOT
 from tests.support.manifests import compiled
 
@@ -131,11 +132,7 @@ def _agrees(expected: Any, found: Any) -> bool:
     return found is REFUSED if expected is REFUSED else found is not REFUSED and same(expected, found)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(("written", "type_", "expected"), CASES)
-def test_what_is_written_is_the_value_of_the_table(
-    place: Callable[[str, str], Any], written: str, type_: str, expected: Any
-) -> None:
+def _is_of_the_table(place: Callable[[str, str], Any], written: str, type_: str, expected: Any) -> None:
     in_json = JSON_ROWS.fullmatch(written) is not None
     if not in_json and place in (of_json, of_json_option):
         expected = REFUSED
@@ -149,27 +146,34 @@ def test_what_is_written_is_the_value_of_the_table(
     assert _agrees(expected, found), (expected, found)
 
 
-@pytest.mark.parametrize(("written", "type_", "expected"), CASES)
-def test_a_file_of_parameters_gives_the_value_of_the_table(
-    written: str, type_: str, expected: Any, tmp_path: Path
-) -> None:
-    found = _outcome(of_parameter_file, written, type_, tmp_path)
-    assert _agrees(REFUSED if written == "0x1F" else expected, found), (expected, found)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_written_is_the_value_of_the_table(place: Callable[[str, str], Any]) -> None:
+    hold(_is_of_the_table, ((place, *case) for case in CASES))
+
+
+def test_a_file_of_parameters_gives_the_value_of_the_table(tmp_path: Path) -> None:
+    def is_in_the_file(written: str, type_: str, expected: Any) -> None:
+        found = _outcome(of_parameter_file, written, type_, tmp_path)
+        assert _agrees(REFUSED if written == "0x1F" else expected, found), (expected, found)
+
+    hold(is_in_the_file, CASES)
 
 
 @pytest.mark.parametrize("place", [of_configuration, of_revision, of_json])
-@pytest.mark.parametrize(("written", "type_", "expected"), TEXT_CASES)
-def test_what_is_written_in_quotes_is_the_value_of_the_table(
-    place: Callable[[str, str], Any], written: str, type_: str, expected: Any
-) -> None:
-    found = _outcome(place, f'"{written}"', type_)
-    assert _agrees(expected, found), (expected, found)
+def test_what_is_written_in_quotes_is_the_value_of_the_table(place: Callable[[str, str], Any]) -> None:
+    def is_in_quotes(written: str, type_: str, expected: Any) -> None:
+        found = _outcome(place, f'"{written}"', type_)
+        assert _agrees(expected, found), (expected, found)
+
+    hold(is_in_quotes, TEXT_CASES)
 
 
-@pytest.mark.parametrize(("written", "type_", "expected"), TEXT_CASES)
-def test_a_parameter_on_the_command_line_is_a_text(written: str, type_: str, expected: Any) -> None:
-    found = _outcome(lambda: _launched(_manifest(type_), dict(mapping([f"input.v={written}"]) or {})))
-    assert _agrees(expected, found), (expected, found)
+def test_a_parameter_on_the_command_line_is_a_text() -> None:
+    def is_a_text(written: str, type_: str, expected: Any) -> None:
+        found = _outcome(lambda: _launched(_manifest(type_), dict(mapping([f"input.v={written}"]) or {})))
+        assert _agrees(expected, found), (expected, found)
+
+    hold(is_a_text, TEXT_CASES)
 
 
 @pytest.mark.parametrize(
