@@ -9,6 +9,7 @@ import re
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,7 @@ import pytest
 from launchbay import limits
 from launchbay.web.requests import FormBody, JsonBody, LinesBody
 from launchbay.web.routing import Endpoint
+from tests.support.cases import each_holds
 from tests.support.manifests import TYPED, WORKFLOWS
 from tests.support.served import ENDPOINTS
 from tests.support.service import UNKNOWN, Api, accepted, refused
@@ -357,8 +359,15 @@ def address(row: Endpoint) -> str:
     return "http://launchbay" + re.sub(r"\{\w+\}", UNKNOWN, row.path)
 
 
-@pytest.mark.parametrize("row", [row for row in ENDPOINTS if row.body is not None], ids=lambda row: row.operation_id)
-async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api, row: Endpoint) -> None:
+async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api) -> None:
+    await each_holds(
+        partial(_refuses_what_it_cannot_read, api),
+        ((row,) for row in ENDPOINTS if row.body is not None),
+        named=lambda row: row.operation_id,
+    )
+
+
+async def _refuses_what_it_cannot_read(api: Api, row: Endpoint) -> None:
     assert row.body is not None
 
     async def refuses(content: bytes, media_type: str, status: int, code: str) -> None:
@@ -384,8 +393,11 @@ async def test_every_endpoint_with_a_body_refuses_what_it_cannot_read(api: Api, 
             await refuses(b'{"a field that nobody has": 1}', media_type, 400, "WrongField")
 
 
-@pytest.mark.parametrize("path", sorted({row.path for row in ENDPOINTS}))
-async def test_every_endpoint_names_its_methods_when_asked_with_another(api: Api, path: str) -> None:
+async def test_every_endpoint_names_its_methods_when_asked_with_another(api: Api) -> None:
+    await each_holds(partial(_names_its_methods, api), ((each,) for each in sorted({row.path for row in ENDPOINTS})))
+
+
+async def _names_its_methods(api: Api, path: str) -> None:
     row = next(row for row in ENDPOINTS if row.path == path)
     answer = await api.send("PATCH", address(row))
     if row.path == "/docs":

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import httpx
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from launchbay.web.openapi import document
 from launchbay.web.routing import Endpoint
+from tests.support.cases import each_holds
 from tests.support.served import ENDPOINTS
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
@@ -22,8 +24,13 @@ async def _asked(api: Api, endpoint: Endpoint, query: str) -> httpx.Response:
     return await api.client.request(endpoint.method, address)
 
 
-@pytest.mark.parametrize("endpoint", OWN, ids=lambda each: each.operation_id)
-async def test_own_endpoints_refuse_an_unknown_parameter_and_name_the_nearest(api: Api, endpoint: Endpoint) -> None:
+async def test_own_endpoints_refuse_an_unknown_parameter_and_name_the_nearest(api: Api) -> None:
+    await each_holds(
+        partial(_refuses_and_names_the_nearest, api), ((each,) for each in OWN), named=lambda each: each.operation_id
+    )
+
+
+async def _refuses_and_names_the_nearest(api: Api, endpoint: Endpoint) -> None:
     declared = [] if endpoint.query is None else list(endpoint.query.__struct_encode_fields__)
     name = declared[0] + "z" if declared else "statuss"
     answer = await _asked(api, endpoint, f"{name}=Failed")
@@ -39,8 +46,11 @@ async def test_own_endpoints_refuse_a_parameter_that_is_given_twice(api: Api) ->
     assert "'status' is given 2 times" in refused(await api.get(path), 400, "InvalidQuery")
 
 
-@pytest.mark.parametrize("endpoint", OTHERS, ids=lambda each: each.operation_id)
-async def test_established_and_public_endpoints_ignore_it(api: Api, endpoint: Endpoint) -> None:
+async def test_established_and_public_endpoints_ignore_it(api: Api) -> None:
+    await each_holds(partial(_ignores_it, api), ((each,) for each in OTHERS), named=lambda each: each.operation_id)
+
+
+async def _ignores_it(api: Api, endpoint: Endpoint) -> None:
     answer = await _asked(api, endpoint, "statuss=Failed")
     assert "InvalidQuery" not in answer.text
 

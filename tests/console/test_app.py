@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 
 import httpx
 import pytest
@@ -10,6 +11,7 @@ from launchbay.console.request import PageRoute
 from launchbay.fairness.turns import ALONE, TURN_S
 from launchbay.store.connection import BoundedConnection
 from launchbay.tenants import current_tenant
+from tests.support.cases import each_holds
 from tests.support.pages import ORIGIN, browser
 from tests.support.served import PAGES
 from tests.support.service import EMAIL, PERSON_PASSWORD, Api, Person, accepted, fresh_name, person
@@ -74,8 +76,11 @@ def filled(page: PageRoute, known: dict[str, str]) -> str:
     return re.sub(r"\{\w+\}", "5f" * 12, path)
 
 
-@pytest.mark.parametrize("page", OWN, ids=name_of)
-async def test_nobody_gets_a_page_without_signing_in(api: Api, page: PageRoute) -> None:
+async def test_nobody_gets_a_page_without_signing_in(api: Api) -> None:
+    await each_holds(partial(_leads_to_the_sign_in, api), ((each,) for each in OWN), named=name_of)
+
+
+async def _leads_to_the_sign_in(api: Api, page: PageRoute) -> None:
     path = re.sub(r"\{\w+\}", "5f" * 12, page.path)
     async with browser(api) as client:
         answer = await client.request(page.method, path, headers=FORM if page.method == "POST" else {})

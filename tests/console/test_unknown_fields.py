@@ -1,12 +1,14 @@
 """Fields of addresses and of searches that a page doesn't know: an error, and nothing to act on (decision 0163)."""
 
 import re
+from functools import partial
 from html import unescape
 
 import httpx
 import pytest
 
 from launchbay.console.request import PageRoute
+from tests.support.cases import each_holds
 from tests.support.pages import browser
 from tests.support.served import PAGES
 from tests.support.service import UNKNOWN, Api
@@ -28,8 +30,15 @@ def test_all_pages_but_forms_declare_their_fields() -> None:
     assert {each.path for each in SHOWN if each.query is None} == OPEN
 
 
-@pytest.mark.parametrize("page", [each for each in SHOWN if each.query is not None], ids=lambda each: each.path)
-async def test_a_page_refuses_a_field_that_it_does_not_know(visitor: httpx.AsyncClient, page: PageRoute) -> None:
+async def test_a_page_refuses_a_field_that_it_does_not_know(visitor: httpx.AsyncClient) -> None:
+    await each_holds(
+        partial(_refuses_the_field, visitor),
+        ((page,) for page in SHOWN if page.query is not None),
+        named=lambda page: page.path,
+    )
+
+
+async def _refuses_the_field(visitor: httpx.AsyncClient, page: PageRoute) -> None:
     assert page.query is not None
     declared = sorted(page.query)
     name = declared[0] + "z" if declared else "statuss"

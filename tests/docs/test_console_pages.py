@@ -1,10 +1,10 @@
 """Every page of the console has its picture in the documentation."""
 
-import pytest
 from PIL import Image
 
 from generators.console_gallery import FOLDER, GALLERY, Shown, file_name
 from launchbay.app.features import PAGES
+from tests.support.cases import hold
 from tests.support.documentation import DOCS
 from tests.support.showcase import NO_PAGES
 
@@ -19,8 +19,11 @@ def test_every_page_of_the_console_is_in_the_gallery() -> None:
     assert {shown.path for shown in GALLERY} == pages | _OUTSIDE
 
 
-@pytest.mark.parametrize("shown", GALLERY, ids=lambda shown: str(shown.name))
-def test_a_page_has_its_picture(shown: Shown) -> None:
+def test_a_page_has_its_picture() -> None:
+    hold(_has_its_picture, ((each,) for each in GALLERY), named=lambda shown: str(shown.name))
+
+
+def _has_its_picture(shown: Shown) -> None:
     text = (DOCS / "reference" / "console-pages.md").read_text("utf-8")
     assert f"(../{FOLDER}/{file_name(shown)})" in text
     with Image.open(DOCS / FOLDER / file_name(shown)) as picture:

@@ -11,6 +11,7 @@ from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
 from launchbay.runtime.components.registry import BUILTIN as LAUNCHED_TYPES
+from tests.support.cases import hold
 from tests.support.documentation import _REFUSED, DOCS, EXAMPLES, LAUNCHED, Example
 from tests.support.servers import Bay
 
@@ -44,8 +45,11 @@ def page(bay: Bay) -> Bay:
     return bay
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=_name)
-def test_a_manifest_of_the_page_has_the_findings_that_the_page_names(example: Example) -> None:
+def test_a_manifest_of_the_page_has_the_findings_that_the_page_names() -> None:
+    hold(_has_its_findings, ((each,) for each in EXAMPLES), named=_name)
+
+
+def _has_its_findings(example: Example) -> None:
     expected = [("error", example.found(_REFUSED)), ("warning", example.found(_WARNED))]
     codes = {(finding.severity, finding.code) for finding in _findings(example)}
     assert codes == {(severity, code) for severity, code in expected if code is not None}
