@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from argon2 import PasswordHasher
 from psycopg.conninfo import conninfo_to_dict
 
 from launchbay.app.build import App, lifespan
+from launchbay.auth import passwords
 from launchbay.auth.passwords import Passwords
 from launchbay.client import Basic, Client
 from launchbay.clock import Clock, SystemClock
@@ -42,12 +43,38 @@ JSON = {"Content-Type": "application/json"}
 YAML = {"Content-Type": "application/x-yaml"}
 UNKNOWN = "00" * 12
 BUSY = {"Requested", "Executing", "Destroying"}
+LOOK_S = 0.05  # how often a wait for an instance looks at it without being woken
 # The least work that Argon2 allows: a real hash costs 20 ms, and tests make hundreds.
 QUICK_HASHES = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 # Thousands of refused calls would sleep for minutes.
 web_app.REFUSAL_S = 0.0
 _numbers = itertools.count(1)
 _keys = tempfile.TemporaryDirectory()  # of secret keys: all servers of a database have the same one
+
+
+_rate = passwords._rated
+_ratings: dict[tuple[str, frozenset[str]], tuple[int, str]] = {}
+
+
+def _rated_before(password: str, words: Sequence[str]) -> tuple[int, str]:
+    """Return what a password is rated as; each takes a process of a tenth of a second, and tests use a few only.
+
+    Of the words that guessers of an account try first, those that the password has count.
+    """
+    key = password, frozenset(word for word in words if word.casefold() in password.casefold())
+    if key not in _ratings:
+        _ratings[key] = _rate(password, words)
+    return _ratings[key]
+
+
+@contextmanager
+def _each_password_rated_once() -> Iterator[None]:
+    """Remember ratings while a service runs. Where another one ends meanwhile, each is a process again."""
+    passwords._rated = _rated_before
+    try:
+        yield
+    finally:
+        passwords._rated = _rate
 
 
 def basic(email: str, password: str) -> str:
@@ -219,23 +246,40 @@ class Api(Caller):
     async def settled(self, instance: str, timeout_s: float = 20.0) -> Any:
         """Wait until no job is under way and return the instance in detail."""
         async with asyncio.timeout(timeout_s):
-            while (document := await self.document(instance))["status"] in BUSY:
-                await asyncio.sleep(0.01)
+            with self.ends(instance) as look:
+                while (document := await self.document(instance))["status"] in BUSY:
+                    await look()
         return document
 
     async def until(self, instance: str, status: str, timeout_s: float = 20.0) -> Any:
         """Wait until the instance has this status and return it in detail."""
         async with asyncio.timeout(timeout_s):
-            while (document := await self.document(instance))["status"] != status:
-                await asyncio.sleep(0.01)
+            with self.ends(instance) as look:
+                while (document := await self.document(instance))["status"] != status:
+                    await look(0.01 if status in BUSY else LOOK_S)
         return document
 
     async def gone(self, instance: str, timeout_s: float = 20.0) -> None:
         """Wait until the instance is not there any more."""
         async with asyncio.timeout(timeout_s):
-            while (answer := await self.get(f"instances/{instance}")).status_code == 200:
-                await asyncio.sleep(0.01)
+            with self.ends(instance) as look:
+                while (answer := await self.get(f"instances/{instance}")).status_code == 200:
+                    await look()
         refused(answer, 404, "NotFound")
+
+    @contextmanager
+    def ends(self, instance: str) -> Iterator[Callable[..., Awaitable[bool]]]:
+        """Give what waits for the end of a job of the instance, and no longer than for a time to look again.
+
+        A look is a request, which costs as much as a step of a job. Other processes end jobs too, and nobody hears of
+        other changes, so a wait is short.
+        """
+        with self.parts.engine.dispatcher.watch_ends(instance) as waiter:
+
+            async def look(longest_s: float = LOOK_S) -> bool:
+                return await waiter.wait(longest_s)
+
+            yield look
 
     async def offer(self, markers: list[str] | None = None, properties: list[Mapping[str, Any]] | None = None) -> str:
         """Make an environment that offers these and return its id."""
@@ -282,7 +326,7 @@ async def running_api(
     **settings: Any,
 ) -> AsyncIterator[Api]:
     """Start the service on a database with the schema in it; its engine works until the end, unless told not to."""
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, _each_password_rated_once():
         chosen = {
             "data_dir": Path(directory),
             "database_url": database_url,
@@ -300,9 +344,9 @@ async def running_api(
         async with lifespan(Settings(**chosen), clock, QUICK_HASHES, features=features) as parts:
             stop = asyncio.Event()
             working = asyncio.create_task(parts.engine.run(stop) if engine else stop.wait())
-            passwords = Passwords(QUICK_HASHES)
+            hashes = Passwords(QUICK_HASHES)
             client = _client(parts, basic(EMAIL, PASSWORD))
-            api = Api(parts, Settings(**chosen), passwords, client)
+            api = Api(parts, Settings(**chosen), hashes, client)
             api._open.append(client)
             api.clock = clock or api.clock
             try:
@@ -310,7 +354,7 @@ async def running_api(
                 yield api
             finally:
                 await api.close()
-                passwords.close()
+                hashes.close()
                 stop.set()
                 await working
 
