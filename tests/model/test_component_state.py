@@ -78,7 +78,7 @@ def behind_of(word: str) -> ComponentStatus:
 
 
 def test_a_component_is_as_the_table_says() -> None:
-    hold(_is_as_the_table_says, ((each,) for each in CASES), named=[case.name for case in CASES])
+    hold(_is_as_the_table_says, ((each,) for each in CASES), named=lambda case: case.name)
 
 
 def _is_as_the_table_says(case: Case) -> None:
