@@ -63,17 +63,22 @@ _COLUMNS = {
 _WITH_CAPITALS = re.compile(r"_([a-z])")
 # Links to an object that do not show its name.
 _LINKS = re.compile(r"^/console/(instances|applications|environments)/([0-9a-f]{24})$")
+# Parts of pages that say when an instance ends, and how long before its end they warn.
+_PARTS_WITH_ENDS = ("waiting-destroy", "coming", "schedules", "expiry")
+_WARNINGS = (timedelta(hours=1), timedelta(days=1))
 _TO_RUN = re.compile(r"^/console/instances/[0-9a-f]{24}/jobs/([0-9a-f]{24})$")
 
 
 def _agrees(shown: Any, so: Any) -> bool:
     """Compare a value; a set is a choice. Times are in milliseconds, or texts to a second or millisecond."""
+    if isinstance(so, frozenset):
+        return any(_agrees(shown, each) for each in so)
     if isinstance(so, datetime):
         if isinstance(shown, str):
             at = datetime.fromisoformat(shown)
             return abs(at - so) < timedelta(seconds=1) if at.microsecond == 0 else ms(at) == ms(so)
         return bool(shown == ms(so))
-    return shown in so if isinstance(so, frozenset) else bool(shown == so)
+    return bool(shown == so)
 
 
 def _duration_ms(row: Row) -> int:
@@ -118,7 +123,8 @@ class Agreement:
             "environmentName": oracle.environments[environment]["name"],
             "labels": row["labels"],
             "createdAt": row["created_at"],
-            "destroyAt": row["destroy_at"],
+            # Answers about one instance say when its lifetime ends, lists which of its ends is the first.
+            "destroyAt": frozenset((row["destroy_at"], oracle.listed_end(row))),
             "errorMessage": row["error_message"],
             "isAsleep": each in oracle.asleep,
             "isFrozen": oracle.is_frozen(application, environment),
@@ -347,13 +353,24 @@ class Agreement:
     @cached_property
     def _moments(self) -> frozenset[str]:
         """All times that are stored, to the second."""
+        return frozenset(at.isoformat(timespec="seconds") for at in self._stored_times())
+
+    @cached_property
+    def _ends(self) -> frozenset[str]:
+        """When something may end or begin: all times that are stored, and those of the warnings before them."""
+        times = [at - before for at in self._stored_times() for before in (timedelta(), *_WARNINGS)]
+        return frozenset(at.isoformat(timespec="seconds") for at in times)
+
+    def _stored_times(self) -> list[datetime]:
         rows = (row for table in self.oracle.tables.values() for row in table)
         times = [value for row in rows for value in row.values() if isinstance(value, datetime)]
         frozen = [row["frozen"] for of in ("environments", "applications") for row in self.oracle.tables[of]]
         times += [datetime.fromtimestamp(json.loads(each)["at_ms"] / 1000, UTC) for each in frozen if each]
-        return frozenset(at.isoformat(timespec="seconds") for at in times)
+        return times
 
     def _times(self, main: Node) -> Iterator[str]:
+        for part in (each for name in _PARTS_WITH_ENDS for each in main.all(id=name)):
+            yield from (f"nothing ends at {stamp}" for stamp in part.stamps if stamp not in self._ends)
         for each in main.walk():
             stamp = each.attributes.get("datetime") or each.attributes.get("title", "").partition(",")[0]
             if not _STAMP.fullmatch(stamp):

@@ -11,6 +11,7 @@ from typing import Any
 from tests.support.service import accepted
 from tests.support.truth.comparisons import View, comparison
 from tests.support.truth.of_programs import OfThisProcess, agent, in_ms
+from tests.support.truth.of_the_console import scheduled_end
 from tests.support.truth.oracle import Oracle, Row, ago, ms
 from tests.support.truth.surfaces import Node, listed
 
@@ -173,16 +174,13 @@ def _at(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _stamps(node: Node) -> list[str]:
-    return [each.attributes["datetime"] for each in node.all("time")]
-
-
 @comparison
 async def drift_of_the_console(view: View) -> None:
     oracle = view.oracle
     for each, row in _some(oracle).items():
         page = (await view.console.page(f"/console/instances/{each}/drift")).one("main")
         where, so = f"page of the drift of {each}", _document(oracle, each, row)
+        scheduled_end(view, where, page, each)
         heading = page.one("section", aria_labelledby="findings-heading").one("header").one("span", "soft").text
         checked = "not checked yet" if row is None else f"checked {ago(row['checked_at'], oracle.now)}"
         view.same(f"{where}, when", heading, checked)
@@ -190,7 +188,7 @@ async def drift_of_the_console(view: View) -> None:
             why = page.one("div", "split").one("div", "why")
             view.has(f"{where}, problem", why.text, ["The last check failed.", so["problem"]])
             times = [] if not any(so["counts"].values()) else [_at(so["checkedAt"]).isoformat(timespec="seconds")]
-            view.same(f"{where}, as of", _stamps(why), times)
+            view.same(f"{where}, as of", why.stamps, times)
         open_ones = [one for one in so["findings"] if one["state"] in _OPEN]
         view.same(
             f"{where}, findings", [one.one("code").text for one in page.all("div", "place")], _addresses(open_ones)
@@ -224,7 +222,7 @@ def _one_finding(view: View, where: str, shown: Node, one: Json) -> None:
         until = _at(one["until"])
         stamp = until.strftime("%Y-%m-%d %H:%M:%S UTC")
         view.has(where, shown.text, [f"Ignored by {one['byEmail']} until {stamp}: {one['reason']}"])
-        view.same(f"{where}, until", _stamps(shown), [until.isoformat(timespec="seconds")])
+        view.same(f"{where}, until", shown.stamps, [until.isoformat(timespec="seconds")])
 
 
 def _settled(view: View, where: str, page: Node, so: Json) -> None:

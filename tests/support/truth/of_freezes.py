@@ -77,10 +77,6 @@ def _words(state: Frozen, what: str, now: datetime) -> str:
     return f"The {what} is frozen. Nothing changes until somebody lifts the freeze."
 
 
-def _stamps(node: Node) -> list[str]:
-    return [each.attributes["datetime"] for each in node.all("time")]
-
-
 def _iso(*times: datetime | None) -> list[str]:
     return [at.isoformat(timespec="seconds") for at in times if at is not None]
 
@@ -107,7 +103,7 @@ async def freezes_of_the_console(view: View) -> None:
         if banners and found is not None:
             what, state = found
             view.has(where, banners[0].text, [_words(state, what, oracle.now), state.reason])
-            view.same(f"{where}, times", _stamps(banners[0]), _iso(state.begins_at, state.until))
+            view.same(f"{where}, times", banners[0].stamps, _iso(state.begins_at, state.until))
     await _marks(view)
 
 
@@ -126,13 +122,13 @@ def _banner(view: View, page: Node, where: str, kind: str, row: Row) -> None:
         return
     if state.at_ms is None:
         view.has(where, banners[0].text, [_words(state, kind, now), state.reason])
-        view.same(f"{where}, times", _stamps(banners[0]), _iso(state.begins_at, state.until))
+        view.same(f"{where}, times", banners[0].stamps, _iso(state.begins_at, state.until))
         return
     begin = datetime.fromtimestamp(state.at_ms / 1000, now.tzinfo)
     by = view.oracle.users[state.by_id or ""]["email"]
     since = f"{by} froze this {kind} {ago(begin, now)}, at {_time(begin.replace(microsecond=0))}."
     view.has(where, banners[0].text, [since, "Nothing changes until somebody lifts the freeze.", state.reason])
-    view.same(f"{where}, times", _stamps(banners[0]), _iso(begin))
+    view.same(f"{where}, times", banners[0].stamps, _iso(begin))
 
 
 def _windows(view: View, page: Node, where: str, row: Row) -> None:

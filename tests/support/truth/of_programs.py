@@ -65,7 +65,7 @@ async def lists_of_the_client(view: View) -> None:
             each: {
                 **{name: row[name] for name in ("id", "name", "status", "version")},
                 "created_at": ms(row["created_at"]),
-                "destroy_at": ms(row["destroy_at"]),
+                "destroy_at": ms(oracle.listed_end(row)),
                 "last_job": (job := oracle.last_job(each)) and job["id"],
             }
             for each, row in oracle.instances.items()

@@ -55,7 +55,7 @@ def _fleet_instance(oracle: Oracle, row: Row) -> dict[str, Any]:
         "parentId": row["parent_id"],
         "labels": row["labels"],
         "createdAt": ms(row["created_at"]),
-        "destroyAt": ms(row["destroy_at"]),
+        "destroyAt": ms(oracle.listed_end(row)),
         "waitingDestroy": None,  # no instance of the population has a destroy that can be taken back
         "isAsleep": row["id"] in oracle.asleep,
         "isFrozen": oracle.is_frozen(row["application_id"], row["environment_id"]),
@@ -126,7 +126,7 @@ def _filters(oracle: Oracle) -> list[tuple[dict[str, Any], set[str]]]:
         each for each, row in oracle.instances.items() if "crane" in row["name"] and "dock" in row["labels"].values()
     }))  # fmt: skip
     soon = ms(oracle.now + DAY)
-    ends = {each for each, row in oracle.living.items() if row["destroy_at"] and ms(row["destroy_at"]) < soon}  # type: ignore[operator]  # both are times
+    ends = {row["id"] for row in oracle.expires_today()}
     found.append(({"expiresBefore": soon}, ends))
     last = {each: oracle.last_job(each) for each in oracle.instances}
     found.append(({"lastWorkflow": "break"}, {each for each, job in last.items() if job and job["name"] == "break"}))
@@ -276,7 +276,7 @@ async def each_instance_of_the_api(view: View) -> None:
             "applicationId": row["application_id"],
             "environmentId": row["environment_id"],
             "errorMessage": row["error_message"],
-            "destroyAt": ms(row["destroy_at"]),
+            "destroyAt": ms(row["destroy_at"]),  # the end of its lifetime, which the reference says
             "createdAt": ms(row["created_at"]),
             "labels": row["labels"],
         }

@@ -50,7 +50,7 @@ def _so_in_list(oracle: Oracle, row: Row) -> dict[str, Any]:
         "environment": oracle.environments[row["environment_id"]]["name"],
         "expires": "–"
         if gone
-        else ago(row["destroy_at"], oracle.now) or ("With parent" if row["parent_id"] else "No expiry"),
+        else ago(oracle.listed_end(row), oracle.now) or ("With parent" if row["parent_id"] else "No expiry"),
         "launched": (row["created_at"].isoformat(timespec="seconds"), ago(row["created_at"], oracle.now)),
     }
 
@@ -117,7 +117,7 @@ async def _overview(view: View, environment: str | None) -> None:
     ending = [row for row in oracle.expires_today() if environment in (None, row["environment_id"])]
     sums = [each.text for each in page.one("nav", "sums").all("a")]
     number = sum(health.values())
-    next_end = f"next {ago(ending[0]['destroy_at'], oracle.now)}" if ending else "none soon"
+    next_end = f"next {ago(oracle.listed_end(ending[0]), oracle.now)}" if ending else "none soon"
     view.same(f"{where}, failed", sums[0], f"{health['failed']} failedof {number} instance{'' if number == 1 else 's'}")
     view.same(f"{where}, in progress", sums[2], f"{len(running)} in progressruns")
     view.same(f"{where}, degraded", sums[3].partition("degraded")[0], f"{health['degraded']} ")
@@ -290,7 +290,7 @@ def _so_in_short_list(oracle: Oracle, row: Row) -> dict[str, Any]:
         "status": oracle.instance_words(row["id"]),
         "environment": oracle.environments[row["environment_id"]]["name"],
         "launched": ago(row["created_at"], oracle.now),
-        "expires": "Destroyed" if gone else ago(row["destroy_at"], oracle.now) or never,
+        "expires": "Destroyed" if gone else ago(oracle.listed_end(row), oracle.now) or never,
     }
 
 
@@ -353,6 +353,13 @@ async def lists_of_applications_and_environments(view: View) -> None:
         view.same_rows(noun, shown, so)
 
 
+def scheduled_end(view: View, where: str, page: Node, each: str) -> None:
+    """Compare what the head of a page says of a destroy that is scheduled."""
+    said = [time for one in page.all(id="waiting-destroy") for time in one.stamps]
+    so = [at.isoformat(timespec="seconds") for at in view.oracle.told_ends(each)]
+    view.same(f"{where}, destroy that is scheduled", said, so)
+
+
 @comparison
 async def pages_of_instances_and_runs(view: View) -> None:
     oracle = view.oracle
@@ -370,12 +377,13 @@ async def pages_of_instances_and_runs(view: View) -> None:
             f"Launched {ago(row['created_at'], oracle.now)} by {oracle.users[row['owner_id']]['name']}",
         ]
         facts += (
-            [f"Expires {ago(row['destroy_at'], oracle.now)}"]
-            if row["destroy_at"] and row["status"] != "Destroyed"
+            [f"Expires {ago(oracle.listed_end(row), oracle.now)}"]
+            if oracle.listed_end(row) and row["status"] != "Destroyed"
             else []
         )
         facts += ["Sleeps"] if each in oracle.asleep else []
         view.has(f"{where}, facts", meta, facts)
+        scheduled_end(view, where, page, each)
         history = oracle.history.get(each, [])
         why = page.one(id="why")
         if row["job_id"] in oracle.asking_jobs:
@@ -601,7 +609,7 @@ async def schedules_of_the_console(view: View) -> None:
         _RUNS_A_DAY[row["cron"]]
         for row in oracle.tables["recurring_schedules"]
         if row["instance_id"] in oracle.instances and not row["is_paused"]
-        if oracle.instances[row["instance_id"]]["destroy_at"] is None
+        if oracle.end(row["instance_id"]) is None
     )
     shown = {
         cell.one("span", "d").text: sum(_runs_of(link) for link in cell.all("a"))
@@ -727,7 +735,8 @@ _TABS = ("activity", "components", "configuration", "run", "schedules", "setting
 async def tabs_of_an_instance(view: View) -> None:
     """Each has the name of its instance, and its status where it has the head of the page."""
     oracle = view.oracle
-    chosen = {row["status"]: each for each, row in sorted(oracle.living.items()) if row["parent_id"] is None}
+    outer = [each for each, row in sorted(oracle.living.items()) if row["parent_id"] is None]
+    chosen = {(oracle.living[each]["status"], bool(oracle.told_ends(each))): each for each in outer}
     for each in chosen.values():
         for tab in _TABS:
             path = f"/console/instances/{each}/{tab}"
@@ -742,6 +751,8 @@ async def tabs_of_an_instance(view: View) -> None:
             view.same(f"{path}, name", row["name"] in page.one("main").text, True)
             if page.all(id="state"):
                 view.same(f"{path}, status", page.one(id="state").status, oracle.instance_words(each))
+            if page.all("p", "meta"):  # the whole head, which the page of all components hasn't
+                scheduled_end(view, path, page, each)
 
 
 @comparison

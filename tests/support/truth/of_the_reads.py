@@ -170,6 +170,9 @@ async def _versions(view: View, path: str, versions: Mapping[int, Row]) -> None:
         query = {"version": newest, "against": newest - 1}
         shown = accepted(await view.caller.get(f"{path}/manifests/difference", **query))
         view.same(f"{path}/manifests/difference", _shown(shown, query), query)
+        if shown["difference"] is not None:
+            texts = [oracle.texts[application, number] for number in (newest - 1, newest)]
+            _same_code(view, f"{path}/manifests/difference", shown["difference"], texts)
 
 
 async def _impact(view: View, application: str, newest: int) -> None:
@@ -492,6 +495,8 @@ def _same_code(view: View, where: str, shown: Mapping[str, Any], texts: list[Any
     for kind, (one, other) in named.items():
         found = {which: {*shown[kind][which]} for which in ("added", "removed")}
         view.same(f"{where}, {kind}", found, {"added": other - one, "removed": one - other})
+    before, after = (text.get("application", {}).get("checks") for text in texts)
+    view.same(f"{where}, times of checks", shown["checks"], before != after)
 
 
 async def _components(view: View, each: str) -> None:

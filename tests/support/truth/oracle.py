@@ -430,12 +430,24 @@ class Oracle:
     def end(self, instance: str) -> datetime | None:
         """Return when an instance that lives is destroyed, as far as that is known: with the outermost one."""
         row = self.instances[instance]
+        return self.listed_end(row) if row["parent_id"] is None else self.end(row["parent_id"])
+
+    def told_ends(self, instance: str) -> list[datetime]:
+        """Return what a page says of a destroy that is scheduled: its time, and the end of a lifetime after it."""
+        row = self.instances[instance]
         if row["parent_id"] is not None:
-            return self.end(row["parent_id"])
+            return self.told_ends(row["parent_id"])
+        end, lifetime = self.listed_end(row), row["destroy_at"]
+        if end in (None, lifetime) or row["status"] == "Destroyed":
+            return []
+        return [each for each in (end, lifetime) if each is not None]
+
+    def listed_end(self, row: Row) -> datetime | None:
+        """Return when an instance is destroyed as lists show it: not because the one is that it belongs to."""
         due = [
             one["due_at"]
             for one in self.tables["schedules"]
-            if one["instance_id"] == instance and one["kind"] == "workflow" and one["workflow"] == "destroy"
+            if one["instance_id"] == row["id"] and one["kind"] == "workflow" and one["workflow"] == "destroy"
         ]
         return min((at for at in (row["destroy_at"], *due) if at is not None), default=None)
 
@@ -475,8 +487,9 @@ class Oracle:
 
     def expires_today(self) -> list[Row]:
         """Return what ends within a day, the next one first."""
-        rows = [row for row in self.living.values() if row["destroy_at"] and row["destroy_at"] < self.now + DAY]
-        return sorted(rows, key=lambda row: (row["destroy_at"], row["id"]))
+        ends = [(self.listed_end(row), row["id"]) for row in self.living.values()]
+        soon = sorted((end, each) for end, each in ends if end is not None and end < self.now + DAY)
+        return [self.living[each] for _, each in soon]
 
     def health(self, instances: Iterable[Row] | None = None) -> Counter[str]:
         """Count living instances by what people call them."""
@@ -499,8 +512,9 @@ class Oracle:
     def waits_of(self, instance: str) -> list[str]:
         """Return what an explanation of an instance's wait has to contain; empty for one that doesn't wait."""
         job = self.instances[instance]["job_id"]
+        end = self._scheduled_end(instance)
         if job is None:
-            return ["Sleeping"] if instance in self.asleep and instance in self.living else []
+            return [*end, *(["Sleeping"] if instance in self.asleep and instance in self.living else [])]
         pending = [row for row in self.approvals.values() if row["job_id"] == job and row["status"] == "pending"]
         found = [row["text"] for row in pending]
         places = [row for row in self.tables["concurrency_places"] if row["job_id"] == job and not row["is_held"]]
@@ -514,7 +528,15 @@ class Oracle:
         children = [row for row in self.jobs.values() if row["parent_job_id"] == job and row["finished_at"] is None]
         found += [self.instances[row["instance_id"]]["name"] for row in children]
         due = [row for row in self.tables["schedules"] if row["instance_id"] == instance and row["due_at"] < self.now]
-        return found + [f"{row['workflow']!r}" for row in due if row["cancelled_at"] is None]
+        return end + found + [f"{row['workflow']!r}" for row in due if row["cancelled_at"] is None]
+
+    def _scheduled_end(self, instance: str) -> list[str]:
+        """Return what is said of a destroy in the future that is scheduled, if no lifetime ends before."""
+        row = self.instances[instance]
+        end = self.listed_end(row)
+        if end in (None, row["destroy_at"]) or end < self.now:
+            return []
+        return [f"The instance is destroyed at {end:%Y-%m-%dT%H:%M:%SZ}"]
 
     def matching(self, **wanted: Any) -> set[str]:
         """Return the IDs of instances with these columns; a collection is a choice."""

@@ -329,6 +329,8 @@ class _Maker:
             "schedule",
             "behind",
             "withdraw",
+            "end_later",
+            "end_behind",
         )
         chosen = list(
             zip(cranes, [*one_step, *self.chance.choices((*one_step, None, None, None), k=len(cranes))], strict=False)
@@ -419,6 +421,14 @@ class _Maker:
         """Let a due run wait for the end of another."""
         await self._run(instance, "hold")
         await self._post(f"instances/{instance}/turn/schedule", {"interval": 1, "parameters": {}})
+
+    async def _end_later(self, instance: str) -> None:
+        await self._post(f"instances/{instance}/destroy/schedule", {"interval": 7 * HOUR_MS, "parameters": {}})
+
+    async def _end_behind(self, instance: str) -> None:
+        """Let a due destroy wait for the end of a run."""
+        await self._run(instance, "hold")
+        await self._post(f"instances/{instance}/destroy/schedule", {"interval": 1, "parameters": {}})
 
     async def _others(self) -> None:
         failed = [self._launch("Leak", f"leak {number}") for number in range(6)]
@@ -645,6 +655,11 @@ class _Maker:
                 accepted(await self.api.put(f"{path}/change-rules", {"rules": text}))
         times = {"cron": "0 3 29 2 *", "zone": "Europe/Berlin", "jitter": HOUR_MS}
         accepted(await self.api.put(f"applications/{never}/drift-schedule", times))
+        for path, rule in (
+            (f"applications/{never}", {"addresses": ["aws_vpc.*", "random_id.*"]}),
+            (f"environments/{production}", {"addresses": ["nowhere.*"]}),
+        ):
+            accepted(await self.api.put(f"{path}/put-back-rule", rule))
 
     async def _family(self) -> None:
         """Launch ferries, whose hulls wait for a place."""

@@ -104,6 +104,11 @@ class Node:
         return [each.text for each in self.one("select", name=name).all("option")]
 
     @property
+    def stamps(self) -> list[str]:
+        """The times inside, to the second."""
+        return [each.attributes["datetime"] for each in self.all("time")]
+
+    @property
     def status(self) -> tuple[str, str]:
         """The kind and the words of the first status inside."""
         shown = self.one("span", "st")
