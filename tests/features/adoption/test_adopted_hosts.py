@@ -9,7 +9,10 @@ import pytest
 from launchbay import limits
 from launchbay.actions.contract import ActionCall
 from launchbay.actions.provision import Provision
+from launchbay.features.plans import usecases as plans
+from launchbay.features.plans.rows import PlanRow
 from launchbay.model.existing import Existing
+from launchbay.usecases.context import Context
 from tests.support.databases import Databases
 from tests.support.drift import checked, drift_of, open_findings
 from tests.support.machines import Hosts, needs_sshd
@@ -200,6 +203,29 @@ async def test_who_retries_joins_the_look_that_continues(
     assert slow.components == ["web"]
     accepted(await adopt(api, application, dryRun=True))
     assert slow.components == ["web", "web"], "what was read is looked at again"
+
+
+@pytest.mark.parametrize("is_shown", [False, True], ids=["before it is shown", "before what it found is read"])
+async def test_a_look_that_another_request_has_read_first_is_made_again(
+    fleet: Fleet, shop: Shop, monkeypatch: pytest.MonkeyPatch, is_shown: bool
+) -> None:
+    application = await fleet.api.application(shop.manifest())
+    reads, taken = plans.read_plan, []
+
+    async def read(ctx: Context, plan_id: str) -> PlanRow:
+        row = await reads(ctx, plan_id)
+        if row.status == "Waiting" or taken:
+            return row
+        taken.append(plan_id)
+        async with fleet.api.database.transaction() as connection:
+            await connection.execute("DELETE FROM plans WHERE id = %s", [plan_id])
+        return row if is_shown else await reads(ctx, plan_id)
+
+    monkeypatch.setattr(plans, "read_plan", read)
+    found = accepted(await adopt(fleet.api, application, dryRun=True))["hosts"]
+
+    assert len(taken) == 1
+    assert [each["address"] for each in found] == [host.static_ip for host in shop.hosts.hosts]
 
 
 async def test_another_request_or_person_has_a_look_of_its_own(

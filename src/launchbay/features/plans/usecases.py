@@ -71,17 +71,6 @@ async def create_plan(ctx: Context, organization_id: str, request: PlanRequest) 
     Raises BadRequest and NotAllowed as the change itself would, and TooManyRequests beyond the limit of waiting ones.
     Rules are asked as for the change, since a plan runs the code of modules (decision 0134).
     """
-    return (await _create_plan(ctx, organization_id, request)).plan_id
-
-
-class _Created(NamedTuple):
-    """A plan that waits; `is_joined` if an earlier request has begun it."""
-
-    plan_id: str
-    is_joined: bool
-
-
-async def _create_plan(ctx: Context, organization_id: str, request: PlanRequest) -> _Created:
     request.check()
     async with ctx.begin() as work:
         organization = await work.lookup.organization(organization_id)
@@ -99,10 +88,10 @@ async def _create_plan(ctx: Context, organization_id: str, request: PlanRequest)
                 fresh_s=limits.LOOK_FRESH_S,
             )
             if joined is not None:
-                return _Created(joined, is_joined=True)
+                return joined
         plan_id = await keep_plan(work, organization.id, request, asked=asked)
         await work.audit("create_plan", organization, after=_noted(request), at=f"/plans/{plan_id}")
-    return _Created(plan_id, is_joined=False)
+    return plan_id
 
 
 def _asked(work: Work, organization_id: str, request: PlanRequest) -> str | None:
@@ -327,17 +316,12 @@ async def find_existing(ctx: Context, organization_id: str, request: PlanRequest
 
 async def _find_existing(ctx: Context, organization_id: str, request: PlanRequest, wait_s: float) -> Found:
     until_s = time.monotonic() + wait_s
-    created = await _create_plan(ctx, organization_id, request)
     while True:
-        try:
-            row = await read_plan(ctx, created.plan_id)
-        except NotFound:  # who asked for the same has read it first
-            if not created.is_joined:
-                raise
-            created = await _create_plan(ctx, organization_id, request)
-            continue
-        if row.status != "Waiting":
-            break
+        plan_id = await create_plan(ctx, organization_id, request)
+        with suppress(NotFound):  # who asked for the same has read it first
+            row = await _made(ctx, plan_id, until_s)
+            if row is not None:
+                return await _read_look(ctx, row)
         if time.monotonic() >= until_s:
             raise Unavailable(
                 f"No server has seen all of what runs within {wait_s:g} s. The look continues.",
@@ -345,13 +329,30 @@ async def _find_existing(ctx: Context, organization_id: str, request: PlanReques
                 code="LookUnderWay",
                 retry_after_s=_JOIN_S,
             )
+
+
+async def _made(ctx: Context, plan_id: str, until_s: float) -> PlanRow | None:
+    """Wait for a plan; None: it isn't made until then. Raises as `read_plan`."""
+    while (row := await read_plan(ctx, plan_id)).status == "Waiting":
+        if time.monotonic() >= until_s:
+            return None
         await asyncio.sleep(_LOOK_S)
+    return row
+
+
+async def _read_look(ctx: Context, row: PlanRow) -> Found:
+    """Return what a look has found, and delete it.
+
+    Raises BadRequest if it failed, and NotFound if somebody who joined it has deleted it.
+    """
     try:
         if row.problem is not None:
             raise BadRequest(row.problem)
         found = Found()
         found.steps = read_steps(row.result or "[]")
         async with ctx.app.database.transaction() as connection:
+            if await store.lock_plan(connection, id=row.id) is None:
+                raise NotFound("Somebody who asked for the same has read the look. Try again.")
             for each in await store.list_artifacts(connection, plan_id=row.id):
                 opened = ctx.app.secret_key.open(bytes(each.sealed), artifact_purpose(row.id, each.path))
                 found.artifacts[each.path] = opened
