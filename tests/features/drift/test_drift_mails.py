@@ -1,8 +1,7 @@
 """Emails about drift: who gets one, what it says, and how often."""
 
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -10,9 +9,10 @@ from msgspec.structs import replace
 
 from launchbay.clock import Clock, to_ms
 from launchbay.egress.mail import Email, MailServer
+from launchbay.features.drift import rows as store
 from launchbay.features.drift.mails import DriftMailRunner
 from launchbay.features.drift.rules import Finding, count_new
-from launchbay.usecases.context import AppContext
+from launchbay.store.database import Connection
 from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.external_services import Postbox, postbox
@@ -55,7 +55,7 @@ async def found(api: Api, instance: str, *findings: Finding) -> None:
         await connection.execute(noted, [text, count_new(findings, to_ms(api.clock.now())), instance])
 
 
-async def pass_hours(api: Api, hours: int) -> None:
+async def pass_hours(api: Api, hours: float) -> None:
     async with api.database.transaction() as connection:
         await connection.execute(
             "UPDATE drift_mails SET mail_at = mail_at - %(h)s * interval '1 hour',"
@@ -64,10 +64,14 @@ async def pass_hours(api: Api, hours: int) -> None:
         )
 
 
+def runner_of(api: Api, server: MailServer) -> DriftMailRunner:
+    [task] = [each for each in api.parts.engine.periodic_tasks if each.name == "drift mails"]
+    return DriftMailRunner(cast("Any", task.run).__self__.app, server, "https://bay.example/")
+
+
 async def send(api: Api, box: Postbox, server: MailServer | None = None) -> list[tuple[str, str]]:
     """Send what is due, and return subjects and texts of all letters so far."""
-    app = cast("AppContext", SimpleNamespace(database=api.database, clock=api.clock))
-    await DriftMailRunner(app, server or box.server, "https://bay.example/").advance()
+    await runner_of(api, server or box.server).advance()
     return [(each["Subject"], each.get_content()) for each in box.letters]
 
 
@@ -144,3 +148,75 @@ async def test_what_is_found_while_an_email_is_sent_is_in_that_of_the_next_day(a
         await send(api, box, cast("MailServer", Slow()))
         await pass_hours(api, 25)
         assert len(await send(api, box)) == 2
+
+
+async def test_an_owner_hears_of_no_instance_that_they_may_no_longer_read(api: Api) -> None:
+    async with postbox() as box:
+        shop, bar = await mailed(api), await mailed(api, "bar")
+        await api.member(f"Read: [/applications/*/instances/{bar}]")
+        async with api.database.transaction() as connection:
+            [[user, email]] = await (
+                await connection.execute("SELECT id, email FROM users ORDER BY created_at DESC LIMIT 1")
+            ).fetchall()
+            await connection.execute("UPDATE instances SET owner_id = %s", [user])
+        for instance in (shop, bar):
+            await found(api, instance, BOX)
+        await pass_hours(api, 1)
+
+        [(subject, text)] = await send(api, box)
+
+        assert (box.letters[0]["To"], subject) == (email, "bar has drifted")
+        assert shop not in text
+
+
+async def test_a_slow_mail_server_gets_each_email_once_from_two_servers(api: Api) -> None:
+    async with postbox() as box:
+        await found(api, await mailed(api), BOX)
+        for _ in range(2):
+            member = await api.member("Read: [/*]", "CreateInstance: [/*]")
+            application = await api.application(MANIFEST)
+            instance = accepted(await member.post(f"applications/{application}/launch", {}))["id"]
+            await api.settled(instance)
+            accepted(await api.put(f"applications/{application}/drift-schedule", YEARLY))
+            await found(api, instance)
+            await found(api, instance, BOX)
+        await pass_hours(api, 1)
+        sends = box.server.send
+
+        class Slow:
+            """A mail server that takes ten minutes, after which another server looks for what is due."""
+
+            domain = box.server.domain
+
+            async def send(self, email: Email, clock: Clock) -> object:
+                answer = await sends(email, clock)
+                await pass_hours(api, 1 / 6)
+                await send(api, box)
+                return answer
+
+        await send(api, box, cast("MailServer", Slow()))
+
+        assert len(box.letters) == 3
+        assert len({each["To"] for each in box.letters}) == 3
+
+
+async def test_what_is_found_after_an_email_had_nothing_to_say_waits_no_day(api: Api) -> None:
+    async with postbox() as box:
+        shop = await mailed(api)
+        await found(api, shop, BOX)
+        await found(api, shop, replace(BOX, state="gone"))
+        await pass_hours(api, 1)
+        async with api.database.transaction() as connection:
+            await connection.execute("UPDATE drift_mails SET noted_at = noted_at - interval '1 hour'")
+        reads = store.list_for_mail
+
+        async def late(connection: Connection, **given: Any) -> Any:
+            nothing = await reads(connection, **given)
+            await found(api, shop, BOX)
+            return nothing
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(store, "list_for_mail", late)
+            assert await send(api, box) == []
+        await pass_hours(api, 1)
+        assert [each for each, _ in await send(api, box)] == ["shop has drifted"]

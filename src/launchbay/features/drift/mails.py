@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 import structlog
 
+from launchbay.auth.gate import visible
+from launchbay.auth.permissions import Permission, on_behalf
 from launchbay.egress.mail import Email, MailServer
-from launchbay.errors import EgressFailed
+from launchbay.errors import EgressFailed, NotAllowed, NotAuthenticated, NotFound
 from launchbay.features.drift import rows as store
 from launchbay.features.drift.rows import DueMail, MailedInstance
-from launchbay.usecases.context import AppContext
+from launchbay.usecases.context import AppContext, Context
 
 log = structlog.get_logger(__name__)
 POLL_S = 60.0
@@ -22,7 +24,7 @@ class DriftMailRunner:
     """Sends emails that are due."""
 
     def __init__(self, app: AppContext, mail: MailServer | None, base_url: str) -> None:
-        self._app = app
+        self.app = app
         self._mail = mail
         self._base_url = base_url.rstrip("/")
 
@@ -30,27 +32,43 @@ class DriftMailRunner:
         """Send what is due. True: there may be more."""
         if self._mail is None:
             return False
-        async with self._app.database.transaction() as connection:
-            mails = await store.take_mails(connection, pause_s=_PAUSE_S, count=_MAILS)
-        for mail in mails:
-            await self._send(self._mail, mail)
-        return len(mails) == _MAILS
+        for _ in range(_MAILS):  # one by one: those that wait for a slow mail server aren't taken yet
+            async with self.app.database.transaction() as connection:
+                mails = await store.take_mails(connection, pause_s=_PAUSE_S, count=1)
+            if not mails:
+                return False
+            await self._send(self._mail, mails[0])
+        return True
 
     async def _send(self, server: MailServer, mail: DueMail) -> None:
         key = {"user_id": mail.user_id, "organization_id": mail.organization_id}
-        async with self._app.database.connection() as connection:
-            found = await store.list_for_mail(connection, **key, count=_NAMED)
+        found = await self._found(mail)
         is_sent = False
         if found:
             try:
-                await server.send(drift_email(mail, found, self._base_url, server.domain), self._app.clock)
+                await server.send(drift_email(mail, found, self._base_url, server.domain), self.app.clock)
                 is_sent = True
             except EgressFailed as error:
                 log.warning("drift.mail_failed", user=mail.user_id, error=str(error))
                 if error.retryable:
                     return  # again after the pause
-        async with self._app.database.transaction() as connection:
+        async with self.app.database.transaction() as connection:
             await store.mail_is_done(connection, **key, noted_at=mail.noted_at, is_sent=is_sent)
+
+    async def _found(self, mail: DueMail) -> Sequence[MailedInstance]:
+        """Return what its owner may read of it; nothing for who has left the organization or is disabled."""
+        try:
+            async with Context(self.app, on_behalf(mail.user_id)).read() as work:
+                organization_id = await work.lookup.member_of(mail.organization_id)
+                return await store.list_for_mail(
+                    work.connection,
+                    user_id=mail.user_id,
+                    organization_id=organization_id,
+                    count=_NAMED,
+                    **visible(work.lookup.grants(organization_id), Permission.READ),
+                )
+        except (NotAllowed, NotAuthenticated, NotFound):
+            return []
 
 
 def drift_email(mail: DueMail, found: Sequence[MailedInstance], base_url: str, domain: str) -> Email:

@@ -317,18 +317,18 @@ WHERE users.id = user_id AND organizations.id = organization_id AND (user_id, or
 RETURNING user_id, organization_id, users.email, organizations.name AS organization, noted_at, sent_at;
 
 -- name: list_for_mail
--- Instances of an owner with findings that nobody ignores, if a schedule with emails checks them. None of who left the organization.
+-- Instances of an owner with findings that nobody ignores, which they may read now, if a schedule with emails checks them.
 SELECT instances.id AS instance_id, instances.name, new_findings + over AS new, count(*) OVER () AS total
-FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id JOIN users ON users.id = instances.owner_id AND users.enabled
-     JOIN memberships ON memberships.user_id = users.id AND memberships.organization_id = instances.organization_id
+FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
      CROSS JOIN LATERAL (SELECT count(*)::integer AS over FROM unnest(ignored_until) AS ends_at WHERE ends_at <= now()) AS counted
 WHERE drift_reports.organization_id = %(organization_id)s AND instances.owner_id = %(user_id)s AND instances.status <> 'Destroyed'
-  AND new_findings + over > 0
+  AND new_findings + over > 0 AND {visible(instances.application_id, instances.id, instances.environment_id)}
   AND EXISTS (SELECT FROM drift_schedules WHERE mail AND object_id IN (instances.id, instances.application_id, instances.environment_id))
 ORDER BY instances.name, instances.id LIMIT %(count)s;
 
 -- name: mail_is_done
--- What was found since the mail was taken is for the one of the next day.
-UPDATE drift_mails SET mail_at = CASE WHEN noted_at <> %(noted_at)s THEN now() + interval '1 day' END,
+-- What was found since the mail was taken is for the one of the next day, or the first one if nothing was sent.
+UPDATE drift_mails SET mail_at = CASE WHEN noted_at = %(noted_at)s THEN NULL WHEN %(is_sent)s THEN now() + interval '1 day'
+                                      ELSE greatest(now() + interval '15 minutes', sent_at + interval '1 day') END,
     sent_at = CASE WHEN %(is_sent)s THEN now() ELSE sent_at END
 WHERE user_id = %(user_id)s AND organization_id = %(organization_id)s;
