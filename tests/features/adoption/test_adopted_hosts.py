@@ -210,7 +210,8 @@ async def test_a_look_that_another_request_has_read_first_is_made_again(
     fleet: Fleet, shop: Shop, monkeypatch: pytest.MonkeyPatch, is_shown: bool
 ) -> None:
     application = await fleet.api.application(shop.manifest())
-    reads, taken = plans.read_plan, []
+    reads = plans.read_plan
+    taken: list[str] = []
 
     async def read(ctx: Context, plan_id: str) -> PlanRow:
         row = await reads(ctx, plan_id)

@@ -147,3 +147,6 @@ async def test_the_page_says_where_a_schedule_comes_from_and_pauses_it(api: Api,
     assert (await visitor.post(path, data=data, headers=headers)).status_code == 303
 
     assert "<b>This instance</b>: <code>0 5 * * *</code> (UTC), paused" in (await visitor.get(path)).text
+    untimed = await visitor.post(path, data={**data, "cron": ""}, headers=headers)
+    assert "paused: it needs `cron`" in untimed.text
+    assert "(UTC), paused" in untimed.text

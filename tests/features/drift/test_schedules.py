@@ -391,6 +391,8 @@ async def test_organizations_take_turns_and_who_asks_goes_before_schedules(datab
         ({"cron": "often"}, "cron"),
         ({"cron": "* * * * * *"}, "more often than every"),
         ({"cron": "0 3 * * *", "zone": "Atlantis"}, "zone"),
+        ({"paused": True}, "paused: it needs `cron`"),
+        ({"mail": True}, "mail: it needs `cron`"),
     ],
 )
 async def test_a_schedule_that_cannot_be_is_refused(api: Api, body: dict[str, Any], problem: str) -> None:

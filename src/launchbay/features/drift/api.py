@@ -56,9 +56,9 @@ class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
     ] = False
 
     def timing(self) -> Timing | None:
-        if self.cron is None:
-            return None
-        return Timing(cron=self.cron, zone=self.zone, jitter_ms=self.jitter, is_paused=self.paused)
+        return drift.timing_of_request(
+            self.cron, zone=self.zone, jitter_ms=self.jitter, is_paused=self.paused, mail=self.mail
+        )
 
 
 class PutBackRuleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -71,7 +71,7 @@ async def act(request: PageRequest) -> Response:
         if do == "schedule":
             mail = request.form.text("mail") == "yes"
             await drift.set_schedule_at(
-                request.ctx, instance_id, request.form.text("scope"), _timing(request), mail=mail
+                request.ctx, instance_id, request.form.text("scope"), _timing(request, mail=mail), mail=mail
             )
             return request.redirect(_path(instance_id), "The schedule is set.")
         await drift.check_drift(request.ctx, instance_id, learns=do == "baseline")
@@ -98,13 +98,10 @@ async def answer(request: PageRequest) -> Response:
     return request.redirect(_path(instance_id), "The finding is ignored.")
 
 
-def _timing(request: PageRequest) -> Timing | None:
-    """Return when to check; None without a cron expression."""
-    cron = request.form.text("cron").strip()[: limits.NAME_CHARS]
-    if not cron:
-        return None
+def _timing(request: PageRequest, *, mail: bool) -> Timing | None:
+    cron = request.form.text("cron").strip()[: limits.NAME_CHARS] or None
     zone = request.form.text("zone").strip() or "UTC"
-    return Timing(cron=cron, zone=zone, is_paused=request.form.text("paused") == "yes")
+    return drift.timing_of_request(cron, zone=zone, is_paused=request.form.text("paused") == "yes", mail=mail)
 
 
 def _path(instance_id: str) -> str:

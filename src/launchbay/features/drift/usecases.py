@@ -449,6 +449,21 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Source, Sche
     }
 
 
+def timing_of_request(
+    cron: str | None, *, zone: str, jitter_ms: int = 0, is_paused: bool = False, mail: bool = False
+) -> Timing | None:
+    """Return when to check; None without a cron expression. Raises BadRequest for what would mean nothing then."""
+    if cron is not None:
+        return Timing(cron=cron, zone=zone, jitter_ms=jitter_ms, is_paused=is_paused)
+    for name, is_given in (("paused", is_paused), ("mail", mail)):
+        if is_given:
+            raise BadRequest(
+                f"{name}: it needs `cron`. Without that, the schedule ends, and a manifest's own counts again.",
+                code="InvalidSchedule",
+            )
+    return None
+
+
 async def set_schedule_at(
     ctx: Context, instance_id: str, kind: str, timing: Timing | None, *, mail: bool = False
 ) -> None:
