@@ -53,6 +53,22 @@ def test_warnings_stay_with_the_compiled_manifest() -> None:
     assert [finding.code for finding in compiled("application: {extra: 1}").warnings] == ["UnknownKey"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "application: {onDifference: replan}",
+        "application: {components: {a: {type: workflow.Instance, onDifference: replan}}}",
+        "launch: {onDifference: replan, steps: []}",
+        "launch: {steps: [{a: {action: execrun, onDifference: replan, parameters: {roles: [web], command: [go]}}}]}",
+    ],
+)
+def test_who_lets_a_step_plan_again_learns_that_it_stops_and_how_to_plan_again(text: str) -> None:
+    [warning] = [finding for finding in compiled(text).warnings if "onDifference" in finding.message]
+    assert warning.code == "UnknownKey"
+    assert "always stops" in warning.message
+    assert "launchbay change-set create" in warning.message
+
+
 def test_findings_beyond_the_bound_are_counted() -> None:
     steps = ", ".join(f"s{number}: {{action: nothing}}" for number in range(MANIFEST_FINDINGS + 50))
     found = findings(f"launch: {{steps: {{{steps}}}}}")

@@ -141,6 +141,13 @@ def unquoted_expression(node: Node) -> str | None:
     return f"{{{', '.join(f'{key} : {text}' if text else key for key, text in written)}}}"
 
 
+# What to say of keys that look as if they held, instead of the known ones (decision 0207).
+_ADVICE = {
+    "onDifference": " A step always stops if it can't do what was approved. To plan and approve the change again, use"
+    " 'launchbay change-set create' with --plan."
+}
+
+
 def children_of(
     node: Node | None, what: str, findings: Findings, known: Collection[str] | None = None, *, strict: bool = False
 ) -> Mapping[str, Node]:
@@ -157,7 +164,8 @@ def children_of(
         for key in node.children:
             if key not in known:
                 hint = findings.hints.nearest(key, known)
-                message = f"Unknown key {key[:80]!r}{ignored}.{hint} Valid keys: {', '.join(known)}."
+                advice = _ADVICE.get(key, f"{hint} Valid keys: {', '.join(known)}.")
+                message = f"Unknown key {key[:80]!r}{ignored}.{advice}"
                 report("UnknownKey", message, node.place_of(key))
     return node.children
 
