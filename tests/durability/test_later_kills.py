@@ -473,7 +473,7 @@ CASES = [
 # Tasks of features that are no work of this sort, or that are tried elsewhere.
 NOT_HERE = {
     "drift mails": "tests/features/drift/test_drift_mails.py: what was sent twice has one ID",
-    "secret versions": "a version that is read twice is noted once",
+    "secret versions": "tests/features/secret_providers/test_changed.py: what it took has its next look in an hour",
     "old deliveries": "one statement",
     "outrun jobs": "one statement for each job",
     "warnings": "tests/features/lifetimes: the statement that warns notes it; mails have one ID",

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from launchbay.egress.http import EgressClient
 from launchbay.features.secret_providers import usecases
+from launchbay.features.secret_providers.checks import VersionChecks
 from launchbay.limits import CHANGED_SECRETS_SHOWN, STEP_SECRETS
 from launchbay.service_types import registry
 from launchbay.service_types.contract import (
@@ -261,6 +262,34 @@ async def test_once_an_hour_secrets_are_looked_at(api: Api, mount: Path, receive
     assert await marked(api) == {instance}
     assert len(receiver.received) == 1
     assert SECOND not in await stored_texts(api.database)
+
+
+async def test_a_look_that_ends_with_its_process_is_made_in_an_hour(
+    api: Api, mount: Path, receiver: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it took has been taken, as that is committed before it looks."""
+    await provider(api, "files", "builtin:server_files", {"configuration.directory": str(mount)})
+    instance = await api.running(READ)
+    await read(api, instance, receiver, "files/password")
+    (mount / "password").write_text(SECOND)
+    await pass_hours(api)
+    looks = asyncio.Event()
+
+    async def hangs(*_: object) -> list[str]:
+        looks.set()
+        return await asyncio.Future[list[str]]()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionChecks, "_look", hangs)
+        round_of = asyncio.create_task(api.round_of("secret versions"))
+        await asyncio.wait_for(looks.wait(), 20)
+        round_of.cancel()
+        await asyncio.wait([round_of])
+    await api.round_of("secret versions")
+    assert await marked(api) == set(), "nobody looks at it twice in an hour"
+    await pass_hours(api)
+    await api.round_of("secret versions")
+    assert await marked(api) == {instance}
 
 
 async def test_a_step_that_reads_a_secret_has_looked_at_it(api: Api, mount: Path, receiver: LoopbackServer) -> None:
