@@ -204,7 +204,7 @@ async def test_a_disabled_user_is_no_caller_any_more_whatever_they_ask_for(world
 async def test_a_deleted_user_is_no_caller_any_more(world: World) -> None:
     async with world.database.connection() as connection:
         await connection.execute("DELETE FROM users")
-        with pytest.raises(NotAuthenticated, match="does not exist"):
+        with pytest.raises(NotAuthenticated, match="no longer exists"):
             await world.on(connection).application("no id", READ)
 
 
