@@ -118,6 +118,10 @@ async def test_an_organization_is_renamed_by_who_manages_all_users(api: Api) -> 
     member = await api.member("Read: [/*]", organization=organization)
     refused(await member.put(f"organizations/{organization}", {"name": "no"}), 403, "NotAllowed")
     assert accepted(await member.get(f"organizations/{organization}"))["name"] == "renamed"
+    # Those whose IDs begin as the next ones do aren't all.
+    some = await api.member(f"ManageUsers: ['/users/{organization[0]}*']", organization=organization)
+    answer = refused(await some.put(f"organizations/{organization}", {"name": "no"}), 403, "NotAllowed")
+    assert "You need the permission ManageUsers for /users/*." in str(answer)
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 256])

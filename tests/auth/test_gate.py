@@ -51,6 +51,15 @@ def test_patterns_of_one_kind_are_alternatives() -> None:
     assert not decide(grants, LAUNCH, (permissions.application("y"), DEV)).allowed
 
 
+@pytest.mark.parametrize(
+    ("pattern", "covers"),
+    [("/*", True), ("/users/*", True), ("/u*/**", True), ("/users/6*", False), ("/users/*a", False)],
+)
+def test_all_users_are_covered_by_what_covers_every_id(pattern: str, covers: bool) -> None:
+    everybody = (permissions.user(permissions.EVERY),)
+    assert decide(holding(f"- ManageUsers: ['{pattern}']"), Permission.MANAGE_USERS, everybody).allowed is covers
+
+
 def test_a_kind_that_an_entry_does_not_mention_does_not_restrict_it() -> None:
     assert decide(holding("- CreateInstance: [/applications/shop]"), LAUNCH, (SHOP, PROD)).allowed
 

@@ -186,6 +186,32 @@ async def test_a_role_names_its_first_holders_and_counts_all(api: Api, visitor: 
     assert ("Crew 20" in text, "Crew 21" in text) == (True, False)
 
 
+async def test_a_role_tells_who_reads_only_newer_ids_of_no_other_holders(api: Api) -> None:
+    role = accepted(
+        await api.post(
+            f"organizations/{api.organization}/roles", {"name": fresh_name("crew"), "permissions": "- Read: [/*]\n"}
+        )
+    )
+    async with api.database.transaction() as connection:
+        await connection.execute(
+            "WITH made AS (INSERT INTO users (id, email, name)"
+            " SELECT '0' || substr(md5('old' || n), 2, 23), 'old' || n || '@example.org', 'Zed ' || n"
+            " FROM generate_series(1, 30) AS n RETURNING id), joined AS ("
+            " INSERT INTO memberships (organization_id, user_id) SELECT %s, id FROM made)"
+            " INSERT INTO role_assignments (role_id, user_id) SELECT %s, id FROM made",
+            [api.organization, role["id"]],
+        )
+    reader = await person(api, role["name"])
+    narrow = {"name": fresh_name("narrow"), "permissions": f"- Read: ['/users/{reader.id[0]}*', /roles/*]\n"}
+    accepted(await api.post(f"organizations/{api.organization}/roles", narrow))
+    caller = await person(api, narrow["name"])
+    async with browser(api) as client:
+        await client.post("/console/signIn", data={"email": caller.email, "password": PERSON_PASSWORD})
+        text = (await get(client, f"/console/roles/{role['id']}")).text
+    assert "Held by Person." in text
+    assert "more." not in text.partition("Who may")[0]
+
+
 async def test_many_users_are_on_several_pages(api: Api, visitor: httpx.AsyncClient) -> None:
     island = accepted(await api.post("organizations", {"name": fresh_name("crowd")}))
     async with api.database.transaction() as connection:

@@ -109,6 +109,10 @@ def on_behalf(user_id: str) -> Actor:
 
 KINDS = ("applications", "environments", "services", "roles", "users")
 
+# Stands for the IDs of all objects of a kind, those of others to come too: a pattern covers it only if it covers every
+# ID. A new ID doesn't, since a pattern such as `/users/6*` may cover that one and not those of before.
+EVERY = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:

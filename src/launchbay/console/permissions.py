@@ -193,7 +193,7 @@ class UiPermissions:
 
     def forget_host_keys(self) -> bool:
         """See and forget the pinned keys of hosts, which count in every environment."""
-        return self._permitted.allows(Permission.EDIT_ENVIRONMENT, permissions.environment(new_id()))
+        return self._permitted.allows(Permission.EDIT_ENVIRONMENT, permissions.environment(permissions.EVERY))
 
     def create_service(self) -> bool:
         return self._permitted.allows(Permission.CREATE_SERVICE, permissions.service(new_id()))
@@ -215,7 +215,7 @@ class UiPermissions:
     def edit_rules(self, kind: Literal["organization", "application", "environment"], object_id: str) -> bool:
         """Write rules about changes."""
         if kind == "organization":
-            everything = (permissions.application(new_id()), permissions.environment(new_id()))
+            everything = (permissions.application(permissions.EVERY), permissions.environment(permissions.EVERY))
             return all(self._permitted.allows(Permission.EDIT_RULES, each) for each in everything)
         path = permissions.environment if kind == "environment" else permissions.application
         return self._permitted.allows(Permission.EDIT_RULES, path(object_id))
@@ -253,7 +253,7 @@ class UiPermissions:
         return self._permitted.allows(Permission.MANAGE_ROLES, permissions.user(user_id))
 
     def create_user(self) -> bool:
-        return manages_every_user(self._permitted)
+        return self._permitted.allows(Permission.MANAGE_USERS, permissions.user(new_id()))
 
     def create_token_for(self, account_id: str, held: Collection[str], roles: Collection[Role]) -> bool:
         """Create an access token without a scope for a service account with these roles."""

@@ -325,7 +325,7 @@ async def rename_organization(ctx: Context, organization_id: str, name: str) -> 
     """Give an organization another name; the permission is ManageUsers for all users. Raises BadRequest."""
     async with ctx.begin() as work:
         organization = await work.lookup.organization(
-            organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
+            organization_id, Permission.MANAGE_USERS, permissions.user(permissions.EVERY)
         )
         name = validate_name(name)
         await organizations.rename(work.connection, organization_id=organization.id, name=name)
@@ -491,4 +491,4 @@ async def forget_host_key(ctx: Context, organization_id: str, host: str) -> None
 
 def _every_environment() -> tuple[Permission, Resource]:
     """Return the required permission: editing every environment."""
-    return Permission.EDIT_ENVIRONMENT, permissions.environment(new_id())
+    return Permission.EDIT_ENVIRONMENT, permissions.environment(permissions.EVERY)

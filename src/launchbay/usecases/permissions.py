@@ -8,7 +8,7 @@ from launchbay.auth.holders import find_holders
 from launchbay.auth.lookup import Lookup
 from launchbay.auth.permissions import Permission, Resource, parse_resource, permission_named
 from launchbay.errors import BadRequest, NotFound
-from launchbay.ids import is_id, new_id
+from launchbay.ids import is_id
 from launchbay.store import lookups as store
 from launchbay.store import organizations
 from launchbay.store.users import Role
@@ -192,11 +192,11 @@ async def permitted_in_environments(
         if user_id != ctx.actor.user_id:
             await work.lookup.member(organization_id, user_id, Permission.MANAGE_ROLES)
         grants = await work.lookup.grants_of(organization_id, user_id)
-    anything = permissions.instance(new_id(), new_id())
+    anything = permissions.instance(permissions.EVERY, permissions.EVERY)
 
     def extent(permission: Permission, environment_id: str) -> str:
         environment = permissions.environment(environment_id)
-        target = permissions.application(new_id()) if permission is Permission.CREATE_INSTANCE else anything
+        target = permissions.application(permissions.EVERY) if permission is Permission.CREATE_INSTANCE else anything
         if gate.decide(grants, permission, (target, environment)).allowed:
             return "all"
         narrow = any(
@@ -234,9 +234,13 @@ async def permitted_anywhere(work: Work) -> list[Permitted]:
 
 def reads_every_instance(found: Permitted) -> bool:
     """Tell whether the caller may read whatever is launched, which webhooks report on."""
-    return found.allows(Permission.READ, permissions.instance(new_id(), new_id()), permissions.environment(new_id()))
+    return found.allows(
+        Permission.READ,
+        permissions.instance(permissions.EVERY, permissions.EVERY),
+        permissions.environment(permissions.EVERY),
+    )
 
 
 def manages_every_user(found: Permitted) -> bool:
-    """Tell whether the caller may manage whoever comes: what takes this is about a whole organization."""
-    return found.allows(Permission.MANAGE_USERS, permissions.user(new_id()))
+    """Tell whether the caller may manage all users: what takes this is about a whole organization."""
+    return found.allows(Permission.MANAGE_USERS, permissions.user(permissions.EVERY))

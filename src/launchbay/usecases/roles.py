@@ -83,7 +83,7 @@ async def list_first_holders(ctx: Context, role_id: str, count: int) -> tuple[in
     async with ctx.read() as work:
         role = await work.lookup.role(role_id, Permission.READ)
         allows = partial(work.lookup.allows, role.organization_id, Permission.READ)
-        reads_all = allows(auth_permissions.user(new_id()))
+        reads_all = allows(auth_permissions.user(auth_permissions.EVERY))
         rows = await store.list_first_holders(
             work.connection,
             organization_id=role.organization_id,

@@ -273,7 +273,7 @@ async def write_requirement(ctx: Context, organization_id: str, *, required: boo
     """
     async with ctx.begin() as work:
         organization = await work.lookup.organization(
-            organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
+            organization_id, Permission.MANAGE_USERS, permissions.user(permissions.EVERY)
         )
         before = bool(await store.get_requirement(work.connection, organization_id=organization.id))
         await store.set_requirement(work.connection, organization_id=organization.id, required=required)

@@ -170,7 +170,7 @@ async def list_user_names(
         if ids is not None:
             rows = await users.list_users_by_id(work.connection, organization_id=organization_id, ids=list(ids))
         else:
-            reads_all = work.lookup.allows(organization_id, Permission.READ, permissions.user(new_id()))
+            reads_all = work.lookup.allows(organization_id, Permission.READ, permissions.user(permissions.EVERY))
             rows = await users.list_user_names(
                 work.connection, organization_id=organization_id, most=most if reads_all else None
             )
@@ -231,7 +231,7 @@ async def count_weak_members(ctx: Context, organization_id: str) -> int:
             return 0
         manages = partial(work.lookup.allows, organization_id, Permission.MANAGE_USERS)
         rows = await users.count_weak_members(
-            work.connection, organization_id=organization_id, all=manages(permissions.user(new_id()))
+            work.connection, organization_id=organization_id, all=manages(permissions.user(permissions.EVERY))
         )
     return sum(row.people for row in rows if row.id is None or manages(permissions.user(row.id)))
 

@@ -26,7 +26,6 @@ from launchbay.errors import BadRequest, Conflict, InvalidManifest, NotFound
 from launchbay.features.change_rules import rows as store
 from launchbay.features.change_rules.rows import FactsRow
 from launchbay.features.change_rules.rules import Approval, Facts, Rule, Verdict, ask, parse, problems_of
-from launchbay.ids import new_id
 from launchbay.model.changes import GOVERNED, Allowed, Proposal, Refusal
 from launchbay.model.redaction import Redactor
 from launchbay.model.values import size_of
@@ -194,7 +193,7 @@ def _written_at(scope: Scope) -> tuple[str, ...]:
 
 def everything() -> tuple[Resource, Resource]:
     """Return objects that only a permission for everything covers."""
-    return permissions.application(new_id()), permissions.environment(new_id())
+    return permissions.application(permissions.EVERY), permissions.environment(permissions.EVERY)
 
 
 def _refusal(scope: Scope, verdict: Verdict, facts: Facts) -> Refusal:

@@ -155,9 +155,9 @@ async def _export(
     async with ctx.app.database.snapshot():
         async with ctx.read() as work:
             organization = await work.lookup.organization(
-                organization_id, Permission.MANAGE_USERS, permissions.user(new_id())
+                organization_id, Permission.MANAGE_USERS, permissions.user(permissions.EVERY)
             )
-            work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(new_id()))
+            work.lookup.require(organization.id, Permission.MANAGE_ROLES, permissions.role(permissions.EVERY))
             text = await store.get_contents(work.connection, organization_id=organization.id)
             if text is None:
                 raise NotFound("The organization was deleted by another request.")
@@ -172,7 +172,7 @@ async def _export(
                     manifests.setdefault(each.application_id, []).append(each.content)
         listing = await directory_objects.list_directory_objects(ctx, organization_id)
     sees_all = all(
-        work.lookup.allows(organization.id, Permission.READ, each(new_id()))
+        work.lookup.allows(organization.id, Permission.READ, each(permissions.EVERY))
         for each in (permissions.user, permissions.service, permissions.application)
     )
 

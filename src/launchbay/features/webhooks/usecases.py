@@ -237,7 +237,7 @@ async def _enabled(work: Work, webhook_id: str) -> WebhookRow:
 
 def _everything() -> tuple[Permission, Resource]:
     """Return the required permission: ManageUsers for all users."""
-    return Permission.MANAGE_USERS, permissions.user(new_id())
+    return Permission.MANAGE_USERS, permissions.user(permissions.EVERY)
 
 
 def _require_read(work: Work, organization_id: str) -> None:
