@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from psycopg.sql import SQL
 
 from launchbay import limits
 from launchbay.features.drift import rows as store
@@ -241,6 +242,28 @@ async def test_an_instance_follows_the_times_of_its_version(api: Api) -> None:
         shown = await schedules_of(api, instance)
         assert [each["cron"] for each in shown.values()] == ([] if times is None else [times])
         assert all(each["nextAt"] != before for each in shown.values())
+
+
+@pytest.mark.parametrize(
+    ("noted", "sources"),
+    [("may_have_checks", ["manifest"]), ("NULL", ["manifest"]), ("false", [])],
+    ids=["noted with the version", "version of before", "noted as without"],
+)
+async def test_the_end_of_a_launch_asks_the_version_whether_it_may_have_checks(
+    api: Api, noted: str, sources: list[str]
+) -> None:
+    application, silent = await api.application(DAILY), await api.application(MANIFEST)
+    async with api.database.transaction() as connection:
+        made = "SELECT DISTINCT may_have_checks FROM manifests WHERE application_id = ANY (%s) ORDER BY 1"
+        rows = await (await connection.execute(made, [[application, silent]])).fetchall()
+        assert rows == [(False,), (True,)]
+        await connection.execute(
+            SQL("UPDATE manifests SET may_have_checks = {} WHERE application_id = {}").format(SQL(noted), application)
+        )
+
+    instance = await of_manifest(api, application)
+
+    assert list(await schedules_of(api, instance)) == sources
 
 
 async def test_the_times_of_a_manifest_wait_for_an_owner_who_may(api: Api) -> None:
