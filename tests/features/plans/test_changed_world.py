@@ -141,6 +141,7 @@ async def test_a_command_over_ssh_stops_when_the_machine_answers_something_else(
     api, file = fleet.api, fleet.hosts[0].work / "schema"  # the hosts share this host's disk
     command = f"{{roles: [web], command: ['echo 2 > {file}'], plan: ['echo from $(cat {file}) to 2']}}"
     file.write_text("1\n")
+    file.chmod(0o666)  # the command could write it
     instance = await api.running(workflows(f"{{steps: [migrate: {{action: execrun, parameters: {command}}}]}}"))
     found = await change_set(api, **resized(instance))
     [step] = found["plan"][0]["effects"]["steps"]

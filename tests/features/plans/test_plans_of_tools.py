@@ -344,6 +344,19 @@ async def test_a_later_step_on_the_same_machines_is_shown_and_not_held(api: Api)
 
 
 @pytest.mark.slow
+async def test_local_machines_that_somebody_made_since_stop_a_step_that_would_make_others(api: Api) -> None:
+    grow = "- vms: {action: provisionVms, parameters: {roleName: web, targetQuantity: 3}}"
+    instance = await api.running(manifest(grow, MACHINES.replace("targetQuantity", "quantity")))
+    found = await change_set(api, instance)
+    await api.run(instance, "launch")
+
+    stopped = await applied(api, found["id"])
+
+    assert stopped["status"] == "Failed"
+    assert "the machines are other ones" in stopped["plan"][0]["message"]
+
+
+@pytest.mark.slow
 async def test_machines_to_make_and_to_release_are_exact_and_held(api: Api) -> None:
     grow = "- vms: {action: provisionVms, parameters: {roleName: web, targetQuantity: 3}}"
     end = """
