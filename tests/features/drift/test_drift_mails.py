@@ -168,6 +168,13 @@ async def test_an_owner_hears_of_no_instance_that_they_may_no_longer_read(api: A
         assert (box.letters[0]["To"], subject) == (email, "bar has drifted")
         assert shop not in text
 
+        async with api.database.transaction() as connection:
+            await connection.execute("DELETE FROM memberships WHERE user_id = %s", [user])
+            await connection.execute("UPDATE users SET access_stamp = access_stamp + 1 WHERE id = %s", [user])
+        await found(api, bar, BOX, LOCK)
+        await pass_hours(api, 25)
+        assert len(await send(api, box)) == 1, "who has left the organization hears of nothing"
+
 
 async def test_a_slow_mail_server_gets_each_email_once_from_two_servers(api: Api) -> None:
     async with postbox() as box:
