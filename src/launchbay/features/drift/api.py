@@ -64,7 +64,9 @@ class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
 class PutBackRuleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What is put back without anybody. In patterns, `*` stands for any text."""
 
-    addresses: Annotated[list[str], msgspec.Meta(description="All that a launch may touch. None: nothing is put back.")]
+    addresses: Annotated[
+        list[str], msgspec.Meta(description="All that a launch may touch. None: nothing is put back.")
+    ] = []
     allowDeletes: Annotated[list[str], msgspec.Meta(description="Those of them that it may delete.")] = []
     mostPerDay: Annotated[int, msgspec.Meta(description="How often an address is put back within a day.")] = 3
 
