@@ -56,6 +56,16 @@ def test_each_effect_is_shown_with_what_changes_and_why(capsys: pytest.CaptureFi
     assert err == "To allow what is deleted, approve with --allow-deletes 'box.a[0]'\n"
 
 
+@pytest.mark.parametrize(
+    ("needed", "hint"), [(0, "To allow what is deleted, apply with --allow-deletes box.a\n"), (1, "")]
+)
+def test_what_is_deleted_is_allowed_by_who_applies_if_nobody_approves(
+    capsys: pytest.CaptureFixture[str], needed: int, hint: str
+) -> None:
+    _, err = shown(capsys, plan({"kind": "delete", "address": "box.a"}), status="Ready", needed=needed)
+    assert err == hint
+
+
 def test_a_stale_change_set_is_not_shown_as_one_that_can_be_applied(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = shown(capsys, status="Ready", stale=["shop-1: Since then, the version changed."])
 
@@ -82,6 +92,14 @@ def test_numbers_in_the_sides_of_a_finding_stay_numbers(capsys: pytest.CaptureFi
     time = "2027-01-01T00:00:00.000Z"
     found = {"checkedAt": time, "findings": [{"lastSeen": time, "from": side, "to": side}]}
     assert json.loads(capsys.readouterr().out) == found
+
+
+def test_a_rule_about_drift_is_set_and_removed_by_its_addresses(cli: Shell) -> None:
+    cli.good("application", "create", "kept")
+    cli.good("application", "set-put-back-rule", "kept", "--addresses", "box.*", "--addresses", "disk")
+    assert "box.*, disk" in cli.good("application", "put-back-rule", "kept")
+    cli.good("application", "set-put-back-rule", "kept")
+    assert "box.*" not in cli.good("application", "put-back-rule", "kept")
 
 
 def test_a_plan_of_thousands_of_effects_is_cut(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,10 +45,11 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
     for name, plan in plans.items():
         _print(_plan_lines(name, plan))
     deletes = list(dict.fromkeys(address for plan in plans.values() for address in plan["deletes"]))
-    if deletes and found.get("status") in {"Pending", "Ready"}:
+    verb = {"Pending": "approve", "Ready": "" if found.get("needed") else "apply"}.get(found.get("status", ""))
+    if deletes and verb:  # approvals have allowed what is deleted
         allowed = " ".join(f"--allow-deletes {shlex.quote(each)}" for each in deletes[:5])
         more = "" if len(deletes) <= 5 else f", and {len(deletes) - 5} more"
-        click.echo(printable(f"To allow what is deleted, approve with {allowed}{more}"), err=True)
+        click.echo(printable(f"To allow what is deleted, {verb} with {allowed}{more}"), err=True)
 
 
 def show_drift(found: Mapping[str, Any], output: str) -> None:
@@ -65,7 +66,8 @@ def show_drift(found: Mapping[str, Any], output: str) -> None:
 def _schedule_line(schedule: Mapping[str, Any]) -> str:
     """Return when an instance is checked, and where that comes from."""
     state = "paused" if schedule["paused"] else "replaced by another one" if schedule["replaced"] else ""
-    notes = "".join(f"; {each}" for each in (state, schedule["problem"]) if each)
+    mail = "owners get emails" if schedule["mail"] else ""
+    notes = "".join(f"; {each}" for each in (state, mail, schedule["problem"]) if each)
     return f"checked by schedule of the {schedule['source']}: {schedule['cron']} ({schedule['zone']}){notes}"
 
 
