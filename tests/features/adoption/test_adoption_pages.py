@@ -35,14 +35,16 @@ async def test_the_page_says_what_observed_means_and_offers_only_what_works(
     for text in ("Run workflow", "Change configuration", "Offer as a service"):
         assert text not in page.answer.text
     assert "Adopted <span" in page.answer.text
-    assert "Made of the state shop of web with 1 resource (" in page.answer.text
+    assert "It adopted the state &#39;shop&#39; of web, with 1 resource (lineage " in page.answer.text
     end = (await visitor.get(f"{path}/end")).text
     assert "All that it describes stays" in end
     assert "runs destroy" not in end
     configuration = (await visitor.get(f"{path}/configuration")).text
     assert "Take it over to change its configuration" in configuration
     assert "Show difference" not in configuration
-    assert "Put back" not in (await visitor.get(f"{path}/drift")).text
+    drift = (await visitor.get(f"{path}/drift")).text
+    assert "Put back" not in drift
+    assert "Putting back" not in drift
 
 
 async def test_the_button_makes_the_change_set_that_takes_it_over(

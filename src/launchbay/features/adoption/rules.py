@@ -85,7 +85,7 @@ class Adoptee(NamedTuple):
         """What the instance was made of, for its page."""
         if self.about is None:
             resources = _counted(self.resource_count, "resource")
-            return f"the state {self.name} of {self.component} with {resources} ({self.identity})"
+            return f"the state {self.name!r} of {self.component}, with {resources} (lineage {self.identity})"
         about = self.about
         if self.action == HOSTS:
             return f"the host {about['address']} of {self.component}, in its role {about['role']}"
