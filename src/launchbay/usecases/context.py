@@ -343,6 +343,8 @@ class Work:
         places = [environment_id]
         if isinstance(changed, Service):
             places = list(await services.list_offering(self.connection, service_id=changed.id))
+        where = at or _RESOURCES[type(changed)](changed)
+        warnings: list[str] = []
         for place in places:
             change = self._change(operation, changed, kind, place, proposed)
             if self._ctx.is_trial:
@@ -352,12 +354,13 @@ class Work:
                 decided = await decide(self.connection, self.app.change_rules, change, partial(self._overrides, change))
             except Refused as refused:
                 raise Refused(await self._with_holders(change, refused.refusal)) from None
-            where = at or _RESOURCES[type(changed)](changed)
             for each in decided.overridden:
                 await self._record_override(change.organization_id, operation, where, each)
-            if decided.warnings:
-                self.warn(decided.warnings)
-                await self._record_warnings(change.organization_id, operation, where, decided.warnings)
+            warnings += decided.warnings
+        if warnings:  # in one entry, however many environments offer a service
+            organization_id = changed.id if isinstance(changed, Organization) else changed.organization_id
+            self.warn(warnings)
+            await self._record_warnings(organization_id, operation, where, warnings)
 
     async def foresee(
         self,

@@ -123,3 +123,22 @@ async def test_an_entry_keeps_the_first_of_many_warnings(api: Api) -> None:
     [entry] = await recorded(api, instance)
     assert entry["warnings"][0].startswith("Reason 0.")
     assert (len(entry["warnings"]), entry["warnings"][-1]) == (20, "and 6 others")
+
+
+async def test_a_change_of_a_service_that_many_environments_offer_has_one_entry(api: Api) -> None:
+    body: dict[str, Any] = {"name": "pool", "typeId": "builtin:static_resource_pool"}
+    body["parameters"] = {"configuration.resources": ["a"]}
+    service = accepted(await api.post(f"organizations/{api.organization}/services", body))["id"]
+    for each in ("One.", "Two."):
+        environment = await api.offer()
+        accepted(await api.put(f"environments/{environment}/services", {"services": [service]}))
+        text = f"- name: pool\n  when: $.kind == 'service'\n  warn: {each}\n"
+        accepted(await api.put(f"environments/{environment}/change-rules", {"rules": text}))
+    both = "- name: all\n  when: $.kind == 'service'\n  warn: Both.\n"
+    home = f"organizations/{api.organization}/change-rules"
+    accepted(await api.put(home, {"rules": both}))
+    accepted(await api.put(f"services/{service}", {"parameters": {"configuration.resources": ["b"]}}))
+    accepted(await api.put(home, {"rules": ""}))
+    path = f"organizations/{api.organization}/audit?object=/services/{service}&action=receive_rule_warning"
+    [entry] = accepted(await api.get(path))
+    assert sorted(each.split()[0] for each in entry["after"]["warnings"]) == ["Both.", "One.", "Two."]
