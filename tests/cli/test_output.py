@@ -349,6 +349,7 @@ def test_drift_shows_what_is_described_and_what_was_found(shell: Shell) -> None:
     report = {
         "instanceId": instance, "status": "Checked", "ahead": 0, "counts": {"new": 1, "ignored": 0}, "checkedAt": 0,
         "baselineAt": None, "problem": None, "problemAt": None, "unchecked": [], "findings": [finding], "checks": [],
+        "schedules": [],
     }  # fmt: skip
     with scripted(Answer(body=report)) as server:
         shell.environ = {"LAUNCHBAY_URL": server.url, "LAUNCHBAY_EMAIL": EMAIL, "LAUNCHBAY_PASSWORD": PASSWORD}
