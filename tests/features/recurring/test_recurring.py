@@ -129,9 +129,11 @@ async def test_what_the_author_may_not_expect_is_said_before_and_after_it_is_mad
     assert twice.endswith("the clock of Europe/Berlin shows 02:30 twice: it fires the first time only.")
 
 
-async def test_no_next_time_is_before_the_start(api: Api) -> None:
-    start = 4_000_000_000_000
-    schedule = await made(api, applicationId=await api.application(APP), startsAt=start)
+@pytest.mark.parametrize(
+    "start", [4_000_000_000_000, 3_999_974_400_500], ids=["by day", "half a second after midnight"]
+)
+async def test_no_next_time_is_before_the_start(api: Api, start: int) -> None:
+    schedule = await made(api, applicationId=await api.application(APP), cron="0 0 * * *", startsAt=start)
     found = accepted(await api.get(f"recurring-schedules/{schedule['id']}"))
     assert [each >= start for each in found["nextAt"]] == [True] * 5
 

@@ -108,7 +108,7 @@ class Timing:
 
     def times(self, now: datetime) -> Iterator[datetime]:
         """Yield the times after now. Raises BadRequest."""
-        after = now if self.starts_at is None else max(now, self.starts_at - timedelta(seconds=1))
+        after = now if self.starts_at is None else max(now, self.starts_at - timedelta.resolution)
         try:
             zone = zone_of(self.zone)
         except ValueError as error:
@@ -468,7 +468,7 @@ def next_times(schedule: RecurringSchedule, now: datetime, most: int = _SHOWN) -
 
 
 def daily_times(schedule: RecurringSchedule, since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
-    """Yield when a schedule fires first on each day in UTC, and how often.
+    """Yield when a schedule fires first on each day in UTC, and how often, from `since` on and before `until`.
 
     That is without jitter, and before the end of its instance. What is paused doesn't fire, nor does one whose zone or
     expression is refused today.
@@ -476,13 +476,13 @@ def daily_times(schedule: RecurringSchedule, since: datetime, until: datetime) -
     if schedule.due_at is None:
         return
     if schedule.starts_at is not None:
-        since = max(since, schedule.starts_at - timedelta(seconds=1))
+        since = max(since, schedule.starts_at)
     if schedule.ends_at is not None:
         until = min(until, schedule.ends_at + timedelta.resolution)
     if schedule.instance_ends_at is not None:
         until = min(until, schedule.instance_ends_at)
     with suppress(ValueError):
-        yield from daily_due_times(schedule.cron, zone_of(schedule.zone), since, until)
+        yield from daily_due_times(schedule.cron, zone_of(schedule.zone), since - timedelta.resolution, until)
 
 
 def timing_of(row: RecurringSchedule | DueRow) -> Timing:
