@@ -1337,7 +1337,7 @@ async def test_readers_and_referring_services_count_as_users_and_keep_a_provider
     assert "1 instance reads secrets from it" in warning
     said = refused(await api.delete(f"services/{service}"), 400, "ServiceInUse")
     assert f"used by instance '{(await api.document(instance))['name']}'" in said
-    assert "Take it out of the services" in said
+    assert "Remove it from the services" in said
 
     account: dict[str, Any] = {"configuration.provider": "test", "configuration.identity": "x"}
     account["configuration.credential"] = {"fromVault": "used/secret/shop#password"}

@@ -263,7 +263,7 @@ FAULTS = [
     Fault(
         "a user is left out",
         "people_and_services",
-        _changed(users, "list_users", lambda found: found[1:]),
+        _changed(users, "_find", lambda found: found[1:]),
     ),
     Fault(
         "a tool for agents says that a job succeeded",
