@@ -128,7 +128,7 @@ def test_a_look_that_takes_long_is_joined_until_the_time_is_over(
 
     def slow(connection: Connection, call: Call[Any]) -> Any:
         if next(answers, None):
-            told = Refusal(status=503, code="LookUnderWay", messages=["The look continues."], retry_after_s=5)
+            told = Refusal(status=503, code="LookUnderWay", messages=["The check continues."], retry_after_s=5)
             raise ServerFailed(told)
         return answer(connection, call)
 
@@ -139,4 +139,4 @@ def test_a_look_that_takes_long_is_joined_until_the_time_is_over(
     assert pauses == [5, 5]
     answers = iter([503])
     result = cli.run("adopt", name, "--hosts", "db", "--dry-run", "--timeout", "4")
-    assert (result.exit_code, "The look continues." in result.stderr) == (ExitCode.UNAVAILABLE, True)
+    assert (result.exit_code, "The check continues." in result.stderr) == (ExitCode.UNAVAILABLE, True)

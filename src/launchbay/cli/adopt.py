@@ -236,7 +236,7 @@ adopt = RemoteCommand(
             default=600.0,
             show_default=True,
             metavar="SECONDS",
-            help="How long to look at what runs, and then to wait for the first plan.",
+            help="How long to wait for the check of existing objects, and then for the first plan.",
         ),
         *sharing_options(),
     ],

@@ -766,9 +766,9 @@ class Operations:
     ) -> Call[None]:
         """Set when instances of an application are checked for drift. Permission: EditApplication.
 
-        `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
+        `cron`: As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one.
         `jitter`: Delays each time by a random part of it, in milliseconds.
-        `paused`: No checks, also none that a manifest wants, until somebody sets it again.
+        `paused`: No checks run, not even those of the manifest, until somebody sets it again.
         `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
@@ -1242,9 +1242,9 @@ class Operations:
     ) -> Call[None]:
         """Set when instances in an environment are checked for drift. Permission: EditEnvironment.
 
-        `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
+        `cron`: As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one.
         `jitter`: Delays each time by a random part of it, in milliseconds.
-        `paused`: No checks, also none that a manifest wants, until somebody sets it again.
+        `paused`: No checks run, not even those of the manifest, until somebody sets it again.
         `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
@@ -1687,9 +1687,9 @@ class Operations:
     ) -> Call[None]:
         """Set when an instance is checked for drift. Permission: EditInstance.
 
-        `cron`: As of a recurring schedule. Without it: as the manifest says, or else never.
+        `cron`: As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one.
         `jitter`: Delays each time by a random part of it, in milliseconds.
-        `paused`: No checks, also none that a manifest wants, until somebody sets it again.
+        `paused`: No checks run, not even those of the manifest, until somebody sets it again.
         `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 

@@ -192,7 +192,7 @@ async def test_who_retries_joins_the_look_that_continues(
     monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 0.0)
     for _ in range(3):
         told = await adopt(api, application)
-        assert "The look continues" in refused(told, 503, "LookUnderWay")
+        assert "and continues" in refused(told, 503, "LookUnderWay")
         assert told.headers["Retry-After"] == "5"
     await slow.begun()
     assert slow.components == ["web"]

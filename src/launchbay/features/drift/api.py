@@ -39,14 +39,16 @@ class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
 
     cron: Annotated[
         str | None,
-        msgspec.Meta(description="As of a recurring schedule. Without it: as the manifest says, or else never."),
+        msgspec.Meta(
+            description="As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one."
+        ),
     ] = None
     zone: str = "UTC"
     jitter: Annotated[
         int, msgspec.Meta(ge=0, le=_DAY_MS, description="Delays each time by a random part of it, in milliseconds.")
     ] = 0
     paused: Annotated[
-        bool, msgspec.Meta(description="No checks, also none that a manifest wants, until somebody sets it again.")
+        bool, msgspec.Meta(description="No checks run, not even those of the manifest, until somebody sets it again.")
     ] = False
     mail: Annotated[
         bool,
@@ -99,7 +101,9 @@ class DriftScheduleDocument(msgspec.Struct, kw_only=True):
     problem: Annotated[str | None, msgspec.Meta(description="Why it stopped, or what it left out the last time.")]
     paused: bool
     mail: Annotated[bool, msgspec.Meta(description="Whether owners hear of new findings by email.")]
-    fromManifest: Annotated[bool, msgspec.Meta(description="The manifest says so, and nobody has set another one.")]
+    fromManifest: Annotated[
+        bool, msgspec.Meta(description="It is that of the manifest, and nobody has set another one.")
+    ]
 
 
 class InstanceScheduleDocument(DriftScheduleDocument, kw_only=True):
@@ -107,7 +111,7 @@ class InstanceScheduleDocument(DriftScheduleDocument, kw_only=True):
 
     source: Annotated[str, msgspec.Meta(description="instance, application, environment or manifest.")]
     replaced: Annotated[
-        bool, msgspec.Meta(description="It counts for nothing: the application or environment has another one.")
+        bool, msgspec.Meta(description="It isn't in effect: the application or environment has another one.")
     ]
 
 

@@ -88,12 +88,12 @@ def drift_email(mail: DueMail, found: Sequence[MailedInstance], base_url: str, d
     if total > len(found):
         lines.append(f"- and {total - len(found)} more")
     text = (
-        f"Somebody changed what your instances in {_printable(mail.organization)} have set up:",
+        f"Checks found drift in your instances in {_printable(mail.organization)}:",
         "",
         *lines,
         "",
-        "The drift of an instance shows what differs. Put it back, take it over, or ignore it with a reason.",
-        "You get such an email once a day at most, and only after a check has found something new.",
+        "The Drift page of an instance shows what differs. Put it back, take it over, or ignore it with a reason.",
+        "You get this email at most once a day, and only after a check found something new.",
     )
     return Email(
         message_id=f"<{key}@{domain}>", to=[mail.email], subject=f"{what} drifted", text="\n".join(text) + "\n"

@@ -110,17 +110,8 @@ WHERE drift_reports.organization_id = %(organization_id)s AND instances.id > %(a
   AND {visible(instances.application_id, instances.id, instances.environment_id)}
 ORDER BY instances.id LIMIT %(count)s;
 
--- name: get_schedule
--- A server of the version before leaves `of_manifest` and `is_paused` when somebody sets a schedule there.
-SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
-       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
-       is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,
-       of_manifest AND method = 'engine' AND EXISTS (
-           SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
-           WHERE instances.id = drift_schedules.object_id) AS is_replaced
-FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id WHERE object_id = %(scope_id)s;
-
 -- name: list_schedules
+-- A server of the version before leaves `of_manifest` and `is_paused` when somebody sets a schedule there.
 SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
        is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,

@@ -423,7 +423,12 @@ async def read_schedule(ctx: Context, kind: Scope, object_id: str) -> ScheduleRo
     """Return when the instances of an object are checked by themselves; None for never."""
     async with ctx.read() as work:
         found = await _scheduled(work, kind, object_id, Permission.READ)
-        return await store.get_schedule(work.connection, scope_id=found.id)
+        return await _schedule_of(work, found)
+
+
+async def _schedule_of(work: Work, found: Application | Environment | InstanceRecord) -> ScheduleRow | None:
+    rows = await store.list_schedules(work.connection, scope_ids=[found.id], organization_id=found.organization_id)
+    return rows[0] if rows else None
 
 
 async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Source, ScheduleRow]:
@@ -458,7 +463,7 @@ def timing_of_request(
     for name, is_given in (("paused", is_paused), ("mail", mail)):
         if is_given:
             raise BadRequest(
-                f"{name}: it needs `cron`. Without that, the schedule ends, and a manifest's own counts again.",
+                f"{name}: it needs `cron`. Without it, this schedule ends, and that of the manifest applies again.",
                 code="InvalidSchedule",
             )
     return None
@@ -497,7 +502,7 @@ async def set_schedule(ctx: Context, kind: Scope, object_id: str, timing: Timing
         found = await _scheduled(work, kind, object_id, _EDITS[kind])
         if timing is not None and isinstance(found, InstanceRecord):
             _require_there(found)
-        before = await store.get_schedule(work.connection, scope_id=found.id)
+        before = await _schedule_of(work, found)
         if timing is None:
             await store.delete_schedule(work.connection, scope_id=found.id)
             if kind == "instance":

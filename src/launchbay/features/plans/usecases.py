@@ -324,8 +324,8 @@ async def _find_existing(ctx: Context, organization_id: str, request: PlanReques
                 return await _read_look(ctx, row)
         if time.monotonic() >= until_s:
             raise Unavailable(
-                f"No server has seen all of what runs within {wait_s:g} s. The look continues.",
-                "Send the same again to join it.",
+                f"The check of existing objects takes longer than {wait_s:g} s, and continues.",
+                "Send the same request again to get its result.",
                 code="LookUnderWay",
                 retry_after_s=_JOIN_S,
             )
@@ -352,7 +352,7 @@ async def _read_look(ctx: Context, row: PlanRow) -> Found:
         found.steps = read_steps(row.result or "[]")
         async with ctx.app.database.transaction() as connection:
             if await store.lock_plan(connection, id=row.id) is None:
-                raise NotFound("Somebody who asked for the same has read the look. Try again.")
+                raise NotFound("Another request for the same check has read its result. Try again.")
             for each in await store.list_artifacts(connection, plan_id=row.id):
                 opened = ctx.app.secret_key.open(bytes(each.sealed), artifact_purpose(row.id, each.path))
                 found.artifacts[each.path] = opened
@@ -447,11 +447,8 @@ class PlanRunner:
             )
         request = await self._read(row)
         token = await acting_token(self._app, request.token_id)
-        asked: dict[str, Any] = {
-            "token": token,
-            "method": request.method,
-            "is_agent": request.is_agent,
-        }  # as rules see them
+        # As rules see them.
+        asked: dict[str, Any] = {"token": token, "method": request.method, "is_agent": request.is_agent}
         actor = replace(on_behalf(row.owner_id), **asked)
         asking = Context(self._app, actor, change_set=row.change_set_id, override=request.override)
         async with asking.begin() as work:
