@@ -13,6 +13,7 @@ from launchbay.auth.identity_tokens import IDENTITY_KEYS, IdentityTokens
 from launchbay.auth.secret_key import SecretKey, read_secret_key
 from launchbay.auth.tokens import KeyRing
 from launchbay.errors import NotFound
+from launchbay.ids import new_id
 from launchbay.limits import IDENTITY_KEY_SETTLES_S, IDENTITY_TOKEN_S
 from launchbay.store.database import Database
 from tests.support.clock import HandClock
@@ -87,6 +88,19 @@ async def test_tokens_that_are_signed_during_a_rotation_are_good_at_every_server
         await rotating
         await passes(database, clock, elapsed_s)
     assert len(signing) > 1, "new keys sign in the end"
+
+
+async def test_a_key_that_waited_for_that_of_another_server_is_the_newer_one(
+    database: Database, secret: SecretKey, clock: HandClock
+) -> None:
+    one, other, made = Server(database, secret, clock), Server(database, secret, clock), new_id()
+    async with database.transaction() as connection:
+        await connection.execute("SELECT")  # the time of the transaction is that of its first statement
+        [first] = await one.ids()
+        sealed = secret.seal(IDENTITY_KEYS.create(), IDENTITY_KEYS.purpose(made))
+        await IDENTITY_KEYS.table.insert(connection, id=made, sealed=sealed)
+    assert await other.ids() == {first, made}
+    assert await other.signing(one) == first, "that other servers know"
 
 
 async def test_keys_are_sealed_and_publish_no_private_part(

@@ -37,22 +37,24 @@ SELECT pg_advisory_xact_lock(%(number)s)::text;
 
 -- name: list_session_keys
 -- Every key, the newest first, with its age in seconds on the database's clock.
-SELECT id, sealed, extract(epoch FROM now() - created_at)::double precision AS age_s
+SELECT id, sealed, extract(epoch FROM clock_timestamp() - created_at)::double precision AS age_s
 FROM session_keys ORDER BY created_at DESC, id DESC;
 
 -- name: insert_session_key
-INSERT INTO session_keys (id, sealed) VALUES (%(id)s, %(sealed)s);
+-- A key that waited for another one is the newer of the two, although its transaction began before.
+INSERT INTO session_keys (id, sealed, created_at) VALUES (%(id)s, %(sealed)s, clock_timestamp());
 
 -- name: delete_session_key
 DELETE FROM session_keys WHERE id = ANY (%(ids)s::text[]);
 
 -- name: list_identity_keys
 -- Every key that signs tokens of jobs, the newest first, with its age in seconds on the database's clock.
-SELECT id, sealed, extract(epoch FROM now() - created_at)::double precision AS age_s
+SELECT id, sealed, extract(epoch FROM clock_timestamp() - created_at)::double precision AS age_s
 FROM identity_keys ORDER BY created_at DESC, id DESC;
 
 -- name: insert_identity_key
-INSERT INTO identity_keys (id, sealed) VALUES (%(id)s, %(sealed)s);
+-- As of sessions.
+INSERT INTO identity_keys (id, sealed, created_at) VALUES (%(id)s, %(sealed)s, clock_timestamp());
 
 -- name: delete_identity_key
 DELETE FROM identity_keys WHERE id = ANY (%(ids)s::text[]);
