@@ -92,9 +92,12 @@ async def test_postgresql_plans_the_statements_of_an_instance_s_page_only_at_fir
         for _ in range(_VISITS):
             assert (await visitor.get(path)).status_code == 200
     asked = {statement.text.decode() for statement in reads.statements}
-    plans = [plan for connection in api.database.pool._idle for plan in await _plans(connection) if plan.text in asked]
-    assert {plan.text for plan in plans if plan.own_plans > _FIRST_PLANS} == set()
-    assert any("job.steps AS planned" in plan.text and plan.lasting_plans for plan in plans)
+    async with asyncio.timeout(30):  # what else the service does may spread the visits over more sessions
+        while not any(
+            "job.steps AS planned" in plan.text and plan.lasting_plans for plan in await _kept_plans(api, asked)
+        ):
+            assert (await visitor.get(path)).status_code == 200
+    assert {plan.text for plan in await _kept_plans(api, asked) if plan.own_plans > _FIRST_PLANS} == set()
 
 
 class _Plan(NamedTuple):
@@ -103,6 +106,15 @@ class _Plan(NamedTuple):
     text: str
     own_plans: int
     lasting_plans: int
+
+
+def _last(plans: list[_Plan]) -> bool:
+    """Return whether a session has a plan that lasts for the longest statement of the page."""
+    return any("job.steps AS planned" in plan.text and plan.lasting_plans for plan in plans)
+
+
+async def _kept_plans(api: Api, asked: set[str]) -> list[_Plan]:
+    return [plan for connection in api.database.pool._idle for plan in await _plans(connection) if plan.text in asked]
 
 
 async def _plans(connection: BoundedConnection) -> list[_Plan]:
