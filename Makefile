@@ -24,7 +24,10 @@ RUNTIME := $(VENV)/stamp-runtime-$(call sum,requirements/runtime.txt)
 PACKAGE := $(VENV)/stamp-package-$(call sum,requirements/runtime.txt pyproject.toml)
 DEV := $(VENV)/stamp-dev-$(call sum,requirements/dev.txt requirements/runtime.txt)
 
-.PHONY: help setup check generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev psql demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-peers bench-workers soak lock clean
+# Two at a time, the longest early; each one's output in one piece where make can (4 and later); all that fails is shown.
+CHECKS := $(addprefix check-,lint format imports types rules prose scripts)
+
+.PHONY: help setup check $(CHECKS) generate prose docs console axe debian moto chart terraform tofu cel bao test test-slow test-kernel test-public test-packages test-random test-faults serve dev psql demo wheel deb release sbom sbom-image audit findings bench bench-fleet bench-dispatch bench-peers bench-workers soak lock clean
 
 help: ## list all targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -32,13 +35,28 @@ help: ## list all targets
 setup: $(PACKAGE) ## create .venv with the locked packages and Launchbay
 
 check: $(DEV) ## run the linter, formatter, type checker, import rules, prose checks and rules for code and pages
+	@$(MAKE) --jobs=2 --keep-going $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(CHECKS)
+
+check-lint:
 	$(BIN)/ruff check .
+
+check-format:
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+check-imports:
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m tests.style.prose
-	frontend/check
+
+check-types:
+	$(BIN)/mypy
+
+check-rules:
 	$(PYTEST) -q $(RULES)
+
+check-prose:
+	$(BIN)/python -m tests.style.prose
+
+check-scripts:
+	frontend/check
 
 generate: $(DEV) debian ## regenerate the client, reference pages and golden files after an API change
 	$(BIN)/python -m generators
