@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from launchbay.clock import Clock, to_ms
 from launchbay.egress.mail import Email, MailServer
 from launchbay.features.drift import rows as store
-from launchbay.features.drift.mails import DriftMailRunner
+from launchbay.features.drift.mails import DriftMails
 from launchbay.features.drift.rules import Finding, count_new
 from launchbay.store.database import Connection
 from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.external_services import Postbox, postbox
+from tests.support.owner_mails import mails_of
 from tests.support.service import EMAIL, Api, accepted, running_api
 
 pytestmark = pytest.mark.slow  # each starts a mail server
@@ -64,14 +65,9 @@ async def pass_hours(api: Api, hours: float) -> None:
         )
 
 
-def runner_of(api: Api, server: MailServer) -> DriftMailRunner:
-    [task] = [each for each in api.parts.engine.periodic_tasks if each.name == "drift mails"]
-    return DriftMailRunner(cast("Any", task.run).__self__.app, server, "https://bay.example/")
-
-
 async def send(api: Api, box: Postbox, server: MailServer | None = None) -> list[tuple[str, str]]:
     """Send what is due, and return subjects and texts of all letters so far."""
-    await runner_of(api, server or box.server).advance()
+    await mails_of(api, DriftMails, server or box.server).advance()
     return [(each["Subject"], each.get_content()) for each in box.letters]
 
 

@@ -1,15 +1,15 @@
 """The rule that ends instances on which nothing runs."""
 
 import asyncio
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from launchbay.features.lifetimes.mails import EndingMails
 from launchbay.features.lifetimes.usecases import WarningRunner
-from launchbay.usecases.context import AppContext
 from tests.support.databases import Databases
 from tests.support.external_services import postbox
+from tests.support.owner_mails import app_of
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 HOUR_MS = 3_600_000
@@ -48,9 +48,10 @@ async def let_pass(api: Api, instance: str, hours: float) -> None:
 
 
 async def warn(api: Api, box: Any) -> None:
-    """Give one round of warnings."""
-    context = cast("AppContext", SimpleNamespace(database=api.database, clock=api.clock))
-    await WarningRunner(context, box.server).advance()
+    """Give one round of warnings, and send their emails."""
+    app = app_of(api)
+    await WarningRunner(app, has_mail=True).advance()
+    await EndingMails(app, box.server, "").advance()
 
 
 async def warnings(api: Api, instance: str) -> list[tuple[int, str]]:

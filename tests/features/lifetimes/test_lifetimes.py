@@ -1,17 +1,17 @@
 """How long instances live: rules, extensions, and warnings before the end."""
 
 import time
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from launchbay.features.lifetimes import rows as store
+from launchbay.features.lifetimes.mails import EndingMails
 from launchbay.features.lifetimes.rules import WARNINGS_S
 from launchbay.features.lifetimes.usecases import WarningRunner
-from launchbay.usecases.context import AppContext
 from tests.support.databases import Databases
 from tests.support.external_services import postbox
+from tests.support.owner_mails import app_of, mails_of
 from tests.support.service import EMAIL, Api, accepted, refused, running_api
 
 MANIFEST = "launch: {steps: []}"
@@ -158,11 +158,11 @@ async def test_owners_are_told_by_email_where_the_rules_say_so(databases: Databa
         accepted(await api.put(f"applications/{told}/lifetime", {"mail": True}))
         one, other = await api.launch(told, instanceName="shop"), await api.launch(untold)
         await ends_in(api, {one: 0.5, other: 0.5})
-        runner = WarningRunner(cast("AppContext", SimpleNamespace(database=api.database, clock=api.clock)), box.server)
-        await runner.advance()
-        await runner.advance()
+        for _ in range(2):
+            await WarningRunner(app_of(api), has_mail=True).advance()
+            await mails_of(api, EndingMails, box.server).advance()
         (message,) = box.letters
-        assert (message["To"], message["Subject"]) == (EMAIL, "shop ends in 1 hour")
+        assert (message["To"], message["Subject"]) == (EMAIL, "shop ends in 30 minutes")
 
 
 async def ends_in(api: Api, hours: dict[str, float]) -> None:

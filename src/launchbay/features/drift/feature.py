@@ -5,7 +5,7 @@ from launchbay.feature import Feature, TaskDeps
 from launchbay.features.drift import api, pages, rows
 from launchbay.features.drift.later import CheckTimesWork, DriftScheduleWork, PutBackWork
 from launchbay.features.drift.mails import POLL_S as MAILS_S
-from launchbay.features.drift.mails import DriftMailRunner
+from launchbay.features.drift.mails import DriftMails
 from launchbay.features.drift.usecases import POLL_S, DriftRunner
 from launchbay.usecases.later import PutOff
 
@@ -13,7 +13,7 @@ from launchbay.usecases.later import PutOff
 def _tasks(deps: TaskDeps) -> tuple[PeriodicTask, ...]:
     runner = DriftRunner(deps.app, deps.runtime)
     deps.on_close(runner.close)
-    mails = DriftMailRunner(deps.app, deps.mail, deps.base_url)
+    mails = DriftMails(deps.app, deps.mail, deps.base_url)
     return (
         PeriodicTask("drift", POLL_S, runner.advance, due=(rows.list_due,)),
         PeriodicTask("drift mails", MAILS_S, mails.advance, may_take_long=True, due=(rows.list_due_mails,)),

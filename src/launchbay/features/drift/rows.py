@@ -101,10 +101,14 @@ class DueMail(NamedTuple):
 
     user_id: str
     organization_id: str
-    email: str
     organization: str
     noted_at: datetime
     sent_at: datetime | None
+
+    @property
+    def key(self) -> str:
+        """What no other email to the same person has."""
+        return f"{self.organization_id} {self.sent_at}"
 
 
 class MailedInstance(NamedTuple):
@@ -217,6 +221,6 @@ begin_put_back = _sql.change("begin_put_back")
 take_put_back = _sql.row("take_put_back", PutBackRow)
 note_put_back = _sql.change("note_put_back")
 list_due_mails = _sql.column("list_due_mails", str)
-take_mails = _sql.rows("take_mails", DueMail)
+take_mail = _sql.row("take_mail", DueMail)
 list_for_mail = _sql.rows("list_for_mail", MailedInstance)
 mail_is_done = _sql.change("mail_is_done")

@@ -299,13 +299,14 @@ WHERE instance_id = %(instance_id)s;
 -- name: list_due_mails
 SELECT user_id FROM drift_mails WHERE mail_at <= now() ORDER BY mail_at LIMIT %(count)s;
 
--- name: take_mails
--- Emails to send now. If the process dies, another one sends them again after the pause, with the same message IDs.
+-- name: take_mail
+-- An email to send now. If the process dies, another one sends it again after the pause, with the same message ID.
 UPDATE drift_mails SET mail_at = now() + %(pause_s)s::integer * interval '1 second'
-FROM users, organizations
-WHERE users.id = user_id AND organizations.id = organization_id AND (user_id, organization_id) IN (
-    SELECT user_id, organization_id FROM drift_mails WHERE mail_at <= now() ORDER BY mail_at LIMIT %(count)s FOR UPDATE SKIP LOCKED)
-RETURNING user_id, organization_id, users.email, organizations.name AS organization, noted_at, sent_at;
+FROM organizations
+WHERE organizations.id = organization_id AND (user_id, organization_id) IN (
+    SELECT user_id, organization_id FROM drift_mails WHERE mail_at <= now()
+    ORDER BY cardinality(array_positions(%(turns)s::text[], organization_id)), mail_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+RETURNING user_id, organization_id, organizations.name AS organization, noted_at, sent_at;
 
 -- name: list_for_mail
 -- Instances of an owner with findings that nobody ignores, which they may read now, if a schedule with emails checks them.

@@ -9,17 +9,22 @@ _sql = load("features.lifetimes")
 
 
 class DueMail(NamedTuple):
-    """An email to the owner of an instance.
+    """A warning of an email to the owner of an instance."""
 
-    `cause` is `idle`, `lifetime` or `schedule`, or None if the end was moved since.
-    """
-
+    user_id: str
+    organization_id: str
     instance_id: str
     destroy_at: datetime
     ahead_s: int
-    instance: str
-    email: str
-    cause: str | None
+
+
+class EndingInstance(NamedTuple):
+    """An instance in an email. `cause` is `idle`, `lifetime` or `schedule`."""
+
+    instance_id: str
+    name: str
+    destroy_at: datetime
+    cause: str
 
 
 # Rules are JSON texts, as `features/lifetimes/rules.py` reads them.
@@ -36,8 +41,10 @@ count_extension = _sql.change("count_extension")
 # A warning is a row: it is given in the transaction that writes it.
 # Its email may arrive twice, with the same message ID.
 warn = _sql.value("warn", int)
-take_mails = _sql.rows("take_mails", DueMail)
-mail_is_sent = _sql.change("mail_is_sent")
+list_due_mails = _sql.column("list_due_mails", str)
+take_mail = _sql.rows("take_mail", DueMail)
+list_for_mail = _sql.rows("list_for_mail", EndingInstance)
+mail_is_done = _sql.change("mail_is_done")
 
 # Ends of instances on which nothing runs. A row is moved when its time is near, so that a run costs nothing here.
 lock_rules = _sql.value("lock_rules", bool)

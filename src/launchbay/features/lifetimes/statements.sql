@@ -199,22 +199,49 @@ SELECT count(coalesce(launchbay_post(instances, 'expiry', json_build_object(
 ))::text, ''))
 FROM noted JOIN instances ON instances.id = noted.instance_id LEFT JOIN idle_ends ON idle_ends.instance_id = noted.instance_id;
 
--- name: take_mails
--- Emails to send now. If the process dies, another one sends them again after the pause, with the same message IDs.
-UPDATE expiry_warnings SET mail_at = now() + %(pause_s)s::integer * interval '1 second'
-FROM instances JOIN users ON users.id = instances.owner_id
-WHERE instances.id = expiry_warnings.instance_id AND (expiry_warnings.instance_id, expiry_warnings.destroy_at, expiry_warnings.ahead_s) IN (
-    SELECT instance_id, destroy_at, ahead_s FROM expiry_warnings WHERE mail_at <= now()
-    ORDER BY mail_at LIMIT %(count)s FOR UPDATE SKIP LOCKED
-)
-RETURNING expiry_warnings.instance_id, expiry_warnings.destroy_at, expiry_warnings.ahead_s, instances.name AS instance, users.email,
-          CASE WHEN EXISTS (
-              SELECT FROM idle_ends WHERE idle_ends.instance_id = instances.id AND idle_ends.due_at = expiry_warnings.destroy_at
-          ) THEN 'idle' WHEN instances.destroy_at = expiry_warnings.destroy_at THEN 'lifetime' WHEN EXISTS (
-              SELECT FROM schedules WHERE schedules.instance_id = instances.id AND schedules.due_at = expiry_warnings.destroy_at
-                AND kind = 'workflow' AND workflow = 'destroy'
-          ) THEN 'schedule' END AS cause;
+-- name: list_due_mails
+SELECT instance_id FROM expiry_warnings WHERE mail_at <= now() ORDER BY mail_at LIMIT %(count)s;
 
--- name: mail_is_sent
+-- name: take_mail
+-- The warnings of an email to send now: those to one owner that became due in the same moment. If the process dies, another one sends
+-- them again after the pause, together, so that the email has the same message ID.
+WITH first AS (
+    SELECT owner_id, organization_id, mail_at FROM expiry_warnings JOIN instances ON instances.id = instance_id
+    WHERE mail_at <= now()
+    ORDER BY cardinality(array_positions(%(turns)s::text[], organization_id)), mail_at, owner_id LIMIT 1
+    FOR UPDATE OF expiry_warnings SKIP LOCKED
+), batch AS (
+    SELECT instance_id, expiry_warnings.destroy_at, ahead_s, first.owner_id, first.organization_id
+    FROM first JOIN expiry_warnings ON expiry_warnings.mail_at = first.mail_at JOIN instances ON instances.id = instance_id
+    WHERE instances.owner_id = first.owner_id AND instances.organization_id = first.organization_id
+    ORDER BY expiry_warnings.destroy_at, instance_id, ahead_s LIMIT %(count)s FOR UPDATE OF expiry_warnings SKIP LOCKED
+)
+UPDATE expiry_warnings AS taken SET mail_at = now() + %(pause_s)s::integer * interval '1 second'
+FROM batch
+WHERE (taken.instance_id, taken.destroy_at, taken.ahead_s) = (batch.instance_id, batch.destroy_at, batch.ahead_s)
+RETURNING owner_id AS user_id, organization_id, taken.instance_id, taken.destroy_at, taken.ahead_s;
+
+-- name: list_for_mail
+-- Of instances of an owner, those that they may read now and that still end at that time, if a rule with emails is about them.
+SELECT DISTINCT ON (instances.id) instances.id AS instance_id, instances.name, given.ends_at AS destroy_at,
+       CASE WHEN idle_ends.due_at = given.ends_at THEN 'idle' WHEN instances.destroy_at = given.ends_at THEN 'lifetime'
+            ELSE 'schedule' END AS cause
+FROM unnest(%(instance_ids)s::text[], %(ends)s::timestamptz[]) AS given (instance_id, ends_at)
+JOIN instances ON instances.id = given.instance_id
+LEFT JOIN idle_ends ON idle_ends.instance_id = instances.id
+CROSS JOIN LATERAL (
+    SELECT least(min(due_at), instances.destroy_at, idle_ends.due_at) AS ends_at FROM schedules
+    WHERE schedules.instance_id = instances.id AND kind = 'workflow' AND workflow = 'destroy'
+) AS nearest
+WHERE instances.organization_id = %(organization_id)s AND instances.owner_id = %(user_id)s AND instances.status <> 'Destroyed'
+  AND given.ends_at = nearest.ends_at AND given.ends_at > now()
+  AND {visible(instances.application_id, instances.id, instances.environment_id)}
+  AND EXISTS (
+      SELECT FROM lifetime_rules
+      WHERE (lifetime_rules.application_id = instances.application_id OR lifetime_rules.environment_id = instances.environment_id)
+        AND (rules::json ->> 'mail')::boolean)
+ORDER BY instances.id;
+
+-- name: mail_is_done
 UPDATE expiry_warnings SET mail_at = NULL
 WHERE instance_id = %(instance_id)s AND destroy_at = %(destroy_at)s AND ahead_s = %(ahead_s)s;

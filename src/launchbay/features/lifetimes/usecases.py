@@ -1,19 +1,15 @@
 """How long instances live: rules, extensions, and warnings before the end."""
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
-import structlog
 
 from launchbay.auth.lookup import RuleOwner
 from launchbay.auth.permissions import Permission
 from launchbay.clock import to_ms
-from launchbay.egress.mail import Email, MailServer
-from launchbay.errors import BadRequest, EgressFailed, NotAllowed, NotFound
+from launchbay.errors import BadRequest, NotAllowed, NotFound
 from launchbay.features.lifetimes import rows as store
-from launchbay.features.lifetimes.rows import DueMail
 from launchbay.features.lifetimes.rules import WARNINGS_S, LifetimeRules, merged
 from launchbay.ids import first_id_of_last, new_id
 from launchbay.limits import INTERVAL_LONGEST_MS
@@ -25,11 +21,8 @@ from launchbay.store.instances import InstanceRecord
 from launchbay.store.schedules import WaitingDestroy
 from launchbay.usecases.context import AppContext, Context, Work
 
-log = structlog.get_logger(__name__)
 POLL_S = 10.0
 _WARNED = 500  # in one transaction
-_MAILS = 20
-_MAIL_PAUSE_S = 300
 _LAUNCHING = timedelta(minutes=1)  # an end counts from the request, a little later or earlier than the instance
 _LAUNCHED_LATELY_S = 3_600  # much longer than no round takes place while instances are launched
 
@@ -241,12 +234,12 @@ async def extend(ctx: Context, instance_id: str, by_ms: int) -> tuple[datetime, 
 class WarningRunner:
     """Warns of instances that end soon; `advance` is one round."""
 
-    def __init__(self, app: AppContext, mail: MailServer | None) -> None:
+    def __init__(self, app: AppContext, *, has_mail: bool) -> None:
         self._app = app
-        self._mail = mail
+        self._has_mail = has_mail
 
     async def advance(self) -> bool:
-        """Give due warnings and send emails. True: there may be more."""
+        """Give due warnings; those by email are only noted. True: there may be more."""
         async with self._app.database.connection() as connection:
             await store.add_idle_ends(connection, after=first_id_of_last(_LAUNCHED_LATELY_S))
             await store.move_idle_ends(connection, ahead_s=max(WARNINGS_S), instance_id=None)
@@ -255,48 +248,10 @@ class WarningRunner:
                 connection,
                 ahead_s=list(WARNINGS_S),
                 longest_s=max(WARNINGS_S),
-                has_mail=self._mail is not None,
+                has_mail=self._has_mail,
                 count=_WARNED,
             )
-            mails: list[DueMail] = []
-            if self._mail is not None:
-                mails = await store.take_mails(connection, pause_s=_MAIL_PAUSE_S, count=_MAILS)
-        for mail in mails:
-            await self._send(mail)
-        return warned == _WARNED or len(mails) == _MAILS
-
-    async def _send(self, mail: DueMail) -> None:
-        assert self._mail is not None, "there is no email without a server"
-        try:
-            if mail.cause is not None:
-                await self._mail.send(_email(mail, _ADVICE[mail.cause], self._mail.domain), self._app.clock)
-        except EgressFailed as error:
-            log.warning("lifetimes.mail_failed", instance=mail.instance_id, error=str(error))
-            if error.retryable:
-                return  # again after the pause
-        async with self._app.database.connection() as connection:
-            await store.mail_is_sent(
-                connection, instance_id=mail.instance_id, destroy_at=mail.destroy_at, ahead_s=mail.ahead_s
-            )
-
-
-_ADVICE = {
-    "lifetime": "Extend its life if you still need it.",
-    "idle": "Nothing has run on it for long. Each run makes it live on.",
-    "schedule": "Cancel the schedule of its destroy if you still need it.",
-}
-
-
-def _email(mail: DueMail, advice: str, domain: str) -> Email:
-    key = hashlib.sha256(f"{mail.instance_id} {mail.destroy_at.isoformat()} {mail.ahead_s}".encode()).hexdigest()[:32]
-    at = mail.destroy_at.strftime("%Y-%m-%d %H:%M UTC")
-    name = "".join(letter if letter.isprintable() else " " for letter in mail.instance)
-    return Email(
-        message_id=f"<{key}@{domain}>",
-        to=[mail.email],
-        subject=f"{name[:100]} ends in {duration(mail.ahead_s * 1000)}",
-        text=f"The instance {name!r} will be destroyed at {at}. {advice}\n",
-    )
+        return warned == _WARNED
 
 
 _decode = msgspec.json.Decoder(LifetimeRules).decode

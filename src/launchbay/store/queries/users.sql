@@ -11,6 +11,10 @@ FROM users WHERE email = %(email)s;
 -- name: get
 SELECT id, email, name, enabled, created_at FROM users WHERE id = %(id)s;
 
+-- name: get_mailbox
+-- The address at which an account may get email. Nobody has a mailbox under `invalid` (RFC 2606), as of service accounts.
+SELECT email FROM users WHERE id = %(id)s AND enabled AND email !~ '[@.]invalid$';
+
 -- name: insert
 INSERT INTO users (id, email, name, password_hash) VALUES (%(id)s, %(email)s, %(name)s, %(password_hash)s);
 
