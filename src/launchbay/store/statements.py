@@ -38,12 +38,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from importlib import resources
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import psycopg
 from aiosql import SQLParseException
 from aiosql.adapters.ageneric import AsyncGenericAdapter
-from aiosql.query_loader import QueryLoader
+from aiosql.query_loader import _QUERY_DEF, QueryLoader
 from psycopg.pq.abc import PGresult
 
 from launchbay.limits import LIST_CHUNK_ROWS
@@ -470,13 +471,25 @@ def _file(aggregate: str) -> Traversable:
     return resources.files("launchbay.store") / "queries" / f"{feature}.sql"
 
 
+class _Loader(QueryLoader):
+    """aiosql's reader, which looks for no `/* … */`: that took a tenth of the start of a server."""
+
+    def load_query_data_from_sql(self, sql: str, ns_parts: list[str], fname: Path | str = "<unknown>") -> list[Any]:
+        ends = [found.end() for found in _QUERY_DEF.finditer(sql)]
+        starts = [*(found.start() for found in _QUERY_DEF.finditer(sql)), len(sql)][1:]
+        return [
+            self._make_query_datum(sql[start:end], ns_parts, (fname, 1 + sql.count("\n", 0, start)))
+            for start, end in zip(ends, starts, strict=True)
+        ]
+
+
 def load(aggregate: str) -> Statements:
     """Read `queries/<aggregate>.sql`, or `statements.sql` of the feature for `features.<feature>`.
 
     Raises ValueError if aiosql can't read it or a name is duplicated.
     """
     text = _file(aggregate).read_text("utf-8")
-    loader = QueryLoader(AsyncGenericAdapter(), None, mandatory_parameters=False)
+    loader = _Loader(AsyncGenericAdapter(), None, mandatory_parameters=False)
     try:
         found = loader.load_query_data_from_sql(text, [], f"{aggregate}.sql")
     except SQLParseException as error:
