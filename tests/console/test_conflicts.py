@@ -183,6 +183,20 @@ FORMS: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
         {"userData": '{"a": 1}'},
         {"userData": '{"a": 2}'},
     ),
+    "/console/instances/{id}/drift/schedule/{scope}": (
+        "instance",
+        "/drift",
+        "/drift/schedule/instance",
+        {"cron": "0 8 * * *", "zone": "UTC"},
+        {"cron": "0 9 * * *", "zone": "UTC"},
+    ),
+    "/console/instances/{id}/drift/put-back/{scope}": (
+        "instance",
+        "/drift",
+        "/drift/put-back/instance",
+        {"addresses": "one.*", "mostPerDay": "1"},
+        {"addresses": "two.*", "mostPerDay": "2"},
+    ),
     "/console/instances/{id}/lifetime": (
         "instance",
         "/settings",

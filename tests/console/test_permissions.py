@@ -66,6 +66,7 @@ SENT: dict[str, dict[str, str]] = {
     "/console/organizations/{id}/views": {"name": "{fresh}", "do": "save", "q": "status:failed"},
     "/console/instances/{id}/schedules/{schedule}": {"do": "cancel"},
     "/console/instances/{id}/drift/{finding}": {"do": "watch"},
+    "/console/instances/{id}/drift/put-back/{scope}": {"do": "end"},
     "/console/organizations/{id}/bulk": {"act": "label", "id": "{instance}", "labels": "a=b", "do": "begin"},
     "/console/organizations/{id}/bulk/{bulk}": {"do": "pause"},
     "/console/organizations/{id}/recurring": {

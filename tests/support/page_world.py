@@ -89,6 +89,7 @@ async def one_of_everything(api: Api) -> dict[str, str]:
         "{rollout}": rollout["id"],
         "{failure}": "00" * 12,
         "{finding}": "00" * 12,
+        "{scope}": "environment",
         "{number}": "1",
         "{organization}": api.organization,
         "{recurring}": recurring["id"],

@@ -1,19 +1,21 @@
 """Drift of an instance: what somebody changed, and what to make of it."""
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 from starlette.responses import Response
 
 from launchbay import limits
 from launchbay.clock import to_ms
 from launchbay.console.assets import Glyph
-from launchbay.console.forms import parse_number
+from launchbay.console.forms import Form, parse_number
 from launchbay.console.rendering import pretty
 from launchbay.console.request import HOME, PageRequest, Routes
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.drift import usecases as drift
+from launchbay.features.drift.rows import PutBackRule, PutBackRuleInUse, ScheduleRow
 from launchbay.features.drift.rules import Finding, is_ignored_at
-from launchbay.features.recurring.usecases import Timing
 from launchbay.store.instances import InstanceRecord
 
 routes = Routes()
@@ -34,11 +36,20 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
     """Show what differs from what the instance is described as."""
     instance_id = request.path("id")
     asked = request.ask(drift.read_drift(request.ctx, instance_id))
-    times = request.ask(drift.read_schedules(request.ctx, instance_id))
+    unattended = request.ask(drift.read_unattended(request.ctx, instance_id))
     values = await request.deps.tabs.instance(request, "drift", problem)
     report = await asked
     record: InstanceRecord = values["view"].record
-    may = (await request.permissions(record.organization_id)).edit_instance(record)
+    permissions = await request.permissions(record.organization_id)
+    may_edit: dict[drift.Scope, bool] = {
+        "instance": permissions.edit_instance(record) and not values["view"].is_over,
+        "application": permissions.read_application(record.application_id)
+        and permissions.edit_application(record.application_id),
+        "environment": permissions.read_environment(record.environment_id)
+        and permissions.edit_environment(record.environment_id),
+    }
+    schedules, found = await unattended
+    rules: Mapping[str, PutBackRuleInUse] = {each.kind: each for each in found}
     now_ms = to_ms(request.now())
     return await request.page(
         "drift/templates/drift.html",
@@ -49,9 +60,11 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
         closed=[(each, _state(each, now_ms)) for each in report.findings if not each.is_open],
         states=STATES,
         days=_DAYS,
-        may=may and not values["view"].is_over,
-        schedules=await times,
-        rule=await drift.read_put_back_rule_of(request.ctx, record.id),
+        may=may_edit["instance"],
+        schedules=schedules,
+        rules=rules,
+        rule_forms=_forms(request, "put-back", may_edit, lambda scope: _rule_fields(rules.get(scope))),
+        schedule_forms=_forms(request, "schedule", may_edit, lambda scope: _schedule_fields(schedules.get(scope))),
         scopes=_SCOPES,
         sources=_SOURCES,
     )
@@ -59,7 +72,7 @@ async def show(request: PageRequest, problem: LaunchbayError | None = None) -> R
 
 @routes.post("/console/instances/{id}/drift")
 async def act(request: PageRequest) -> Response:
-    """Check an instance, set when to, or put back what differs."""
+    """Check an instance, or put back what differs."""
     instance_id, do = request.path("id"), request.form.text("do")
     try:
         if do == "put back":
@@ -68,16 +81,55 @@ async def act(request: PageRequest) -> Response:
             return request.redirect(
                 f"{HOME}/organizations/{report.instance.organization_id}/changes/{change_set}", "Change set created."
             )
-        if do == "schedule":
-            mail = request.form.text("mail") == "yes"
-            await drift.set_schedule_at(
-                request.ctx, instance_id, request.form.text("scope"), _timing(request, mail=mail), mail=mail
-            )
-            return request.redirect(_path(instance_id), "The schedule is set.")
         await drift.check_drift(request.ctx, instance_id, learns=do == "baseline")
     except (BadRequest, Conflict, NotAllowed, TooManyRequests) as error:
         return await show(request, error)
     return request.redirect(_path(instance_id), "The check starts soon.")
+
+
+@routes.post("/console/instances/{id}/drift/schedule/{scope}", again=show)
+async def save_schedule(request: PageRequest) -> Response:
+    """Set when the instance, or all of its application or environment, are checked, or end that."""
+    scope, object_id = await _scope(request)
+    ctx, form = request.ctx, request.form
+
+    async def read() -> ScheduleRow | None:
+        return await drift.read_schedule(ctx, scope, object_id)
+
+    async def read_fields() -> dict[str, Any]:
+        return _schedule_fields(await read())
+
+    async with request.unless_changed(f"{scope}s", object_id, read_fields):
+        before, mail = await read(), form.text("mail") == "yes"
+        timing = drift.timing_of_request(
+            form.text("cron")[: limits.NAME_CHARS] or None,
+            zone=form.text("zone") or "UTC",
+            jitter_ms=0 if before is None else before.jitter_ms,
+            is_paused=form.text("paused") == "yes",
+            mail=mail,
+        )
+        await drift.set_schedule(ctx, scope, object_id, timing, mail=mail)
+    said = "The schedule is set." if timing else "The schedule has ended."
+    return request.redirect(f"{_path(request.path('id'))}#schedule", said)
+
+
+@routes.post("/console/instances/{id}/drift/put-back/{scope}", again=show)
+async def save_rule(request: PageRequest) -> Response:
+    """Set what a rule puts back in the instance, or in all of its application or environment, or end that."""
+    scope, object_id = await _scope(request)
+    form = request.form
+
+    async def read_fields() -> dict[str, Any]:
+        return _rule_fields(await drift.read_put_back_rule(request.ctx, scope, object_id))
+
+    rule = None
+    if form.text("do") != "end":
+        most = parse_number(form.text("mostPerDay")) or 0
+        rule = drift.PutBack(_lines(form, "addresses"), _lines(form, "allowDeletes"), most)
+    async with request.unless_changed(f"{scope}s", object_id, read_fields):
+        await drift.set_put_back_rule(request.ctx, scope, object_id, rule)
+    said = "The rule is set." if rule else "The rule has ended."
+    return request.redirect(f"{_path(request.path('id'))}#rules", said)
 
 
 @routes.post("/console/instances/{id}/drift/{finding}")
@@ -98,10 +150,46 @@ async def answer(request: PageRequest) -> Response:
     return request.redirect(_path(instance_id), "The finding is ignored.")
 
 
-def _timing(request: PageRequest, *, mail: bool) -> Timing | None:
-    cron = request.form.text("cron").strip()[: limits.NAME_CHARS] or None
-    zone = request.form.text("zone").strip() or "UTC"
-    return drift.timing_of_request(cron, zone=zone, is_paused=request.form.text("paused") == "yes", mail=mail)
+async def _scope(request: PageRequest) -> tuple[drift.Scope, str]:
+    """Return the object of a schedule or rule, from the address of its form."""
+    record = (await drift.read_drift(request.ctx, request.path("id"))).instance
+    for scope, object_id in drift.scopes_of(record).items():
+        if scope == request.path("scope"):
+            return scope, object_id
+    raise NotFound(f"Choose one of {', '.join(drift.scopes_of(record))}.")
+
+
+def _forms(
+    request: PageRequest,
+    kind: str,
+    may_edit: Mapping[drift.Scope, bool],
+    fields: Callable[[drift.Scope], dict[str, Any]],
+) -> dict[drift.Scope, tuple[dict[str, Any], str]]:
+    """Return what the form of each object shows that the person may edit, with its tag."""
+    shown = {scope: fields(scope) for scope, may in may_edit.items() if may}
+    return {scope: (given, request.seen(f"/{kind}/{scope}", given)) for scope, given in shown.items()}
+
+
+def _schedule_fields(row: ScheduleRow | None) -> dict[str, Any]:
+    """Return what the form of a schedule shows. One of the manifest is as if there were none."""
+    if row is None or row.of_manifest:
+        return {"cron": "", "zone": "UTC", "paused": False, "mail": False}
+    return {"cron": row.cron, "zone": row.zone, "paused": row.is_paused, "mail": row.mail}
+
+
+def _lines(form: Form, name: str) -> list[str]:
+    return [line.strip() for line in form.raw(name).splitlines() if line.strip()]
+
+
+def _rule_fields(rule: PutBackRule | PutBackRuleInUse | None) -> dict[str, Any]:
+    """Return what the form of a rule shows."""
+    if rule is None:
+        return {"addresses": "", "allowDeletes": "", "mostPerDay": "3"}
+    return {
+        "addresses": "\n".join(rule.addresses),
+        "allowDeletes": "\n".join(rule.allow_deletes),
+        "mostPerDay": str(rule.most_per_day),
+    }
 
 
 def _path(instance_id: str) -> str:

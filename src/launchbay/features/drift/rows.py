@@ -161,6 +161,25 @@ class PutBackRule(NamedTuple):
     problem: str | None
 
 
+class PutBackRuleInUse(NamedTuple):
+    """A rule with what it has done within a day, in instances on which no nearer one acts.
+
+    `acted` counts what it put back there, and `waiting` the instances that it doesn't put back and says why. One that
+    `is_replaced` isn't the nearest one of the instance that was asked for.
+    """
+
+    object_id: str
+    kind: str
+    addresses: list[str]
+    allow_deletes: list[str]
+    most_per_day: int
+    owner_email: str
+    problem: str | None
+    acted: int
+    waiting: int
+    is_replaced: bool
+
+
 class PutBackRow(NamedTuple):
     """An instance to put back, or to wait with. `done` and `findings` are JSON."""
 
@@ -209,6 +228,7 @@ ask_all = _sql.change("ask_all")
 set_next = _sql.change("set_next")
 get_put_back_rule = _sql.row("get_put_back_rule", PutBackRule)
 get_put_back_rule_of = _sql.row("get_put_back_rule_of", PutBackRule)
+list_put_back_rules = _sql.rows("list_put_back_rules", PutBackRuleInUse)
 put_put_back_rule = _sql.change("put_put_back_rule")
 delete_put_back_rule = _sql.change("delete_put_back_rule")
 stop_put_back_rule = _sql.change("stop_put_back_rule")

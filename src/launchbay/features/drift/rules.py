@@ -447,7 +447,7 @@ def _without_values(finding: Finding) -> Finding:
     return msgspec.structs.replace(finding, difference=difference)
 
 
-_DAY_MS = 24 * 3_600_000
+DAY_MS = 24 * 3_600_000
 
 
 class Held(NamedTuple):
@@ -496,7 +496,7 @@ def why_held(
         times.setdefault(each.finding_id, []).append(each.at)
     often = [each for each in named if len(times.get(each.id, ())) >= most]
     if often:
-        until_ms = max(sorted(times[each.id])[-most] for each in often) + _DAY_MS
+        until_ms = max(sorted(times[each.id])[-most] for each in often) + DAY_MS
         text = first_of([each.difference.address for each in often])
         return Held(
             f"The rule has put this back {most} times within a day, and stops for the rest of that: {text}. Something "
@@ -508,7 +508,7 @@ def why_held(
 
 def within_a_day(done: Iterable[PutBackDone], now_ms: int) -> list[PutBackDone]:
     """Return what counts for the limit of a day."""
-    return [each for each in done if each.at > now_ms - _DAY_MS]
+    return [each for each in done if each.at > now_ms - DAY_MS]
 
 
 def not_named(steps: Iterable[PlannedStep], addresses: Sequence[str], allow_deletes: Sequence[str] | None) -> str:

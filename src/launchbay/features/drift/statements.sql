@@ -228,6 +228,25 @@ FROM instances JOIN put_back_rules ON object_id IN (instances.id, instances.appl
      LEFT JOIN users ON users.id = put_back_rules.owner_id
 WHERE instances.id = %(instance_id)s ORDER BY array_position(ARRAY['instance', 'application', 'environment'], kind) LIMIT 1;
 
+-- name: list_put_back_rules
+-- The rules of an instance and of where it is, the nearest first, with what each has done in instances that the caller may read. The
+-- nearest one of an instance acts alone.
+SELECT rules.object_id, kind, addresses, allow_deletes, most_per_day, coalesce(users.email, '') AS owner_email, problem, acted, waiting,
+       row_number() OVER (ORDER BY array_position(ARRAY['instance', 'application', 'environment'], kind)) > 1 AS is_replaced
+FROM put_back_rules AS rules LEFT JOIN users ON users.id = owner_id CROSS JOIN LATERAL (
+    SELECT coalesce(sum(jsonb_array_length(jsonb_path_query_array(
+               done::jsonb, '$[*] ? (@.at > $since)', jsonb_build_object('since', %(since_ms)s::bigint)))), 0)::integer AS acted,
+           count(message)::integer AS waiting
+    FROM put_backs JOIN instances ON instances.id = put_backs.instance_id
+    WHERE rules.object_id IN (instances.id, application_id, environment_id) AND put_backs.organization_id = rules.organization_id
+      AND rules.object_id = (
+          SELECT object_id FROM put_back_rules AS nearest
+          WHERE object_id IN (instances.id, instances.application_id, instances.environment_id)
+          ORDER BY array_position(ARRAY['instance', 'application', 'environment'], nearest.kind) LIMIT 1)
+      AND {visible(instances.application_id, instances.id, instances.environment_id)}) AS counted
+WHERE rules.object_id = ANY (%(scope_ids)s::text[]) AND rules.organization_id = %(organization_id)s
+ORDER BY is_replaced, array_position(ARRAY['instance', 'application', 'environment'], kind);
+
 -- name: put_put_back_rule
 INSERT INTO put_back_rules (object_id, kind, organization_id, application_id, environment_id, instance_id, addresses, allow_deletes, most_per_day,
                             owner_id, method, token_id)

@@ -38,11 +38,13 @@ from launchbay.features.drift.rows import (
     HeldReport,
     PutBackRow,
     PutBackRule,
+    PutBackRuleInUse,
     ReportRow,
     ScheduleRow,
     TakenCheck,
 )
 from launchbay.features.drift.rules import (
+    DAY_MS,
     Candidate,
     Check,
     Difference,
@@ -288,10 +290,10 @@ class PutBack:
     def check(self) -> None:
         """Raise BadRequest."""
         most, chars = limits.PUT_BACK_PATTERNS, limits.NAME_CHARS
-        for name, patterns in (("addresses", self.addresses), ("allowDeletes", self.allow_deletes)):
-            if len(patterns) > most or not all(0 < len(each) <= chars for each in patterns):
+        for name, patterns, least in (("addresses", self.addresses, 1), ("allowDeletes", self.allow_deletes, 0)):
+            if not least <= len(patterns) <= most or not all(0 < len(each) <= chars for each in patterns):
                 raise BadRequest(
-                    f"{name}: give at most {most} patterns with 1 to {chars} characters.",
+                    f"{name}: give {least} to {most} patterns with 1 to {chars} characters.",
                     code="InvalidPutBackRule",
                     field=name,
                 )
@@ -306,12 +308,6 @@ async def read_put_back_rule(ctx: Context, kind: "Scope", object_id: str) -> Put
     async with ctx.read() as work:
         found = await _scheduled(work, kind, object_id, Permission.READ)
         return await store.get_put_back_rule(work.connection, scope_id=found.id)
-
-
-async def read_put_back_rule_of(ctx: Context, instance_id: str) -> PutBackRule | None:
-    """Return the rule that puts back an instance that was looked up."""
-    async with ctx.read() as work:
-        return await store.get_put_back_rule_of(work.connection, instance_id=instance_id)
 
 
 async def set_put_back_rule(ctx: Context, kind: "Scope", object_id: str, rule: PutBack | None) -> None:
@@ -438,20 +434,48 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Source, Sche
     """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
-        readable: dict[str, Scope] = {}
-        for kind, object_id in _scopes_of(record).items():
-            with suppress(NotAllowed, NotFound):
-                await _scheduled(work, kind, object_id, Permission.READ)
-                readable[object_id] = kind
-        rows = await store.list_schedules(
-            work.connection, scope_ids=list(readable), organization_id=record.organization_id
+        return await _schedules(work, record, await _readable(work, record))
+
+
+async def read_unattended(
+    ctx: Context, instance_id: str
+) -> tuple[Mapping[Source, ScheduleRow], Sequence[PutBackRuleInUse]]:
+    """Return what happens to an instance without anybody: `read_schedules`, and rules that put back, the nearest first.
+
+    They are of objects that the caller may read.
+    """
+    async with ctx.read() as work:
+        record = await work.lookup.instance(instance_id, Permission.READ)
+        readable = await _readable(work, record)
+        rules = await store.list_put_back_rules(
+            work.connection,
+            scope_ids=list(scopes_of(record).values()),
+            organization_id=record.organization_id,
+            since_ms=to_ms(ctx.app.clock.now()) - DAY_MS,
+            **visible(work.lookup.grants(record.organization_id), Permission.READ),
         )
+        schedules = await _schedules(work, record, readable)
+    return schedules, [rule for rule in rules if rule.object_id in readable]
+
+
+async def _schedules(work: Work, record: InstanceRecord, readable: Mapping[str, Scope]) -> Mapping[Source, ScheduleRow]:
+    rows = await store.list_schedules(work.connection, scope_ids=list(readable), organization_id=record.organization_id)
     found = {row.object_id: row for row in rows}
     return {
         "manifest" if found[object_id].of_manifest else kind: found[object_id]
         for object_id, kind in readable.items()
         if object_id in found
     }
+
+
+async def _readable(work: Work, record: InstanceRecord) -> Mapping[str, Scope]:
+    """Return the instance, its application and its environment, if the caller may read them, by ID."""
+    readable: dict[str, Scope] = {}
+    for kind, object_id in scopes_of(record).items():
+        with suppress(NotAllowed, NotFound):
+            await _scheduled(work, kind, object_id, Permission.READ)
+            readable[object_id] = kind
+    return readable
 
 
 def timing_of_request(
@@ -469,23 +493,8 @@ def timing_of_request(
     return None
 
 
-async def set_schedule_at(
-    ctx: Context, instance_id: str, kind: str, timing: Timing | None, *, mail: bool = False
-) -> None:
-    """Set when an instance is checked, or all where it is.
-
-    Raises BadRequest.
-    """
-    async with ctx.read() as work:
-        scopes = _scopes_of(await work.lookup.instance(instance_id, Permission.READ))
-    for scope, object_id in scopes.items():
-        if scope == kind:
-            await set_schedule(ctx, scope, object_id, timing, mail=mail)
-            return
-    raise BadRequest(f"scope: choose one of {', '.join(scopes)}.", code="InvalidSchedule")
-
-
-def _scopes_of(record: InstanceRecord) -> Mapping[Scope, str]:
+def scopes_of(record: InstanceRecord) -> Mapping[Scope, str]:
+    """Return where schedules and rules of an instance may be set, with the IDs, the nearest first."""
     return {"instance": record.id, "application": record.application_id, "environment": record.environment_id}
 
 
