@@ -11,8 +11,11 @@ import psycopg
 import pytest
 
 from launchbay import limits
+from launchbay.engine.dispatch import Dispatcher
+from launchbay.engine.runner import Runner
 from launchbay.ids import is_id
 from launchbay.quotas.bounds import Quota, Quotas
+from launchbay.store.jobs import ClaimRow
 from tests.support.clock import HandClock
 from tests.support.databases import Databases
 from tests.support.manifests import DEMANDING, TYPED, WORKFLOWS
@@ -25,7 +28,7 @@ EVENTS = b"""
 SELECT concat_ws(' ', kind, CASE WHEN kind = 'status' THEN subject END) FROM instance_events
 WHERE instance_id = %s ORDER BY id
 """
-# Rows have the number of the transaction that wrote them: the acceptance, the beginning, the end.
+# Rows have the number of the transaction that wrote them: the acceptance with the beginning, and the end.
 COMMITS = b"""
 SELECT count(DISTINCT wrote::text) FROM jobs, LATERAL (
     SELECT audit_entries.xmin AS wrote FROM audit_entries WHERE strpos(after, jobs.id) > 0
@@ -43,14 +46,45 @@ async def test_a_launch_answers_the_id_of_the_instance_and_nothing_else(api: Api
     assert (document["applicationId"], document["environmentId"]) == (application, api.environment)
 
 
-async def test_a_launch_takes_three_commits(api: Api) -> None:
+async def test_a_launch_takes_two_commits(api: Api) -> None:
     instance = await api.launch(await api.application("launch:\n  steps: []\n"))
     assert (await api.settled(instance))["status"] == "Running"
     async with api.database.connection() as connection:
         events = await (await connection.execute(EVENTS, [instance])).fetchall()
         [(count,)] = await (await connection.execute(COMMITS, [instance])).fetchall()
     assert [event for (event,) in events] == ["status Executing", "ended", "status Running"]
-    assert count == 3
+    assert count == 2
+
+
+async def test_a_launch_that_begins_at_once_has_the_claim_that_a_later_look_would_find(api: Api) -> None:
+    begun: list[ClaimRow | None] = []
+    read: list[ClaimRow | None] = []
+
+    def take_begun(dispatcher: Dispatcher, job_id: str) -> None:
+        begun.append(take(dispatcher, job_id))
+
+    async def claim(runner: Runner, job_id: str, fence: int | None) -> ClaimRow | None:
+        read.append(await look(runner, job_id, fence))
+        return read[-1]
+
+    take, look = Dispatcher.take_begun, Runner._claim
+    application = await api.application(WORKFLOWS)
+    with patch.object(Dispatcher, "take_begun", take_begun), patch.object(Runner, "_claim", claim):
+        await api.settled(await api.launch(application, parameters={"size": 3, "label": "new"}, labels={"team": "a"}))
+    [kept], [found] = begun, read
+    assert kept is not None
+    assert found is not None
+    assert kept == found._replace(waited_s=0.0, ran_s=0.0)
+
+
+async def test_a_launch_begins_no_earlier_than_it_was_accepted(api: Api) -> None:
+    instance = await api.launch(await api.application("launch:\n  steps: []\n"))
+    await api.settled(instance)
+    async with api.database.connection() as connection:
+        [(is_after,)] = await (
+            await connection.execute(b"SELECT started_at >= created_at FROM jobs WHERE instance_id = %s", [instance])
+        ).fetchall()
+    assert is_after
 
 
 @pytest.mark.features("lifetimes")

@@ -20,6 +20,7 @@ from launchbay.engine.dispatch import Dispatcher
 from launchbay.store import dispatch, jobs
 from launchbay.store.database import Connection, Database, DatabaseError, OutcomeUnknown, conninfo
 from launchbay.store.dispatch import ClaimedJob, Heartbeat
+from launchbay.store.jobs import ClaimRow
 from launchbay.tenants import Tenants
 from tests.support.clock import HandClock
 from tests.support.engine import Runs, ask, cut_connections, empty, end_job, insert_jobs, put, until, working
@@ -52,6 +53,13 @@ async def accept(dispatcher: Dispatcher, connection: Connection, organization: s
     worker_id = dispatcher.hold(connection, organization, f"{organization}{number}")
     await insert_jobs(connection, [organization], first=number, worker_id=worker_id)
     return worker_id
+
+
+def a_claim(instance_id: str) -> ClaimRow:
+    given = {"plan": "{}", "steps": "[]", "parameters": "{}", "environment_view": "{}"}
+    return ClaimRow.of_launch(
+        {}, instance_id=instance_id, organization_id="o", application_id="a", environment_id="e", version=1, **given
+    )
 
 
 async def until_room(database: Database, dispatcher: Dispatcher) -> None:
@@ -101,6 +109,28 @@ async def test_a_process_with_room_holds_the_job_that_it_accepts(database: Datab
         assert await ask(database, "SELECT count(*) FROM ready") == (0,)
         runs.go.set()
         await empty(database)
+
+
+async def test_so_many_jobs_begin_with_their_acceptance_as_may_start_at_once(database: Database) -> None:
+    dispatcher = other_process(database)
+    claims = [a_claim(f"i{number}") for number in range(admission.STARTING + 1)]
+    begun = [dispatcher.begin(f"j{number}", claim) for number, claim in enumerate(claims)]
+    assert begun == [True] * admission.STARTING + [False]
+    assert dispatcher.take_begun("j0") is claims[0]
+    assert dispatcher.take_begun("j0") is None
+    assert dispatcher.begin("j99", claims[-1])
+
+
+async def test_a_claim_is_forgotten_if_its_job_is_not_accepted(database: Database) -> None:
+    runs = Runs(database)
+    async with working(database, runs) as (dispatcher, _):
+        await until_room(database, dispatcher)
+        with contextlib.suppress(ZeroDivisionError):
+            async with database.transaction() as connection:
+                assert await accept(dispatcher, connection, "acme") is not None
+                assert dispatcher.begin("acme0", a_claim("acme0"))
+                raise ZeroDivisionError
+        assert dispatcher.take_begun("acme0") is None
 
 
 async def test_a_rolled_back_acceptance_holds_nothing_and_gives_its_place_back(database: Database) -> None:

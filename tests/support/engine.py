@@ -36,6 +36,7 @@ from launchbay.store import dispatch
 from launchbay.store.database import Connection, Database
 from launchbay.store.dispatch import ClaimedJob
 from launchbay.store.events import Waiter
+from launchbay.store.jobs import ClaimRow
 from launchbay.tenants import Tenants
 from tests.support.runtime import World
 
@@ -60,6 +61,9 @@ class AnyWorker:
 
     def hold(self, connection: Connection, organization_id: str, job_id: str, *, here: bool = True) -> None:
         return None
+
+    def begin(self, job_id: str, claim: ClaimRow) -> bool:
+        return False
 
     def release(self, job_id: str) -> None:
         pass

@@ -188,6 +188,10 @@ class Admission:
         timer = asyncio.get_running_loop().call_later(STARTING_S, end)
         return end
 
+    def may_start(self) -> bool:
+        """Return whether a job would start at once."""
+        return self._precedence.may_start()
+
     def has_enough(self, organization_id: str) -> bool:
         """Return whether enough jobs of an organization wait for their start.
 

@@ -25,7 +25,7 @@ import structlog
 
 from launchbay.clock import Clock
 from launchbay.concurrency import gather_bounded
-from launchbay.engine.admission import MOST_CLAIMED_EACH, Admission
+from launchbay.engine.admission import MOST_CLAIMED_EACH, STARTING, Admission
 from launchbay.engine.journal import run_until_available
 from launchbay.engine.worker_watch import WorkerWatch
 from launchbay.errors import LaunchbayError, Unavailable
@@ -34,6 +34,7 @@ from launchbay.store import dispatch as store
 from launchbay.store.database import Connection, Database, DatabaseError, on_transaction_end, unavailable
 from launchbay.store.dispatch import ClaimedJob, Heartbeat, WorkerBeat
 from launchbay.store.events import Waiter
+from launchbay.store.jobs import ClaimRow
 from launchbay.telemetry import metrics
 from launchbay.tenants import Tenants, current_tenant
 
@@ -147,6 +148,7 @@ class Dispatcher:
         self._announcements: set[asyncio.Task[None]] = set()
         self._releasing: set[asyncio.Task[None]] = set()
         self._released: set[tuple[str, int]] = set()  # claims (job and fence) that are released
+        self._begun: dict[str, ClaimRow] = {}  # claims that acceptances write, until the jobs run
         self._not_accepted: set[str] = set()  # jobs that are held until the transaction ends
         self._waiters: dict[str, set[Waiter]] = {}
         self._watch = WorkerWatch(clock, stalled_after_s)
@@ -171,6 +173,20 @@ class Dispatcher:
         on_transaction_end(connection, partial(self._accepted, worker_id, ClaimedJob(job_id, organization_id, 1)))
         return worker_id
 
+    def begin(self, job_id: str, claim: ClaimRow) -> bool:
+        """Let a held job begin with its acceptance, and return whether it does.
+
+        It doesn't while others wait for their start.
+        """
+        may_begin = len(self._begun) < STARTING and self._admission.may_start()
+        if may_begin:
+            self._begun[job_id] = claim
+        return may_begin
+
+    def take_begun(self, job_id: str) -> ClaimRow | None:
+        """Return the claim of a job that began with its acceptance, once."""
+        return self._begun.pop(job_id, None)
+
     def release(self, job_id: str) -> None:
         """Don't run a job that was held and then not accepted."""
         self._not_accepted.add(job_id)
@@ -185,6 +201,7 @@ class Dispatcher:
         if committed and is_accepted and worker_id == self._worker_id:
             self._start(worker_id, job)
         else:
+            self._begun.pop(job.job_id, None)
             self._give_place_back(job.organization_id)
             if committed and is_accepted:  # this process was declared dead meanwhile, or is stopping
                 self._release_soon(worker_id, job)
@@ -624,6 +641,7 @@ class Dispatcher:
         finally:
             if self._held.get(job.job_id) is held:
                 del self._held[job.job_id]
+            self._begun.pop(job.job_id, None)
             self._give_place_back(job.organization_id)
             if not (has_ended or held.is_parked):
                 self._release_soon(held.worker_id, job, delay_s)

@@ -141,7 +141,9 @@ class Runner:
             return await self._run_claim(job_id, fence)
 
     async def _run_claim(self, job_id: str, fence: int | None) -> bool:
-        claim = await retry_while_unavailable(partial(self._claim, job_id, fence))
+        claim = self._dispatcher.take_begun(job_id)
+        if claim is None:
+            claim = await retry_while_unavailable(partial(self._claim, job_id, fence))
         if claim is None:
             await retry_while_unavailable(partial(self._refuse_newer_version, job_id))
             return False

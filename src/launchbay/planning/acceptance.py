@@ -27,6 +27,7 @@ from launchbay.store import jobs
 from launchbay.store.database import Connection
 from launchbay.store.environments import Environment
 from launchbay.store.events import Waiter
+from launchbay.store.jobs import ClaimRow
 from launchbay.telemetry.tracing import trace_parent
 
 OBSERVED = "The instance is only observed: Launchbay reads what it adopted, and runs nothing on it."
@@ -52,6 +53,12 @@ class Dispatch(Protocol):
         """Return the worker of this process that will run the job after the commit.
 
         None leaves it to any worker; so does `here=False`.
+        """
+
+    def begin(self, job_id: str, claim: ClaimRow) -> bool:
+        """Let a held job begin with its acceptance, and return whether it does.
+
+        The claim has what its acceptance writes.
         """
 
     def release(self, job_id: str) -> None:

@@ -1,11 +1,13 @@
 """Jobs: acceptance, claim, journal, end, child jobs, control, views, load and retention."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from launchbay.model.component_state import StepState, step_state
+from launchbay.model.instance import Link
 from launchbay.model.job import INTERRUPTED_STEP, StepStatus, is_decision
 from launchbay.model.redaction import MaskedValues
 from launchbay.store.statements import load
@@ -39,6 +41,28 @@ class ClaimRow(NamedTuple):
     cancellation: str | None  # why the job is to end, if it is
     records: str | None  # the first page of earlier claims' records; null if none are known, or not yet
     is_limited: bool
+
+    @classmethod
+    def of_launch(cls, links: Mapping[str, Link], **given: Any) -> Self:
+        """Return the claim of a new instance's first job, as `claim` would read it after the acceptance."""
+        found = {path: (link.instance_id, link.kind, link.binding_text()) for path, link in links.items()}
+        return cls(
+            fence=1,
+            parent_job_id=None,
+            state="{}",
+            return_values="{}",
+            fed_signals="{}",
+            before=None,
+            links=msgspec.json.encode(found).decode() if found else None,
+            waited_s=0.0,
+            cancel_requested=False,
+            number=1,
+            ran_s=0.0,
+            cancellation=None,
+            records=None,
+            is_limited=False,
+            **given,
+        )
 
 
 class VersionsRow(NamedTuple):

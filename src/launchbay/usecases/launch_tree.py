@@ -22,7 +22,17 @@ from launchbay.manifest.scaling import scaled, template_path
 from launchbay.manifest.v1 import inner_name
 from launchbay.model.changes import ProposedSubmodule
 from launchbay.model.environment import EnvironmentView
-from launchbay.model.instance import InstanceStatus, Link, LinkKind, Scale, effective_scale, read_link, scales_in
+from launchbay.model.instance import (
+    InstanceEvent,
+    InstanceStatus,
+    Link,
+    LinkKind,
+    Scale,
+    effective_scale,
+    read_link,
+    scales_in,
+    transition,
+)
 from launchbay.model.scalars import decode_json
 from launchbay.model.types import PinKind
 from launchbay.planning.acceptance import StartedJob, components_document, job_columns
@@ -33,6 +43,7 @@ from launchbay.store import applications, instances, jobs
 from launchbay.store.applications import Application, Revision
 from launchbay.store.environments import Environment
 from launchbay.store.instances import LinkedRow
+from launchbay.store.jobs import ClaimRow
 from launchbay.usecases.context import Work
 from launchbay.usecases.launch_request import (
     SubmoduleRequest,
@@ -41,6 +52,8 @@ from launchbay.usecases.launch_request import (
     read_submodules,
     without_parameters,
 )
+
+_BEGUN = transition(InstanceStatus.REQUESTED, InstanceEvent.LAUNCH_STARTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -409,28 +422,47 @@ def write_launch(
     """
     job_id, dispatch = new_id(), work.app.dispatch
     plan = work.seeded(plan_launch({}, InstanceStatus.REQUESTED))
+    columns = job_columns(plan, root.manifest, root.version, work.origin())
+    parameters, environment_view = msgspec.json.encode(root.parameters).decode(), view.to_text()
+    worker_id = dispatch.hold(work.connection, environment.organization_id, job_id, here=not is_limited)
+    begins = worker_id is not None and dispatch.begin(
+        job_id,
+        ClaimRow.of_launch(
+            plan=columns["plan"],
+            steps=columns["steps"],
+            instance_id=root.instance_id,
+            organization_id=environment.organization_id,
+            application_id=root.application_id,
+            environment_id=environment.id,
+            version=root.version,
+            parameters=parameters,
+            environment_view=environment_view,
+            links=root.links,
+        ),
+    )
     jobs.accept_launch.later(
         work.connection,
         job_id=job_id,
-        worker_id=dispatch.hold(work.connection, environment.organization_id, job_id, here=not is_limited),
+        worker_id=worker_id,
+        begins=begins,
         is_limited=is_limited,
         schedule_id=new_id(),
         organization_id=environment.organization_id,
         environment_id=environment.id,
         owner_id=work.actor.user_id,
-        status=InstanceStatus.REQUESTED,
-        environment_view=view.to_text(),
+        status=_BEGUN if begins else InstanceStatus.REQUESTED,
+        environment_view=environment_view,
         instance_id=root.instance_id,
         application_id=root.application_id,
         revision_id=root.revision_id,
         version=root.version,
         name=root.name,
-        parameters=msgspec.json.encode(root.parameters).decode(),
+        parameters=parameters,
         parameter_origins=msgspec.json.encode(root.origins).decode(),
         components=components_text(root),
         destroy_after_ms=destroy_after_ms,
         labels=msgspec.json.encode(labels).decode(),
-        **job_columns(plan, root.manifest, root.version, work.origin()),
+        **columns,
     )
     write_children(work, root, environment, view)
     write_links(work, root.walk())

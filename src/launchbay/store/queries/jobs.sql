@@ -1,17 +1,20 @@
 -- name: accept_launch
 -- A new instance with its launch job and its expiry, in one statement. The job is held by a worker, or else ready for any; a
--- limited one is neither, until `take_places`. The expiry uses the clock of the database, by which schedules fire.
+-- limited one is neither, until `take_places`. One that begins with its acceptance needs no claim (decision 0187). The expiry uses the
+-- clock of the database, by which schedules fire.
 WITH instance AS (
     INSERT INTO instances (id, organization_id, application_id, environment_id, revision_id, version, name, owner_id, status,
                            job_id, jobs_begun, parameters, parameter_origins, components, environment_view, destroy_at, labels)
     VALUES (%(instance_id)s, %(organization_id)s, %(application_id)s, %(environment_id)s, %(revision_id)s, %(version)s,
             %(name)s, %(owner_id)s, %(status)s, %(job_id)s, 1, %(parameters)s, %(parameter_origins)s, %(components)s,
             %(environment_view)s, now() + %(destroy_after_ms)s::bigint * interval '1 millisecond', %(labels)s::jsonb)
-    RETURNING id, job_id, owner_id, destroy_at
+    RETURNING id, job_id, owner_id, destroy_at, clock_timestamp() AS now
 ), job AS (
-    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence, is_limited)
+    INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, worker_id, fence, is_limited,
+                      created_at, started_at)
     SELECT job_id, id, %(organization_id)s, 1, 'launch', owner_id, %(job_status)s, %(plan)s, %(steps)s, %(worker_id)s::bigint,
-           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END, %(is_limited)s::boolean
+           CASE WHEN %(worker_id)s::bigint IS NULL THEN 0 ELSE 1 END, %(is_limited)s::boolean,
+           now, CASE WHEN %(begins)s::boolean THEN now END
     FROM instance
     RETURNING id
 ), waiting AS (
