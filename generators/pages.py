@@ -10,7 +10,7 @@ from generators.console_gallery import console_pages
 from generators.limits_page import limits_table
 from generators.words import ROOT, Schema, table_row
 from launchbay.auth.permissions import ALIASES, Permission
-from launchbay.cli.output import MEANINGS
+from launchbay.cli.exit_codes import MEANINGS
 from launchbay.documentation import DocumentedName, entries, plain
 
 REFERENCE = Path("docs/reference")

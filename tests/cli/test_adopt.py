@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launchbay.cli.output import ExitCode
+from launchbay.cli.exit_codes import ExitCode
 from tests.support.adoption import STEADY, state_text
 from tests.support.drift import boxes
 from tests.support.helm_cluster import HelmCluster

@@ -9,7 +9,7 @@ import pytest
 
 from launchbay.cli.commands import answer
 from launchbay.cli.connection import Connection
-from launchbay.cli.output import ExitCode
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.client.core import Call
 from launchbay.client.errors import Refusal, ServerFailed
 from tests.support.machines import LOGIN, Hosts, needs_sshd

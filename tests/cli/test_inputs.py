@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchbay.cli.files import file_text
 from launchbay.cli.inputs import (
     document,
-    file_text,
     inputs,
     json_file,
     mapping,

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,24 @@ def test_a_valid_manifest_is_valid_and_an_error_is_shown_with_line_and_column(sh
     _, line, mark, *_ = result.stdout.splitlines()
     assert line == "    3 |     - a: {action: nothing}"
     assert mark.index("^") == line.index("nothing")
+
+
+def test_validate_imports_no_database_nor_client_nor_colors() -> None:
+    """They take as long as all the rest. A process of its own, 0.5 s: this one has them."""
+    check = f"""
+import sys
+from launchbay.cli.main import main
+try:
+    main(["validate", {str(SAMPLE)!r}])
+finally:
+    print(*{{name.split(".")[0] for name in sys.modules}}, *(name for name in sys.modules if name.count(".") == 1))
+"""
+    shown = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
+    verdict, loaded = shown.splitlines()
+    assert verdict == f"{SAMPLE}: valid"
+    assert {"click", "launchbay.manifest"} <= set(loaded.split())
+    for name in ("psycopg", "starlette", "structlog", "rich", "pygments", "launchbay.client", "launchbay.store"):
+        assert name not in loaded.split()
 
 
 def test_findings_are_had_as_json(shell: Shell) -> None:

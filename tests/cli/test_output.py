@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from launchbay.cli.output import Ambiguous, ExitCode, ObjectNotFound, exit_code_of, printable, show
+from launchbay.cli.exit_codes import ExitCode
+from launchbay.cli.output import Ambiguous, ObjectNotFound, exit_code_of, printable, show
 from launchbay.client import (
     ApiError,
     BadRequest,

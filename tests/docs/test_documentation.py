@@ -20,8 +20,8 @@ from launchbay import documentation
 from launchbay.actions.registry import BUILT_IN
 from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.commands import ADDED
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.main import SECTIONS, main
-from launchbay.cli.output import ExitCode
 from launchbay.cli.verbs import nouns
 from launchbay.documentation import entries, explained, pages, search, slug, with_headings
 from launchbay.settings import Settings

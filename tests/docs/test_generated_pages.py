@@ -13,8 +13,8 @@ from generators.words import ROOT, described
 from launchbay import limits
 from launchbay.app.features import ENDPOINTS
 from launchbay.auth.permissions import ALIASES, Permission
+from launchbay.cli.exit_codes import MEANINGS, ExitCode
 from launchbay.cli.main import SECTIONS
-from launchbay.cli.output import MEANINGS, ExitCode
 from launchbay.cli.verbs import nouns
 from tests.support.documentation import DOCS
 

@@ -10,7 +10,7 @@ from launchbay.actions.registry import BUILT_IN
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import BUILTIN as KNOWN_TYPES
 from launchbay.model.findings import Finding
-from launchbay.runtime.components.registry import BUILTIN as LAUNCHED_TYPES
+from launchbay.runtime.components.builtin import BUILTIN as LAUNCHED_TYPES
 from tests.support.cases import hold
 from tests.support.documentation import _REFUSED, DOCS, EXAMPLES, LAUNCHED, Example
 from tests.support.servers import Bay

@@ -12,7 +12,8 @@ from launchbay.errors import CannotStart
 from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.plans import plan_launch
-from launchbay.runtime.components.registry import BUILTIN, ENTRY_POINT_GROUP, ComponentTypes
+from launchbay.runtime.components.builtin import BUILTIN, running
+from launchbay.runtime.components.registry import ENTRY_POINT_GROUP, ComponentTypes
 from launchbay.runtime.components.workflow_instance import Constants
 from tests.support.runtime import Case, instance
 
@@ -51,8 +52,8 @@ def example(monkeypatch: pytest.MonkeyPatch) -> ComponentTypes:
 
 def test_every_type_that_the_compiler_knows_runs() -> None:
     types = ComponentTypes()
-    assert set(types.running) == set(BUILTIN)
-    assert set(types.definitions) - {"composite.Scaler"} == set(types.running) - {"composite.Scaler"}
+    assert set(running(types)) == set(BUILTIN)
+    assert set(types.definitions) - {"composite.Scaler"} == set(running(types)) - {"composite.Scaler"}
 
 
 async def test_a_package_brings_both_sides_of_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +88,7 @@ def test_what_does_not_keep_the_contract_is_left_out_and_told(
 ) -> None:
     install(monkeypatch, value)
     types = ComponentTypes.load()
-    assert set(types.running) == set(BUILTIN)
+    assert set(running(types)) == set(BUILTIN)
     [told] = types.problems
     assert "Can't load component type 'type0' of package" in told
     assert problem in told

@@ -28,6 +28,7 @@ from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus, Link
 from launchbay.model.job import Plan, StepStatus, StepWait, raise_percent
 from launchbay.planning.plans import plan_destroy, plan_launch, plan_run
+from launchbay.runtime.components.builtin import running
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import (
     SYSTEM,
@@ -535,7 +536,7 @@ def instance(text: str, world: World | None = None, **more: Any) -> Instance:
     pacing = more.pop("pacing", QUICK)
     machines = more.pop("machines", None) or Providers([])
     types = more.pop("component_types", None) or ComponentTypes()
-    surroundings = RuntimeDeps(actions, types.running, SystemClock(), OUTGOING, pacing, machines)
+    surroundings = RuntimeDeps(actions, running(types), SystemClock(), OUTGOING, pacing, machines)
     known_actions = frozenset(actions.names())
     manifest = compile_manifest(dedent(text).encode(), known_actions=known_actions, known_types=types.definitions)
     return Instance(manifest, world, surroundings, **more)

@@ -60,6 +60,7 @@ from launchbay.postgres.server import EmbeddedPostgres, directory_of
 from launchbay.processes.run import Programs
 from launchbay.quotas.bounds import Quotas, default_quotas
 from launchbay.quotas.stored_bytes import FOLD_S, MEASURE_S, SAVE_S, StoredBytes, fold_instance_counts
+from launchbay.runtime.components.builtin import running
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import (
     NullApprovedPlans,
@@ -434,7 +435,7 @@ def _assemble(
         manifests=manifests,
         check=partial(check, known_actions=known_actions, known_types=known_types, bounds=bounds),
         manifest_bytes=bounds.bytes,
-        runnable_types=frozenset(component_types.running),
+        runnable_types=frozenset(running(component_types)),
         clock=clock,
         feed=feed,
         ends=Ends(database, dispatcher, feed.closing),
@@ -464,7 +465,7 @@ def _assemble(
     identities = features.identities(context) or NullIdentities()
     deps = RuntimeDeps(
         actions=actions,
-        component_types=component_types.running,
+        component_types=running(component_types),
         clock=clock,
         egress=egress,
         retry_backoff=Backoff(settings.step_retry_first_s, settings.step_retry_longest_s),

@@ -9,9 +9,11 @@ import click
 
 from launchbay.cli.commands import answer, connected, sharing_options
 from launchbay.cli.connection import Connection
-from launchbay.cli.inputs import completion_for, file_text, mapping
+from launchbay.cli.exit_codes import ExitCode
+from launchbay.cli.files import file_text
+from launchbay.cli.inputs import completion_for, mapping
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
+from launchbay.cli.output import CommandFailed, RemoteCommand, show
 from launchbay.client import Operations
 from launchbay.client.core import Call
 from launchbay.client.errors import ApiError

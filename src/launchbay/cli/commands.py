@@ -18,6 +18,7 @@ import msgspec
 
 from launchbay.cli import boards, plans
 from launchbay.cli.connection import OUTPUTS, Connection, connect, say_warning
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.following import leave_approvals, print_log, progress_for_terminal, wait_for_job
 from launchbay.cli.inputs import Input, hint_of, inputs, parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS, NOUNS, HelpfulGroup, load
@@ -25,7 +26,6 @@ from launchbay.cli.output import (
     DETAILED,
     IDS,
     CommandFailed,
-    ExitCode,
     RemoteCommand,
     exit_by_differences,
     print_warning,

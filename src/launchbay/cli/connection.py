@@ -12,8 +12,9 @@ import click
 import msgspec
 import platformdirs
 
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.names import Names
-from launchbay.cli.output import CommandFailed, ExitCode, printable, with_local_times
+from launchbay.cli.output import CommandFailed, printable, with_local_times
 from launchbay.client import Basic, Client, ClientError, RefreshToken, Retries, Session, SessionToken
 from launchbay.client.core import Authentication
 

@@ -11,7 +11,7 @@ import msgspec
 
 from launchbay.cli.commands import answer, connected, print_preview, sharing_options
 from launchbay.cli.connection import Connection, say_warning
-from launchbay.cli.inputs import file_text
+from launchbay.cli.files import file_text
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import (
     DETAILED,

@@ -9,8 +9,9 @@ from click.shell_completion import CompletionItem
 
 from launchbay import documentation
 from launchbay.cli.connection import OUTPUTS, Profile, chosen_name, read_configuration, validate_output
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.lazy import HELP_OPTIONS, load, unknown_name
-from launchbay.cli.output import CommandFailed, ExitCode, show
+from launchbay.cli.output import CommandFailed, show
 from launchbay.documentation import DocumentedName
 
 _START = "index"

@@ -12,9 +12,10 @@ import click
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.inputs import document
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, exit_code_of, lines, printable
+from launchbay.cli.output import CommandFailed, RemoteCommand, exit_code_of, lines, printable
 from launchbay.client import ApiError, ClientError, Operations, PreconditionFailed
 from launchbay.client.core import Call
 from launchbay.model.yaml_text import yaml_text

@@ -15,10 +15,10 @@ from zlib import crc32
 import click
 
 from launchbay.cli.connection import Connection
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.lazy import load
 from launchbay.cli.output import (
     CommandFailed,
-    ExitCode,
     advice_on_failure,
     printable,
     show_one_of_many,

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import sys
 import time
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from click.shell_completion import CompletionItem
 
 from launchbay.auth.permissions import ALIASES, Permission
 from launchbay.cli.connection import Connection, connect
+from launchbay.cli.files import file_text
 from launchbay.cli.verbs import AnyOperation
 from launchbay.client import ClientError, Retries
 from launchbay.client.types import Marker, Selection
@@ -183,20 +183,6 @@ def parse_past_ms(text: str) -> int:
 def text_or_file(text: str) -> str:
     """Return the string, or for `@FILE` and `@-` the content of the file."""
     return file_text(text) if text.startswith("@") and len(text) > 1 else text
-
-
-def file_text(name: str) -> str:
-    """Return the text of `FILE` or `@FILE`; `-` is standard input.
-
-    Raises UsageError if it can't be read.
-    """
-    if len(name) > 1:
-        name = name.removeprefix("@")
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise click.UsageError(f"Can't read {name}: {reason}.") from error
 
 
 def json_file(name: str) -> Any:

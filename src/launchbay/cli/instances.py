@@ -24,10 +24,11 @@ from launchbay.cli.commands import (
     waiting_options,
 )
 from launchbay.cli.connection import Connection
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.following import progress_for_terminal, wait_for_instance
 from launchbay.cli.inputs import INSTANCE_ORDERS
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show, shown_status
+from launchbay.cli.output import CommandFailed, RemoteCommand, show, shown_status
 from launchbay.client import Client, NotAllowed
 from launchbay.clock import from_ms, iso_time
 from launchbay.limits import PAGE_ROWS_MAX

@@ -19,9 +19,10 @@ from launchbay.cli.connection import (
     validate_output,
     write_configuration,
 )
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.lazy import HelpfulGroup, unknown_name
 from launchbay.cli.names import Names
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand, show
+from launchbay.cli.output import CommandFailed, RemoteCommand, show
 from launchbay.client import Basic, Client, ClientError, NotAllowed, RefreshToken, Retries
 
 _HERE = {"localhost", "127.0.0.1", "::1"}

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from launchbay.actions.registry import Registry
-from launchbay.cli.inputs import file_text
-from launchbay.cli.output import ExitCode
+from launchbay.cli.exit_codes import ExitCode
+from launchbay.cli.files import file_text
 from launchbay.errors import InvalidManifest
 from launchbay.manifest.compiler import check, compile_manifest
 from launchbay.manifest.graph import CompiledManifest, Component

@@ -7,8 +7,9 @@ import anyio
 import click
 
 from launchbay.cli.connection import Target, choose_target
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand
+from launchbay.cli.output import CommandFailed, RemoteCommand
 from launchbay.client import AsyncClient
 from launchbay.mcp.answers import note_warning
 

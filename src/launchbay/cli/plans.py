@@ -9,7 +9,8 @@ from typing import Any
 import click
 import msgspec
 
-from launchbay.cli.output import CommandFailed, ExitCode, printable, show
+from launchbay.cli.exit_codes import ExitCode
+from launchbay.cli.output import CommandFailed, printable, show
 from launchbay.model.price import Cost, Price, sum_of
 
 _SIGNS = {"delete": "-", "create": "+", "change": "~", "run": "!", "unknown": "?"}

@@ -33,6 +33,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import Plan
 from launchbay.model.machine import DRY_RUN
 from launchbay.planning.plans import may_accept, plan_destroy, plan_launch, plan_reconfigure, plan_run
+from launchbay.runtime.components.builtin import running
 from launchbay.runtime.components.registry import ComponentTypes
 from launchbay.runtime.contract import RuntimeDeps
 from launchbay.runtime.state import InstanceState
@@ -80,7 +81,7 @@ class SuiteRunner:
         settings = Settings()
         return RuntimeDeps(
             actions=record_actions(self._actions, recorder),
-            component_types=self._types.running,
+            component_types=running(self._types),
             clock=clock,
             # Never used: the dry run answers every call.
             egress=EgressClient(ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)),

@@ -11,12 +11,12 @@ import msgspec
 
 from launchbay.cli.commands import connected, sharing_options
 from launchbay.cli.connection import Connection
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.inputs import parse_duration_ms
 from launchbay.cli.lazy import HELP_OPTIONS
 from launchbay.cli.output import (
     DETAILED,
     CommandFailed,
-    ExitCode,
     ObjectNotFound,
     RemoteCommand,
     exit_by_differences,

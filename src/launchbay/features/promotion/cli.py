@@ -9,9 +9,10 @@ import msgspec
 
 from launchbay.cli.commands import answer, connected, sharing_options, waiting_options, with_names
 from launchbay.cli.connection import Connection
+from launchbay.cli.exit_codes import ExitCode
 from launchbay.cli.inputs import completion_for
 from launchbay.cli.lazy import HELP_OPTIONS
-from launchbay.cli.output import CommandFailed, ExitCode, RemoteCommand
+from launchbay.cli.output import CommandFailed, RemoteCommand
 from launchbay.cli.plans import show_change_set
 from launchbay.client import Operations
 from launchbay.errors import BadRequest

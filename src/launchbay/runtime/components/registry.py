@@ -1,4 +1,4 @@
-"""The component types of this installation: built-in ones, and those of installed packages.
+"""The component types of this installation, as the compiler knows them.
 
 A package provides a type through the entry-point group `launchbay.component_types`: a class or an object that
 implements `runtime.contract.ComponentType` and has a `definition`, the compiler's side of the type
@@ -13,37 +13,22 @@ from typing import Any, Protocol
 from launchbay.manifest.graph import BUILTIN as DEFINITIONS
 from launchbay.manifest.graph import ComponentType as Definition
 from launchbay.plugins import BUILT_IN, by_name, packaged
-from launchbay.runtime.components.compute_instance import ComputeInstance
-from launchbay.runtime.components.references import ServiceReference, Submodule
-from launchbay.runtime.components.scaler import Scaler
-from launchbay.runtime.components.workflow_instance import Constants, HttpEndpoint, WorkflowInstance
-from launchbay.runtime.contract import ComponentType
-
-BUILTIN: dict[str, ComponentType] = {
-    "workflow.Instance": WorkflowInstance(),
-    "cobalt.common.Constants": Constants(),
-    "cobalt.common.HttpEndpoint": HttpEndpoint(),
-    "composite.Scaler": Scaler(),
-    "compute.Instance": ComputeInstance(),
-    "reference.Service": ServiceReference(),
-    "reference.Submodule": Submodule(),
-}
 
 ENTRY_POINT_GROUP = "launchbay.component_types"
 _ASYNC = ("launch", "command", "reconfigure", "destroy")
 
 
-class PackagedType(ComponentType, Protocol):
-    """A component type of a package."""
+class PackagedType(Protocol):
+    """A component type of a package, as the compiler sees it."""
 
     @property
     def definition(self) -> Definition: ...
 
 
 class ComponentTypes:
-    """The types by name: `definitions` for the compiler, `running` for live instances.
+    """The types by name: `definitions` of all for the compiler, and the objects of packages.
 
-    Built once, at start.
+    Built once, at start. `runtime/components/builtin.py` adds the built-in ones for live instances.
     """
 
     def __init__(self, packaged_types: Iterable[tuple[str, PackagedType]] = (), problems: tuple[str, ...] = ()) -> None:
@@ -56,9 +41,8 @@ class ComponentTypes:
             taken=dict.fromkeys(DEFINITIONS, BUILT_IN),
         )
         definitions = {**DEFINITIONS, **{name: kind.definition for name, kind in found.items()}}
-        running: dict[str, ComponentType] = {**BUILTIN, **found}
         self.definitions: Mapping[str, Definition] = definitions
-        self.running: Mapping[str, ComponentType] = running
+        self.packaged: Mapping[str, Any] = found  # `_checked` has compared them with `runtime.contract.ComponentType`
 
     @classmethod
     def load(cls) -> "ComponentTypes":
