@@ -24,10 +24,11 @@ from launchbay.model.machine import ChefRun, CommandResult, JumpHost, Machine, M
 from launchbay.model.price import Price
 from launchbay.processes.run import Programs
 from tests.support.contexts import RecordingContext, context, run
+from tests.support.eventually import eventually
 from tests.support.machines import LOGIN, Host, Hosts, needs_sshd, parts
 from tests.support.network import answer, loopback_server, packed
 from tests.support.outgoing_proxies import outgoing_proxy, squid
-from tests.support.servers import is_alive, pids, until
+from tests.support.servers import is_alive, pids
 
 ANSIBLE = Ansible()
 ALLOWED = Programs(["ansible"])
@@ -403,7 +404,7 @@ async def test_cancelling_ends_the_playbook_and_what_it_started(tmp_path: Path, 
     running = asyncio.create_task(
         ANSIBLE.run(ActionCall({"onServer": True, "playbook": play(task), "timeout": 600}, here()))
     )
-    await until(lambda: len(pids(file)) == 2 or running.done())
+    await eventually(lambda: len(pids(file)) == 2 or running.done())
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -520,9 +521,9 @@ class TestOnMachines:
         running = asyncio.create_task(
             ANSIBLE.run(ActionCall({"playbook": play(waiting, connection="local"), "roles": "web"}, context))
         )
-        await until(lambda: bool(list(places.glob("*/keys/launchbay-0"))) or running.done())
+        await eventually(lambda: bool(list(places.glob("*/keys/launchbay-0"))) or running.done())
         [key] = places.glob("*/keys/launchbay-0")
-        await until(lambda: key.stat().st_size > 0)
+        await eventually(lambda: key.stat().st_size > 0)
 
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         assert stat.S_IMODE(key.parent.parent.stat().st_mode) == 0o700

@@ -19,6 +19,7 @@ from launchbay.errors import ActionFailed
 from launchbay.processes.run import Programs
 from launchbay.telemetry.tracing import trace_parent
 from tests.support.contexts import RecordingContext, run
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer, answer, loopback_server, packed
 
 HELM = Helm()
@@ -170,9 +171,7 @@ async def test_cancelling_ends_the_program(program: Path, charts: LoopbackServer
     parameters = {"cluster": CLUSTER, "release": "shop", "chart": charts.url("/shop.tgz"), "values": {"sleep": 600}}
     context = here()
     running = asyncio.create_task(HELM.run(ActionCall(parameters, context)))
-    async with asyncio.timeout(30):
-        while not context.lines:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: context.lines)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

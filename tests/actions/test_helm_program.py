@@ -5,8 +5,7 @@ import json
 import os
 import subprocess
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from launchbay.errors import ActionFailed, NotApproved
 from launchbay.processes.run import Programs
 from tests.support.contexts import TLS, RecordingContext, run
 from tests.support.documentation import ROOT
+from tests.support.eventually import eventually_blocking
 from tests.support.helm_cluster import HelmCluster, helm_cluster
 from tests.support.network import LoopbackServer, answer, loopback_server, packed
 from tests.support.outgoing_proxies import outgoing_proxy, squid
@@ -133,19 +133,11 @@ def kill_while_it_works(program: Path, cluster: HelmCluster, directory: Path, ch
         stderr=subprocess.DEVNULL,
     )
     try:
-        until_true(lambda: bool(set(cluster.releases()) - before))
+        eventually_blocking(lambda: set(cluster.releases()) - before)
     finally:
         running.kill()
         running.wait()
         cluster.hold.clear()
-
-
-def until_true(condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("Helm did not get that far")
 
 
 async def test_a_first_revision_that_a_kill_left_pending_is_uninstalled_if_the_step_says_so(

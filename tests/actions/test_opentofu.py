@@ -18,9 +18,10 @@ from launchbay.manifest.reader import read
 from launchbay.manifest.tree import written_data
 from launchbay.processes.run import Programs
 from tests.support.contexts import KeptInMemory, RecordingContext, run
+from tests.support.eventually import eventually
 from tests.support.external_services import MODULE, needs_tofu
 from tests.support.network import answer, loopback_server, packed
-from tests.support.servers import is_alive, pids, until
+from tests.support.servers import is_alive, pids
 
 TOFU = OpenTofu()
 NOTHING = dict.fromkeys(("add", "change", "remove", "import", "forget", "move", "outputs"), 0)
@@ -208,7 +209,7 @@ async def test_cancelling_ends_the_program_and_keeps_what_it_has_made(tmp_path: 
     """
     call = ActionCall({"module": MODULE + waiting, "variables": {"place": str(file)}}, context)
     running = asyncio.create_task(TOFU.run(call))
-    await until(lambda: len(pids(numbers)) == 1 or running.done())
+    await eventually(lambda: len(pids(numbers)) == 1 or running.done())
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -238,7 +239,7 @@ async def test_the_state_is_kept_while_the_program_works(tmp_path: Path) -> None
         kept = context.documents.documents.get("default")
         return kept is not None and '"name": "file"' in read_module(kept.data).state
 
-    await until(lambda: knows_the_file() or running.done())
+    await eventually(lambda: knows_the_file() or running.done())
     assert not running.done()
     go_on.touch()
     await running

@@ -1,6 +1,5 @@
 """The action `approval`: a step waits for people, who answer through the API."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 
 from launchbay.clock import SystemClock
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import stream
 from tests.support.service import (
     PERSON_PASSWORD,
@@ -76,22 +76,18 @@ def today(clock: MovableClock) -> None:
 
 async def asked(api: Api, instance: str) -> Any:
     """Wait until the instance asks for something, and return that."""
-    async with asyncio.timeout(20):
-        while True:
-            for found in accepted(await api.get(f"instances/{instance}/approvals")):
-                if found["status"] == "pending":
-                    return found
-            await asyncio.sleep(0.01)
+    path = f"instances/{instance}/approvals"
+    rows = await eventually(lambda: api.read(path), lambda found: "pending" in [each["status"] for each in found])
+    return next(each for each in rows if each["status"] == "pending")
 
 
 async def asked_by(api: Api, application: str) -> Any:
     """Wait until an instance of the application asks for something."""
-    async with asyncio.timeout(20):
-        while True:
-            for found in accepted(await api.get(f"organizations/{api.organization}/approvals")):
-                if found["applicationId"] == application:
-                    return found
-            await asyncio.sleep(0.02)
+    path = f"organizations/{api.organization}/approvals"
+    rows = await eventually(
+        lambda: api.read(path), lambda found: application in [each["applicationId"] for each in found]
+    )
+    return next(each for each in rows if each["applicationId"] == application)
 
 
 async def asking(api: Api, parameters: str = SIMPLE) -> tuple[str, Any]:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from launchbay.app.features import FEATURES
 from launchbay.cli.main import main
 from launchbay.store import users
+from tests.support.eventually import eventually
 from tests.support.service import Api, Person, accepted, fresh_email, fresh_name, person
 
 ASKING = """
@@ -36,9 +37,7 @@ async def approver(api: Api) -> Person:
 async def refused_launch(api: Api, by: Person) -> str:
     """Let somebody reject the approval of a launch, and return the instance."""
     instance = await api.launch(await api.application(ASKING))
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.01)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     accepted(await by.post(f"approvals/{asked[0]['id']}/reject", {"comment": "No."}))
     assert by.email in (await api.settled(instance))["errorMessage"]
     return instance

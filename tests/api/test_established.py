@@ -4,7 +4,6 @@ A service is brought into every state that has ever added a field, and each endp
 call it.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import yaml
 
 from launchbay.web.openapi import document
 from launchbay.web.routing import is_id_parameter
+from tests.support.eventually import eventually
 from tests.support.manifests import EXTENDED, HOURLY
 from tests.support.pages import browser, send
 from tests.support.served import ENDPOINTS, IS_KERNEL
@@ -279,9 +279,7 @@ class World:
         return str(response.headers["Launchbay-Job"])
 
     async def _wait_for_place(self, instance: str, job: str) -> None:
-        async with asyncio.timeout(20):
-            while not accepted(await self.api.get(f"instances/{instance}/jobs/{job}"))["waitingFor"]:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: self.api.read(f"instances/{instance}/jobs/{job}"), lambda found: found["waitingFor"])
 
     async def _workflows(self, instance: str) -> None:
         """Run what old clients run, also workflows that are named like operations of today."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, suppress
+from functools import partial
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from launchbay.limits import EVENT_HEARTBEAT_S
 from launchbay.store.events import ANY_NUMBER, SILENT_S, StreamBounds, StreamCounts
 from launchbay.tenants import Tenants
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import WORKFLOWS
 from tests.support.network import stream
 from tests.support.pages import browser, send
@@ -385,9 +387,7 @@ async def test_streams_are_shared_between_organizations_and_a_closed_one_makes_r
         assert "your organization has too many event streams" in refused(answer, 429, "TooManyRequests")
         assert int(answer.headers["retry-after"]) >= 1
         assert (await outsider.head(f"instances/{their_instance}/events")).status_code == 200
-    async with asyncio.timeout(5):
-        while (await api.head(f"instances/{instance}/events")).status_code == 429:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: api.head(f"instances/{instance}/events"), lambda found: found.status_code != 429)
 
 
 async def streams_known(api: Api) -> int:
@@ -400,9 +400,8 @@ async def streams_known(api: Api) -> int:
 
 async def until_known(servers: tuple[Api, ...], streams: int) -> None:
     """Wait until each server knows so many."""
-    async with asyncio.timeout(10):
-        while {await streams_known(each) for each in servers} != {streams}:
-            await asyncio.sleep(0.02)
+    for each in servers:
+        await eventually(partial(streams_known, each), lambda found: found == streams)
 
 
 @pytest.mark.slow
@@ -496,9 +495,8 @@ async def test_open_streams_hold_no_connection_of_the_pool(api: Api, port: int, 
     async with AsyncExitStack() as open_streams:
         for _ in range(2 * pool.most + 1):
             await (await open_streams.enter_async_context(stream(port, instance))).next()
-        async with asyncio.timeout(5):  # others lend for moments
-            while pool.used:
-                await asyncio.sleep(0.01)
+        # others lend for moments
+        await eventually(lambda: not pool.used)
         accepted(await api.get(f"instances/{instance}"))
 
 

@@ -1,6 +1,5 @@
 """Setting when an instance is destroyed by itself."""
 
-import asyncio
 import time
 from typing import Any
 
@@ -45,8 +44,14 @@ async def test_minus_one_lets_it_live_on(api: Api) -> None:
     instance = await api.launch(await api.application(WORKFLOWS), destroyInterval=700, parameters={"label": "x"})
     await put(api, instance, -1)
     assert (await api.document(instance))["destroyAt"] is None
-    await asyncio.sleep(1)
+    await ended_another(api, 700)
     assert (await api.document(instance))["status"] == "Running"
+
+
+async def ended_another(api: Api, after_ms: int) -> None:
+    """Wait until an instance has ended that was made after others and expires after as long a time as they did."""
+    other = await api.launch(await api.application(WORKFLOWS), destroyInterval=after_ms, parameters={"label": "x"})
+    await api.until(other, "Destroyed")
 
 
 async def test_an_instance_that_never_expired_can_be_given_an_end(api: Api) -> None:
@@ -58,12 +63,13 @@ async def test_an_instance_that_never_expired_can_be_given_an_end(api: Api) -> N
 @pytest.mark.slow
 async def test_an_expiry_that_waits_for_a_job_can_still_be_moved(api: Api) -> None:
     instance = await api.running(PAUSING, destroyInterval=HOUR_MS)
-    accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1"}))
+    started = await api.post(f"instances/{instance}/pause", {"seconds": "600"})
     await put(api, instance, from_now(50))
-    await asyncio.sleep(0.4)  # it has fallen due by now, and waits
+    await ended_another(api, 50)  # so this one has fallen due, and waits
     await put(api, instance, from_now(HOUR_MS))
-    document = await api.settled(instance)
-    await asyncio.sleep(0.3)
+    accepted(await api.delete(f"instances/{instance}/jobs/{started.headers['launchbay-job']}"))
+    await api.settled(instance)
+    await ended_another(api, 50)
     document = await api.document(instance)
     assert document["status"] == "Running"
     assert len(document["workflowHistory"]) == 2

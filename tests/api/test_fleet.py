@@ -11,6 +11,7 @@ import pytest
 from launchbay.limits import SEARCH_WORDS
 from launchbay.store.schema import change_indexes
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import FAILING_EARLY, PAUSING
 from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
 
@@ -377,9 +378,7 @@ async def test_a_job_is_listed_while_it_runs_and_with_its_error(own: Api) -> Non
     accepted(await own.post(f"instances/{instance}/pause", {"seconds": "600"}))
     [job] = await jobs(own, application=application, status="Executing")
     assert (job["finishedAt"], (await summary(own))["running"]) == (None, 1)
-    async with asyncio.timeout(20):
-        while not (await jobs(own, instance=instance))[0]["currentStep"]:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: jobs(own, instance=instance), lambda found: found[0]["currentStep"])
     accepted(await own.delete(f"instances/{instance}/jobs/{job['id']}"))
     await own.settled(instance)
     [job] = await jobs(own, application=application, status="Failed")
@@ -395,9 +394,9 @@ async def test_lists_and_the_summary_tell_requested_instances_from_those_that_ar
     application = await own.application(manifest, name="one at a time")
     environment = await own.offer()
     first = await own.launch(application, environmentId=environment)
-    async with asyncio.timeout(20):
-        while [each["status"] for each in await listed(own, application=application)] != ["Executing"]:
-            await asyncio.sleep(0.02)
+    await eventually(
+        lambda: listed(own, application=application), lambda found: [each["status"] for each in found] == ["Executing"]
+    )
     second = await own.launch(application, environmentId=environment)
     for statuses, expected in (
         ("Requested", {second: "Requested"}),
@@ -413,9 +412,10 @@ async def test_lists_and_the_summary_tell_requested_instances_from_those_that_ar
     assert (seen["total"], seen["byStatus"]) == (2, {"Executing": 1, "Requested": 1})
     for instance in (second, first):
         accepted(await own.delete(f"instances/{instance}?force=1"))
-    async with asyncio.timeout(20):
-        while {each["status"] for each in await listed(own, application=application)} - {"Destroyed"}:
-            await asyncio.sleep(0.02)
+    await eventually(
+        lambda: listed(own, application=application),
+        lambda found: not {each["status"] for each in found} - {"Destroyed"},
+    )
 
 
 async def test_a_summary_counts_what_the_caller_may_read(own: Api) -> None:
@@ -461,9 +461,7 @@ async def test_jobs_of_earlier_versions_are_added_to_the_list(own: Api) -> None:
     async with own.database.transaction() as connection:
         await connection.execute("DELETE FROM fleet_jobs WHERE job_id = %s", [job["id"]])
         await connection.execute("INSERT INTO fleet_jobs_unlisted VALUES ('g')")
-    async with asyncio.timeout(20):
-        while await jobs(own, application=application) != [job]:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: jobs(own, application=application), lambda found: found == [job])
 
 
 @pytest.mark.parametrize(
@@ -491,9 +489,7 @@ async def test_searches_find_everything_while_the_index_of_words_is_made(
         await reader.execute("SELECT count(*) FROM instances")  # indexes are complete after this transaction
         for stops in (True, False):
             changing = asyncio.create_task(change_indexes(own.database))
-            async with asyncio.timeout(20):
-                while not await _shown(own, _CHANGING):
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: _shown(own, _CHANGING))
             await change_indexes(own.database)  # another process, which finds one at it
             assert await names(own, q=word) == [f"old {word}"]
             assert (await own.settled(await own.launch(application)))["status"] == "Running", "nobody waits for it"
@@ -568,9 +564,7 @@ async def test_components_are_counted_that_failed_and_that_are_busy(own: Api) ->
     instance = await own.launch(other)
     assert (await own.settled(instance))["status"] == "Running"
     started = await own.post(f"instances/{instance}/do.rest", {})
-    async with asyncio.timeout(20):
-        while (await listed(own, application=other))[0]["components"]["busy"] != 1:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: listed(own, application=other), lambda found: found[0]["components"]["busy"] == 1)
     assert (await listed(own, application=other))[0]["components"]["failed"] == 0
     accepted(await own.delete(f"instances/{instance}/jobs/{started.headers['launchbay-job']}"))
 

@@ -1,12 +1,12 @@
 """Manifest sources, webhooks and steps connect to no forbidden target, however it is spelled."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from launchbay.egress.transport import SystemResolver
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import LOOPBACK_SPELLINGS, NAMES, OTHER_TARGETS, LoopbackServer, loopback_server, redirect
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -103,9 +103,7 @@ async def test_no_webhook_tells_a_name_with_a_forbidden_address(api: Api, server
         body = {"url": url.replace("http://", "https://"), "events": ["job"]}
         accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
     await api.launch(await api.application())
-    async with asyncio.timeout(60):
-        while len(told := await attempts(api)) < len(names(server)):
-            await asyncio.sleep(0.1)
+    told = await eventually(lambda: attempts(api), lambda told: len(told) >= len(names(server)), within_s=60)
     assert [error for error in told if "is refused: it is" not in error] == []
     assert server.connections == 0
 

@@ -1,6 +1,5 @@
 """What Prometheus is shown (docs/reference/metrics.md)."""
 
-import asyncio
 from datetime import UTC, datetime
 
 import httpx
@@ -12,6 +11,7 @@ from launchbay.settings import Settings
 from launchbay.store.jobs import note_backup
 from launchbay.telemetry import metrics
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import METRICS_TOKEN, Api, Caller, accepted, refused, running_api
 
 TOKEN = "a token of sorts"
@@ -75,15 +75,15 @@ async def test_lateness_of_what_falls_due_is_counted(api: Api) -> None:
     instance = await api.running("launch: {steps: []}\ngo: {steps: []}")
     before = await seen(api)
     accepted(await api.post(f"instances/{instance}/go/schedule", {"interval": "1"}))
-    while not grown(before, await seen(api), "launchbay_schedule_lateness_seconds_count", "workflow"):
-        await asyncio.sleep(0.02)
+    await eventually(
+        lambda: seen(api), lambda found: grown(before, found, "launchbay_schedule_lateness_seconds_count", "workflow")
+    )
 
 
 async def test_the_load_of_the_database_is_sampled(api: Api) -> None:
     sampled = await seen(api)
-    while sampled["launchbay_queue_depth",] > 0:  # a job of the test before may still be on its way
-        await asyncio.sleep(0.05)
-        sampled = await seen(api)
+    # a job of the test before may still be on its way
+    sampled = await eventually(lambda: seen(api), lambda sampled: sampled["launchbay_queue_depth",] <= 0)
     assert sampled["launchbay_database_up",] == 1
     assert sampled["launchbay_workers",] == 1
     assert sampled["launchbay_schedules_overdue",] == 0
@@ -151,9 +151,9 @@ async def test_the_job_that_deletes_its_instance_counts_by_its_labels(databases:
         instance = await api.launch(await api.application("launch: {steps: []}"), labels={"team": "green"})
         await api.settled(instance)
         accepted(await api.delete(f"instances/{instance}?force=1"))
-        async with asyncio.timeout(20):
-            while grown(before, await seen(api), LABELED, "team", "succeeded", "green") < 2:
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: seen(api), lambda found: grown(before, found, LABELED, "team", "succeeded", "green") >= 2
+        )
 
 
 async def test_a_cancelled_job_is_no_failed_one_in_the_metrics(databases: Databases) -> None:

@@ -1,11 +1,11 @@
 """`cobalt.common.HttpEndpoint` (manifest-language §4): a URL of what the component that is bound to it publishes."""
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name
 
 # As the public manifest with an endpoint has it: the endpoint declares nothing.
@@ -83,9 +83,7 @@ async def test_consumers_follow_a_change_of_the_host_through_their_triggers(api:
     instance = await api.running(grid({"host": "hub.example", "port": 80}))
     await api.run(instance, "manage.move", host="new.example")
     moved = {"grid.url": "http://new.example:80", "grid.seen": "http://new.example:80"}
-    async with asyncio.timeout(20):
-        while (await api.document(instance))["returnValues"] != moved:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: api.document(instance), lambda found: found["returnValues"] == moved)
 
 
 async def test_the_signals_may_come_from_a_submodule(api: Api) -> None:

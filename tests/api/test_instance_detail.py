@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from launchbay.ids import is_id
+from tests.support.eventually import eventually
 from tests.support.manifests import FAILING_LATE, TYPED, WORKFLOWS
 from tests.support.service import ADDED_TO_INSTANCE, REFERENCE_INSTANCE, Api, accepted
 
@@ -89,9 +90,12 @@ async def test_a_queued_step_is_requested(api: Api, instance: str) -> None:
         """
     )
     launched = await api.launch(application)
-    async with asyncio.timeout(10):
-        while (steps := (await api.document(launched))["workflowHistory"][0]["steps"])[0]["status"] != "Executing":
-            await asyncio.sleep(0.01)
+    steps = (
+        await eventually(
+            lambda: api.document(launched),
+            lambda found: found["workflowHistory"][0]["steps"][0]["status"] == "Executing",
+        )
+    )["workflowHistory"][0]["steps"]
     assert steps[1] == {"name": "two", "status": "Requested", "percentComplete": 0}
 
 

@@ -11,7 +11,8 @@ import pytest
 from launchbay.ids import is_id, new_id
 from launchbay.machines.registry import Providers
 from tests.support.applications import environment, offer
-from tests.support.databases import Databases
+from tests.support.databases import Databases, row_of
+from tests.support.eventually import eventually
 from tests.support.machines import Lab
 from tests.support.manifests import FAILING_EARLY, FAILING_LATE, PAUSING, WORKFLOWS
 from tests.support.network import Wire
@@ -41,9 +42,9 @@ async def pausing(api: Api) -> str:
     """Return an instance in the middle of a long step."""
     instance = await api.running(PAUSING)
     accepted(await api.post(f"instances/{instance}/pause", {"seconds": "600"}))
-    async with asyncio.timeout(10):
-        while (await api.document(instance))["workflow"]["steps"][0]["status"] != "Executing":
-            await asyncio.sleep(0.01)
+    await eventually(
+        lambda: api.document(instance), lambda found: found["workflow"]["steps"][0]["status"] == "Executing"
+    )
     return instance
 
 
@@ -107,9 +108,9 @@ async def test_a_launch_that_is_queued_or_under_way_is_given_up_by_force(api: Ap
 
 async def test_a_deletion_that_is_asked_for_again_and_again_still_comes_to_its_end(api: Api) -> None:
     instance = await api.running("launch: {steps: []}\ndestroy: {steps: [{s: {action: wait, parameters: {delay: 1}}}]}")
-    async with asyncio.timeout(10):
-        while (answer := await api.delete(f"instances/{instance}?force=1")).status_code == 200:
-            await asyncio.sleep(0.1)
+    answer = await eventually(
+        lambda: api.delete(f"instances/{instance}?force=1"), lambda answer: answer.status_code != 200
+    )
     refused(answer, 404, "NotFound")
 
 
@@ -181,7 +182,9 @@ async def test_pending_schedules_go_with_the_instance(api: Api) -> None:
     accepted(await api.post(f"instances/{instance}/pause/schedule", {"interval": 300}))
     accepted(await api.delete(f"instances/{instance}?force=1"))
     await api.gone(instance)
-    await asyncio.sleep(0.5)
+    other = await api.running(PAUSING)
+    accepted(await api.post(f"instances/{other}/pause/schedule", {"interval": 300}))
+    await api.until(other, "Executing")  # its schedule came later, and was due later
     assert await records(api, instance) == dict.fromkeys(TABLES, 0)
 
 
@@ -239,14 +242,11 @@ async def deleted(api: Api, instance: str) -> None:
 
 async def until_made(api: Api, lab: Lab) -> None:
     """Wait until the only machine stands and its step is recorded."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not lab.standing:
-            await asyncio.sleep(0.01)
-        [(_, instance, _)] = lab.standing.values()
-        statement = "SELECT count(*) FROM steps JOIN jobs ON jobs.id = job_id WHERE instance_id = %s AND outputs <> ''"
-        async with api.database.connection() as connection:
-            while await (await connection.execute(statement, [instance])).fetchone() != (1,):
-                await asyncio.sleep(0.01)
+    await eventually(lambda: lab.standing, within_s=PATIENCE_S)
+    [(_, instance, _)] = lab.standing.values()
+    statement = "SELECT count(*) FROM steps JOIN jobs ON jobs.id = job_id WHERE instance_id = %s AND outputs <> ''"
+    async with api.database.connection() as connection:
+        await eventually(lambda: row_of(connection, statement, instance), lambda found: found == (1,))
 
 
 HOST = """

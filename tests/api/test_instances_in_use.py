@@ -1,11 +1,11 @@
 """Destroying an instance that others use: it needs force, and the users are named (conformance.md, "States")."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from tests.support.applications import NEEDY, SIZED_CHILD, child_of, environment, launched, offer, offered, parent
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name, refused
 
 
@@ -141,9 +141,7 @@ async def test_a_scheduled_destruction_is_checked_now_and_when_it_is_due(api: Ap
     user = await launched(api, NEEDY, where)
     refused(await api.post(path, {"interval": 600_000}), 409, "InstanceInUse")
     accepted(await api.post(f"instances/{instance}/destroy/reschedule", {"interval": 1}))
-    async with asyncio.timeout(20):
-        while len((document := await api.settled(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.02)
+    document = await eventually(lambda: api.settled(instance), lambda document: len(document["workflowHistory"]) >= 2)
     [job, _] = document["workflowHistory"]
     assert (document["status"], job["name"], job["status"]) == ("Running", "destroy", "Failed")
     assert user["id"] in job["errorMessage"]

@@ -11,6 +11,7 @@ import pytest
 
 from launchbay.postgres.backup import back_up, restore
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import Answer, LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, running_api
 
@@ -143,9 +144,7 @@ application:
 
 async def called(ledger: LoopbackServer, targets: Sequence[str]) -> dict[str, str]:
     """Wait for a request to each target; return the key of each first one."""
-    async with asyncio.timeout(30):
-        while not all(keys(ledger, target) for target in targets):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: all(keys(ledger, target) for target in targets))
     return {target: keys(ledger, target)[0] for target in targets}
 
 

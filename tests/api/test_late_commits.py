@@ -11,8 +11,9 @@ import pytest
 from launchbay import limits
 from launchbay.quotas import bounds
 from tests.support.applications import environment
-from tests.support.databases import Databases
+from tests.support.databases import Databases, until_locked
 from tests.support.engine import until
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, refused, running_api
 
 
@@ -22,14 +23,6 @@ async def held(api: Api, application: str) -> AsyncIterator[None]:
     async with await psycopg.AsyncConnection.connect(api.database.url) as other:
         await other.execute("SELECT FROM applications WHERE id = %s FOR UPDATE", [application])
         yield
-
-
-async def wait_for_lock(api: Api) -> None:
-    """Wait until a statement waits for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(20), api.database.connection() as connection:
-        while await (await connection.execute(waiting)).fetchone() == (0,):
-            await asyncio.sleep(0.01)
 
 
 async def listed(api: Api, path: str, **query: Any) -> list[str]:
@@ -45,10 +38,11 @@ async def test_a_poller_at_another_server_skips_no_instance_whose_launch_commits
         seen: list[str] = []
         async with held(here, slow):
             late = asyncio.create_task(here.launch(slow, environmentId=where))
-            await wait_for_lock(here)
+            await until_locked(here.database.url)
             early = await there.launch(quick, environmentId=where)
             poll = asyncio.create_task(listed(there, path))
-            await asyncio.sleep(0.2)  # long enough for a list that doesn't wait
+            await listed(there, f"environments/{there.environment}/instances")  # which has nothing to wait for
+            assert not poll.done()
         first = await late
         assert first < early, "its id was made before"
         seen += await poll
@@ -70,7 +64,7 @@ async def test_a_launch_that_hangs_delays_lists_for_a_while_and_newer_instances_
         path = f"environments/{where}/instances"
         async with held(here, slow):
             late = asyncio.create_task(here.launch(slow, environmentId=where))
-            await wait_for_lock(here)
+            await until_locked(here.database.url)
             early = await there.launch(quick, environmentId=where)
             assert await listed(there, path) == []
             assert await listed(there, f"applications/{quick}/instances", limit=5) == []
@@ -85,7 +79,7 @@ async def test_who_has_seen_the_newest_waits_for_nothing(databases: Databases) -
         instance = await api.launch(application)
         async with held(api, application):
             late = asyncio.create_task(api.launch(application))
-            await wait_for_lock(api)
+            await until_locked(api.database.url)
             async with asyncio.timeout(limits.LIST_WAITS_FOR_LAUNCHES_S):
                 assert await listed(api, f"applications/{application}/instances", after=instance) == []
         launched = await late
@@ -131,14 +125,12 @@ async def test_launches_that_are_written_together_are_answered_as_if_each_were_a
         earlier = [await api.launch(slow), accepted(await member.post(path, {}))["id"]]
         async with held(api, slow):
             first = asyncio.create_task(api.launch(slow))
-            await wait_for_lock(api)
+            await until_locked(api.database.url)
             ordinary = [asyncio.create_task(api.launch(quick)) for _ in range(6)]
             late = [asyncio.create_task(api.post(path, {"environmentId": doomed})) for _ in range(3)]
             unwanted = asyncio.create_task(member.post(path, {}))
             given_up = asyncio.create_task(api.launch(quick))
-            async with asyncio.timeout(20):
-                while api.database.pool.used < 12:
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: api.database.pool.used >= 12)
             given_up.cancel()
             async with await psycopg.AsyncConnection.connect(url) as other:
                 await other.execute("DELETE FROM environments WHERE id = %s", [doomed])

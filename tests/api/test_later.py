@@ -1,6 +1,5 @@
 """One row of later work that fails doesn't hold up the others, over HTTP and against rows that really fail."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from launchbay.store.database import Connection
 from launchbay.usecases.context import AppContext
 from launchbay.usecases.later import Attempts, Later, LaterWork
 from tests.support.applications import BAD_SIZE, picky
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted
 
 LOOK = "launch: {steps: []}\nlook: {steps: []}\ndestroy: {steps: []}\n"
@@ -38,9 +38,7 @@ async def rows_that_fail(api: Api, table: str, instance: str, when: str = "true"
 
 async def finished(api: Api, path: str) -> str:
     """Wait until a bulk run, rollout or change set has ended; return its status."""
-    async with asyncio.timeout(30):
-        while (found := accepted(await api.get(path)))["finishedAt"] is None:
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: api.read(path), lambda found: found["finishedAt"] is not None)
     return str(found["status"])
 
 
@@ -107,12 +105,10 @@ async def test_a_rollback(api: Api) -> None:
 
 async def back(api: Api, instance: str) -> None:
     """Wait until an instance has its former configuration again."""
-    async with asyncio.timeout(30):
-        while True:
-            found = await api.settled(instance)
-            if (found["status"], found["parameters"]) == ("Running", {"input.size": 1}):
-                return
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: api.settled(instance),
+        lambda found: (found["status"], found["parameters"]) == ("Running", {"input.size": 1}),
+    )
 
 
 async def test_what_fails_waits_and_a_database_that_is_away_ends_the_round() -> None:

@@ -18,6 +18,7 @@ from launchbay.quotas.bounds import Quota, Quotas
 from launchbay.store.jobs import ClaimRow
 from tests.support.clock import HandClock
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import DEMANDING, TYPED, WORKFLOWS
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 from tests.support.statements import counted, note_statements
@@ -403,9 +404,9 @@ MANIFEST = "launch: {steps: []}\ngo: {steps: []}"
 
 async def filled(api: Api, application: str) -> str:
     """Launch until the service refuses, and return why."""
-    async with asyncio.timeout(20):
-        while (answer := await api.post(f"applications/{application}/launch", {})).status_code == 200:
-            await asyncio.sleep(0.1)
+    answer = await eventually(
+        lambda: api.post(f"applications/{application}/launch", {}), lambda answer: answer.status_code != 200
+    )
     assert int(answer.headers["retry-after"]) >= 1
     return refused(answer, 503, "QueueFull")
 

@@ -1,6 +1,5 @@
 """What people began runs only while they may do it: schedules and queued jobs, over HTTP with the real engine."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ import httpx
 import pytest
 
 from launchbay.engine.runner import ASKED_AGAIN_S
+from tests.support.eventually import eventually
 from tests.support.service import Api, Caller, Person, accepted, fresh_name, join, person, refused
 
 HOUR_MS = 3_600_000
@@ -73,9 +73,9 @@ async def outcome(api: Api, instance: str, schedule: str) -> Any:
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE schedules SET due_at = now() WHERE id = %s", [schedule])
     before = len((await api.document(instance))["workflowHistory"])
-    async with asyncio.timeout(20):
-        while len((document := await api.settled(instance))["workflowHistory"]) == before:
-            await asyncio.sleep(0.02)
+    document = await eventually(
+        lambda: api.settled(instance), lambda document: len(document["workflowHistory"]) != before
+    )
     job = document["workflowHistory"][0]
     return accepted(await api.get(f"jobs/{job['id']}?wait=30"))
 
@@ -167,9 +167,9 @@ async def test_what_a_destroy_taken_back_starts_again_needs_no_other_right(api: 
     accepted(await who.post(f"instances/{instance}/destroy", {}))
     await api.settled(instance)
     accepted(await who.post(f"instances/{instance}/lifetime/undo-destroy"))
-    async with asyncio.timeout(20):
-        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 3:
-            await asyncio.sleep(0.02)
+    jobs = (await eventually(lambda: api.settled(instance), lambda found: len(found["workflowHistory"]) >= 3))[
+        "workflowHistory"
+    ]
     assert (jobs[0]["name"], jobs[0]["status"]) == ("start", "Succeeded")
 
 
@@ -222,14 +222,10 @@ async def test_turns_of_a_bulk_run_are_refused_once_the_role_is_gone(api: Api) -
         await api.settled(instance)
     body = {"act": "run", "workflow": "hold", "ids": instances, "maxParallel": 1}
     begun = accepted(await who.post(f"organizations/{api.organization}/bulk", body))["id"]
-    async with asyncio.timeout(20):
-        while not (rows := accepted(await api.get(f"bulk/{begun}/instances", status="Running"))):
-            await asyncio.sleep(0.02)
+    rows = await eventually(lambda: api.read(f"bulk/{begun}/instances", status="Running"))
     accepted(await revoke(api, who, name))
     accepted(await api.delete(f"instances/{rows[0]['instanceId']}/jobs/{rows[0]['jobId']}"))
-    async with asyncio.timeout(20):
-        while not (rows := accepted(await api.get(f"bulk/{begun}/instances", status="Refused"))):
-            await asyncio.sleep(0.02)
+    rows = await eventually(lambda: api.read(f"bulk/{begun}/instances", status="Refused"))
     assert "You need the permission RunInstanceWorkflow" in rows[0]["message"]
     assert "held there by" not in rows[0]["message"], "others read it, who may see nobody"
 
@@ -304,9 +300,7 @@ async def test_a_step_is_approved_only_by_those_who_still_may(api: Api, loss: st
     name = await role(api, *APPROVING)
     who, others = await person(api, name), [await person(api, await role(api, *APPROVING)) for _ in range(2)]
     instance = await api.launch(await api.application(ASKING))
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.02)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     path, tokens = f"approvals/{asked[0]['id']}/approve", f"organizations/{api.organization}/accessTokens"
     if loss == "token":
         made = accepted(await who.post(tokens, {"name": "ci"}))
@@ -342,9 +336,7 @@ async def test_a_change_set_approved_in_person_after_a_token_outlives_the_token(
 async def test_a_step_approved_in_person_after_a_token_outlives_the_token(api: Api) -> None:
     who, other = [await person(api, await role(api, *APPROVING)) for _ in range(2)]
     instance = await api.launch(await api.application(ASKING))
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.02)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     path = f"approvals/{asked[0]['id']}/approve"
     await by_token_then_in_person(api, who, path)
     assert accepted(await other.post(path))["status"] == "approved"

@@ -9,6 +9,7 @@ import pytest
 from launchbay import limits
 from launchbay.store.database import Database
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer, answer, loopback_server, redirect
 from tests.support.service import UNKNOWN, Api, accepted, refused, running_api
 
@@ -282,8 +283,7 @@ async def test_no_connection_to_the_database_is_held_while_a_manifest_loads(api:
     count = database.pool.most + 5
     tasks = [asyncio.create_task(set_source(api, application, source.url("/slow"))) for _ in range(count)]
     async with asyncio.timeout(10):
-        while loading < count:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: loading >= count)
         accepted(await api.get(f"applications/{application}"))
     go_on.set()
     versions = sorted(accepted(found)["version"] for found in await asyncio.gather(*tasks))

@@ -26,6 +26,7 @@ from launchbay.mcp.server import InProcess
 from launchbay.mcp.tools import TOOLS, Refused
 from tests.support.applications import Ledger, until_step
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import answer, loopback_server
 from tests.support.promotion import NEW, OLD, way
 from tests.support.responsiveness import Watchdog
@@ -309,11 +310,10 @@ async def test_an_agent_plans_a_change_and_names_what_may_be_deleted(bay: Served
         proposed = await agent.good("propose_change", **change)
         assert proposed["status"] == "Ready"
         change_set = proposed["changeSet"]
-        async with asyncio.timeout(20):
-            while (shown := await agent.good("read_change_set", change_set=change_set))["instances"][0]["plan"][
-                "status"
-            ] != "Planned":
-                await asyncio.sleep(0.05)
+        shown = await eventually(
+            lambda: agent.good("read_change_set", change_set=change_set),
+            lambda shown: shown["instances"][0]["plan"]["status"] == "Planned",
+        )
         effect = {"kind": "delete", "address": "db", "certainty": "exact"}
         step = {"path": "x#destroy/down", "component": "x", "action": "opentofu", "effects": [effect]}
         async with bay.api.database.transaction() as connection:

@@ -1,11 +1,11 @@
 """A server whose settings name an outgoing proxy sends through it what people and workflows ask for."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import loopback_server
 from tests.support.outgoing_proxies import outgoing_proxy, squid
 from tests.support.service import accepted, running_api
@@ -44,9 +44,7 @@ async def test_manifests_webhooks_and_steps_go_through_the_proxy(databases: Data
             call = server.url("/call", host="api.launchbay.test")
             await api.running(MANIFEST % call)
 
-            async with asyncio.timeout(20):
-                while {each.target for each in server.received} != {"/hook", "/call"}:
-                    await asyncio.sleep(0.02)
+            await eventually(lambda: {each.target for each in server.received} == {"/hook", "/call"})
             carried = proxy.carried()
             assert f"POST {hook} ops" in carried
             assert f"GET {call} ops" in carried

@@ -23,6 +23,7 @@ from launchbay.store.database import Connection
 from launchbay.web.api import jobs
 from tests.support.clock import HandClock
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import PAUSING, WORKFLOWS
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
@@ -229,10 +230,11 @@ async def test_with_many_jobs_that_only_wait_no_new_ones_are_accepted(databases:
             await api.settled(instance)
             accepted(await api.post(f"instances/{instance}/pause", {"parameters": {"seconds": 600}}))
         async with asyncio.timeout(10):
-            while (await usage(api))["waitingJobs"] != (2, 2):
-                await asyncio.sleep(0.1)
-            while (answer := await api.post(f"applications/{application}/launch", {})).status_code == 200:
-                await asyncio.sleep(0.1)  # counts are a second old at most
+            await eventually(lambda: usage(api), lambda found: found["waitingJobs"] == (2, 2))
+            # counts are a second old at most
+            answer = await eventually(
+                lambda: api.post(f"applications/{application}/launch", {}), lambda answer: answer.status_code != 200
+            )
         assert "may have 2 jobs that only wait, and has at least 2" in refused(answer, 400, "QuotaExceeded")
         accepted(await api.delete(f"instances/{instances[0]}?force=1"))
 
@@ -301,9 +303,7 @@ async def test_the_operator_sets_a_quota_of_one_organization(databases: Database
             return result.output
 
         assert await quota("set", "Default", "applications", "2") == "applications: 2\n"
-        async with asyncio.timeout(5):
-            while (await api.post(path, {"name": "second"})).status_code == 400:
-                await asyncio.sleep(0.1)
+        await eventually(lambda: api.post(path, {"name": "second"}), lambda found: found.status_code != 400)
         assert "applications: 2 of 2\n" in await quota("list", api.organization)
         refused(await api.post(path, {"name": "third"}), 400, "QuotaExceeded")
         await quota("reset", "Default", "applications")
@@ -423,9 +423,7 @@ async def test_logs_and_journals_are_measured_and_deletions_make_room(databases:
         instance = await api.launch(await api.application(WORKFLOWS), parameters={"label": "x"})
         await api.settled(instance)
         await api.run(instance, "pause", seconds="0")
-        async with asyncio.timeout(10):
-            while (await usage(api))["journalBytes"][0] == 0:
-                await asyncio.sleep(0.1)
+        await eventually(lambda: usage(api), lambda found: found["journalBytes"][0] != 0)
         async with api.database.transaction() as connection:
             await connection.execute("DELETE FROM instances")
         stored = StoredBytes(api.database, api.parts.quotas)
@@ -499,9 +497,10 @@ async def test_an_organization_whose_journal_is_full_starts_no_job_but_destroys(
         instance = await api.launch(application, parameters={"label": "x"})
         await api.settled(instance)
         await fill(api, "journal_bytes")
-        await asyncio.sleep(1.1)  # counts are of this age at most
         body = {"parameters": {"label": "x"}}
-        refused(await api.post(f"applications/{application}/launch", body), 400, "QuotaExceeded")
+        launch = f"applications/{application}/launch"
+        answer = await eventually(lambda: api.post(launch, body), lambda found: found.status_code != 200)
+        refused(answer, 400, "QuotaExceeded")
         accepted(await api.post(f"instances/{instance}/destroy", {}))
 
 

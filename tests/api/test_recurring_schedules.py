@@ -1,12 +1,12 @@
 """Schedules of the manifest: listed, moved, cancelled and resumed (conformance.md, "States")."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from launchbay.clock import to_ms
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import HOURLY
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -53,16 +53,14 @@ async def test_one_that_fires_each_second_fires_no_more_even_after_a_restart(dat
     async with running_api(url) as api:
         instance = await api.running(EACH_SECOND)
         [entry] = await schedules(api, instance)
-        while len((await api.document(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.02)
+        await eventually(lambda: api.document(instance), lambda found: len(found["workflowHistory"]) >= 2)
         assert (await schedules(api, instance))[0]["id"] == entry["id"], "it keeps its id from run to run"
         await cancel(api, instance, entry["id"])
         runs = len((await api.settled(instance))["workflowHistory"])
     async with running_api(url) as api:
         # Something that is due later has run, so that the other one would have run, too.
         later = await api.running(EACH_SECOND)
-        while len((await api.document(later))["workflowHistory"]) < 3:
-            await asyncio.sleep(0.02)
+        await eventually(lambda: api.document(later), lambda found: len(found["workflowHistory"]) >= 3)
         assert len((await api.document(instance))["workflowHistory"]) == runs
         [entry] = await schedules(api, instance)
         assert "cancelledAt" in entry
@@ -98,9 +96,7 @@ async def test_moving_it_resumes_it_at_that_time(api: Api) -> None:
     sentences = refused(await api.post(path, {"interval": 20, "parameters": {"a": "1"}}), 400, "UnknownParameter")
     assert "without parameters" in sentences
     assert accepted(await api.post(path, {"interval": 20})) == {"id": cancelled["id"]}
-    async with asyncio.timeout(20):
-        while len((await api.document(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: api.document(instance), lambda found: len(found["workflowHistory"]) >= 2)
     document = await api.settled(instance)
     assert document["returnValues"] == {"result.count": 1}
     [entry] = await schedules(api, instance)

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name
 
 
@@ -44,9 +45,7 @@ async def holders(api: Api, service: str) -> dict[str, Any]:
 
 
 async def waiting(api: Api, service: str, count: int) -> None:
-    async with asyncio.timeout(10):
-        while (await listed(api, service))["waiting"] != count:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: listed(api, service), lambda found: found["waiting"] == count)
 
 
 @pytest.mark.parametrize(("written", "kept"), [("1.10", "1.10"), ("1e3", "1e3"), ("-0", "-0"), ('"7"', "7"), ("7", 7)])

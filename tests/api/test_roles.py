@@ -11,7 +11,7 @@ from launchbay.limits import ROLE_TEXT_BYTES, ROLE_TEXTS_BYTES
 from launchbay.store import users
 from launchbay.store.database import Connection
 from launchbay.store.users import Role
-from tests.support.databases import Databases
+from tests.support.databases import Databases, until_locked
 from tests.support.service import (
     UNKNOWN,
     Api,
@@ -510,10 +510,7 @@ async def test_a_role_waits_for_those_that_others_create_meanwhile_and_stays_wit
             [organization, ROLE_TEXT_BYTES, ROLE_TEXTS_BYTES // ROLE_TEXT_BYTES],
         )
         creates = asyncio.create_task(administrator.post(roles, {"name": "one more", "permissions": TEXT}))
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-        async with asyncio.timeout(20):
-            while not creates.done() and (await (await other.execute(waiting)).fetchone()) == (0,):
-                await asyncio.sleep(0.02)
+        await until_locked(api.database.url)
     refused(await creates, 400)
 
 

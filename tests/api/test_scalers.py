@@ -1,12 +1,12 @@
 """Scalers of Scalers and of submodules (manifest-language §4)."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from tests.support.applications import RELAY, SIZED_CHILD, until
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.families import links
 from tests.support.service import Api, accepted, fresh_name, running_api
 
@@ -197,9 +197,7 @@ async def test_members_that_a_command_adds_are_made_once_when_the_worker_goes(da
         instance = await api.launch(await farm(api, "1.5"))
         await noted(api, instance, "size 1", "size 1")
         accepted(await api.post(f"instances/{instance}/do.scale", {"quantity": "3"}))
-        async with asyncio.timeout(10):
-            while await count(api, instance) < 3:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: count(api, instance), lambda found: found >= 3)
     async with running_api(url) as api:
         await noted(api, instance, "size 1", "size 1", "size 1")
         assert await count(api, instance) == 3

@@ -1,6 +1,5 @@
 """Instances on hosts that are there already, through the API: the whole service, real SSH, a real database."""
 
-import asyncio
 import base64
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -9,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.machines import Hosts, needs_sshd, needs_sudo
 from tests.support.service import accepted, refused
-from tests.support.services import Fleet, running_fleet, until
+from tests.support.services import Fleet, running_fleet
 
 pytestmark = needs_sshd
 
@@ -127,9 +127,9 @@ async def test_a_job_without_free_hosts_names_the_pool(fleet: Fleet) -> None:
     manifest = f"launch: {{steps: [{{web: {vms}}}]}}"
     first = await fleet.api.running(manifest, instanceName="owner of all")
     second = await fleet.api.launch(await fleet.api.application(manifest))
-    async with asyncio.timeout(20):
-        while "are held" not in (said := (await fleet.api.document(second)).get("waitingFor", "")):
-            await asyncio.sleep(0.05)
+    said = (
+        await eventually(lambda: fleet.api.document(second), lambda found: "are held" in found.get("waitingFor", ""))
+    ).get("waitingFor", "")
     assert said.endswith(f": all {everyone} are held.")
     await fleet.api.run(first, "destroy")
     assert (await fleet.api.settled(second))["status"] == "Running"
@@ -151,13 +151,13 @@ async def test_cancelling_a_job_kills_the_process_group_on_the_host(fleet: Fleet
                   command: ["sleep {seconds}.{MINE} & echo $! $$$$ > {mark}; chmod a+r {mark}; wait"]
     """
     instance = await fleet.api.launch(await fleet.api.application(manifest))
-    await until(lambda: mark.exists() and len(mark.read_text().split()) == 2)
+    await eventually(lambda: mark.exists() and len(mark.read_text().split()) == 2)
     assert len(_sleepers(seconds)) == 1
     [job] = accepted(await fleet.api.get(f"instances/{instance}/jobs"))
     accepted(await fleet.api.delete(f"instances/{instance}/jobs/{job['id']}"))
     document = await fleet.api.settled(instance)
     assert document["status"] == "Failed"
-    await until(lambda: not _sleepers(seconds))
+    await eventually(lambda: not _sleepers(seconds))
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ async def test_a_command_call_that_takes_too_long_leaves_nothing_running(fleet: 
     document = await fleet.api.run(late, "actions.run", line=f"touch {mark}; sleep 303.{MINE}")
     assert "exceeded its timeout of 2 s" in document["errorMessage"]
     assert mark.exists()
-    await until(lambda: not _sleepers(303))
+    await eventually(lambda: not _sleepers(303))
     for each in (instance, late):
         await fleet.api.run(each, "destroy")
 

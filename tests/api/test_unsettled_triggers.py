@@ -9,6 +9,7 @@ import pytest
 from launchbay import limits
 from launchbay.manifest.compiler import check
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 # Each adds a letter to what the other one returned last, so their signals never settle.
@@ -65,11 +66,9 @@ def test_a_cycle_of_triggers_is_seen_before_it_runs() -> None:
 
 async def triggered(api: Api, instance: str) -> None:
     """Wait until the running job is one that a trigger has started."""
-    while True:
-        document = await api.document(instance)
-        if document.get("workflow", {}).get("name") == "follow":
-            return
-        await asyncio.sleep(0.01)
+    await eventually(
+        lambda: api.document(instance), lambda document: document.get("workflow", {}).get("name") == "follow"
+    )
 
 
 async def test_a_chain_of_triggers_ends_with_an_error_that_names_the_cycle(api: Api) -> None:
@@ -129,9 +128,7 @@ async def test_a_person_goes_before_the_next_workflow(api: Api, what: str, condi
         application = (await api.document(instance))["applicationId"]
         only = f"application={application}&workflow={workflow}&status=Succeeded"
         asked = f"organizations/{api.organization}/jobs?{only}"
-        async with asyncio.timeout(20):
-            while not accepted(await api.get(asked)):
-                await asyncio.sleep(0.02)
+        await eventually(lambda: api.read(asked))
     if "key" in conditions and what != "configuration":  # which takes no key
         again = await api.client.request(method, path, json=body, headers=headers)
         assert accepted(again) == document
@@ -186,9 +183,11 @@ async def test_a_request_without_permission_or_sense_does_not_hold_triggers_back
         headers = {"Idempotency-Key": fresh_name("key")}
         refused(await caller.client.post(f"instances/{instance}/{workflow}", json={}, headers=headers), status)
     before = len((await api.document(instance))["workflowHistory"])
-    async with asyncio.timeout(limits.PERSON_FIRST_S / 2):
-        while len((await api.document(instance))["workflowHistory"]) < before + 3:
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: api.document(instance),
+        lambda found: len(found["workflowHistory"]) >= before + 3,
+        within_s=limits.PERSON_FIRST_S / 2,
+    )
 
 
 # One says a number, and the other takes its time to hear it.
@@ -233,17 +232,26 @@ async def test_triggers_wait_no_longer_than_until_the_person_had_their_turn(api:
     async with asyncio.timeout(limits.PERSON_FIRST_S / 2):
         await triggered(api, instance)
         accepted(await api.post(f"instances/{instance}/actions.say", {"word": 2}))
-        while (await api.document(instance))["returnValues"] != {"result.heard": 2}:
-            await asyncio.sleep(0.05)
+        await eventually(
+            lambda: api.document(instance),
+            lambda found: found["returnValues"] == {"result.heard": 2},
+            within_s=limits.PERSON_FIRST_S / 2,
+        )
 
 
 async def test_no_trigger_follows_a_cancelled_job(api: Api) -> None:
     instance = await api.launch(await api.application(ENDLESS.replace("PAUSE", "30")))
     await triggered(api, instance)
-    while not (
-        jobs := [job for job in accepted(await api.get(f"instances/{instance}/jobs")) if job["status"] == "Executing"]
-    ):
-        await asyncio.sleep(0.01)
+    jobs = [
+        job
+        for job in (
+            await eventually(
+                lambda: api.read(f"instances/{instance}/jobs"),
+                lambda found: [job for job in found if job["status"] == "Executing"],
+            )
+        )
+        if job["status"] == "Executing"
+    ]
     accepted(await api.delete(f"instances/{instance}/jobs/{jobs[0]['id']}"))
     document = await api.settled(instance)
     assert document["workflowHistory"][0]["status"] == "Failed"

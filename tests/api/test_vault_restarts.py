@@ -1,12 +1,12 @@
 """What a job learned from a vault survives the end of its server, sealed, and is still covered after it."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from launchbay.actions import registry
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, running_api
 from tests.support.services import (
     LEAK,
@@ -42,9 +42,7 @@ async def test_a_job_goes_on_after_a_restart_with_the_secret_that_it_had_read(
         await told(api, vault, "set-secret", name="db", value=SECRET)
         instance = await api.running(SLOW)
         accepted(await api.post(f"instances/{instance}/actions.again", {}))
-        async with asyncio.timeout(20):
-            while "hold" not in [step["name"] for step in await executing(api, instance)]:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: executing(api, instance), lambda found: "hold" in [step["name"] for step in found])
         await told(api, vault, "set-secret", name="db", value="another secret altogether")
         assert_covered(await everything_stored(api))
     LEAK.used.clear()

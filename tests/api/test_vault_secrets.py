@@ -1,6 +1,5 @@
 """A named secret of a vault is used by manifests, and shown and stored in the open by nothing (promise 10)."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -9,6 +8,7 @@ import pytest
 from launchbay.actions import registry
 from launchbay.actions.restcall import _SHOWN_BODY_CHARS
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer, answer, loopback_server, stream
 from tests.support.service import Api, accepted, fresh_name, running_api, served
 from tests.support.services import (
@@ -107,9 +107,7 @@ async def test_streams_and_webhooks_tell_no_secret(api: Api, receiver: LoopbackS
         await listener.until("job", status="Failed")
     assert_covered(*[event.data for event in listener.seen])
     assert any(event.name == "log" and MASK in event.data["text"] for event in listener.seen)
-    async with asyncio.timeout(20):
-        while not any(b'"Failed"' in each.body for each in receiver.received):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: any(b'"Failed"' in each.body for each in receiver.received))
     assert_covered(*[each.body.decode() for each in receiver.received])
     assert any(MASK.encode() in each.body for each in receiver.received)
     accepted(await api.delete(f"webhooks/{webhook}"))
@@ -201,9 +199,7 @@ async def test_a_notification_of_a_step_tells_webhooks_no_secret(api: Api, recei
     instance = await api.running(manifest)
     document = await api.run(instance, "actions.fail")
     assert document["workflowHistory"][0]["status"] == "Succeeded", document["errorMessage"]
-    async with asyncio.timeout(20):
-        while not receiver.received:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: receiver.received)
     told_them = json.loads(receiver.received[0].body)["notification"]
     assert (told_them["text"], told_them["data"]) == (f"it is {MASK}", {"key": MASK})
     assert_covered(await everything_stored(api))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, refused, running_api
 
 HOLDING = """
@@ -26,10 +27,9 @@ launch: {steps: []}
 
 async def waiting(api: Api, instance: str, wanted: str) -> Any:
     """Wait until the instance says something with this in it, and return all that it says."""
-    async with asyncio.timeout(20):
-        while wanted not in (said := (await api.document(instance)).get("waitingFor", "")):
-            await asyncio.sleep(0.05)
-    return said
+    return (await eventually(lambda: api.document(instance), lambda found: wanted in found.get("waitingFor", ""))).get(
+        "waitingFor", ""
+    )
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.ids import is_id
+from tests.support.eventually import eventually
 from tests.support.manifests import FAILING_LATE, PAUSING, TYPED, WORKFLOWS
 from tests.support.service import UNKNOWN, Api, accepted, refused
 
@@ -473,27 +474,26 @@ async def test_a_missing_interval_is_400(api: Api, instance: str, operation: str
 async def test_a_schedule_fires_once_with_its_parameters_and_not_early(api: Api, instance: str) -> None:
     await schedule(api, instance, "600", parameters={"text": "later"})
     [entry] = await schedules(api, instance)
-    async with asyncio.timeout(10):
-        while len((document := await api.document(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.01)
+    document = await eventually(lambda: api.document(instance), lambda document: len(document["workflowHistory"]) >= 2)
     document = await api.settled(instance)
     [echo, _] = document["workflowHistory"]
     assert entry["timestamp"] <= echo["startedAt"] < entry["timestamp"] + 2_000
     assert document["returnValues"] == {"shown": "later"}
     assert await schedules(api, instance) == []
-    await asyncio.sleep(0.3)
-    assert len((await api.document(instance))["workflowHistory"]) == 2
+    await schedule(api, instance, 100, parameters={"text": "later still"})
+    await eventually(lambda: api.settled(instance), lambda found: found["returnValues"] == {"shown": "later still"})
+    assert len((await api.document(instance))["workflowHistory"]) == 3
 
 
 @pytest.mark.slow
 async def test_a_schedule_behind_a_running_job_waits_for_its_end(api: Api, instance: str) -> None:
-    accepted(await api.post(f"instances/{instance}/pause", {"seconds": "1.2"}))
+    accepted(await api.post(f"instances/{instance}/pause", {"seconds": "3"}))
     await schedule(api, instance, 100, parameters={"text": "after the pause"})
-    await asyncio.sleep(0.5)
+    other = await api.running(WORKFLOWS, parameters={"label": "x"})
+    await schedule(api, other, 100, parameters={"text": "in time"})
+    await eventually(lambda: api.settled(other), lambda found: found["returnValues"] == {"shown": "in time"})
     assert len(await schedules(api, instance)) == 1
-    async with asyncio.timeout(10):
-        while len((document := await api.document(instance))["workflowHistory"]) < 3:
-            await asyncio.sleep(0.01)
+    document = await eventually(lambda: api.document(instance), lambda document: len(document["workflowHistory"]) >= 3)
     document = await api.settled(instance)
     [echo, pause, _] = document["workflowHistory"]
     assert (echo["status"], pause["status"]) == ("Succeeded", "Succeeded")
@@ -504,9 +504,10 @@ async def test_a_schedule_behind_a_running_job_waits_for_its_end(api: Api, insta
 async def test_schedules_that_fall_due_together_run_one_after_the_other(api: Api, instance: str) -> None:
     for number in range(5):
         await schedule(api, instance, 100 + number, parameters={"text": f"text {number}"})
-    async with asyncio.timeout(10):
-        while len((document := await api.document(instance))["workflowHistory"]) < 6 or document["status"] != "Running":
-            await asyncio.sleep(0.01)
+    document = await eventually(
+        lambda: api.document(instance),
+        lambda document: len(document["workflowHistory"]) >= 6 and document["status"] == "Running",
+    )
     history = document["workflowHistory"]
     assert all(job["status"] == "Succeeded" for job in history)
     assert all(newer["startedAt"] >= older["finishedAt"] for newer, older in itertools.pairwise(history))
@@ -541,9 +542,7 @@ async def test_a_rescheduled_workflow_keeps_its_id_and_its_parameters(api: Api, 
     made = await schedule(api, instance, HOUR_MS, parameters={"text": "kept"})
     answer = accepted(await api.post(f"instances/{instance}/{made}/reschedule", {"interval": "200"}))
     assert answer == {"id": made}
-    async with asyncio.timeout(10):
-        while len((await api.document(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: api.document(instance), lambda found: len(found["workflowHistory"]) >= 2)
     assert (await api.settled(instance))["returnValues"] == {"shown": "kept"}
 
 
@@ -551,9 +550,7 @@ async def test_a_reschedule_may_bring_new_parameters(api: Api, instance: str) ->
     made = await schedule(api, instance, HOUR_MS, parameters={"text": "old"})
     body = {"interval": "200", "parameters": {"text": "new"}}
     assert accepted(await api.post(f"instances/{instance}/echo/reschedule", body)) == {"id": made}
-    async with asyncio.timeout(10):
-        while len((await api.document(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: api.document(instance), lambda found: len(found["workflowHistory"]) >= 2)
     assert (await api.settled(instance))["returnValues"] == {"shown": "new"}
 
 

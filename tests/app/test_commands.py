@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +30,7 @@ from launchbay.settings import Settings
 from launchbay.store import keys
 from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
+from tests.support.eventually import eventually_blocking
 from tests.support.servers import EMAIL, PASSWORD, Process, prepare
 from tests.support.service import Api, accepted, running_api
 from tests.support.services import LEAK, SECRET, USER, assert_covered, everything_stored, made_vault, told
@@ -142,11 +142,8 @@ def test_with_json_a_start_prints_nothing_but_json(directory: Path) -> None:
             command, stdout=printed, stderr=logged, env={**given, "LAUNCHBAY_LOG_FORMAT": "json"}
         )
     try:
-        deadline = time.monotonic() + 60
-        while b"server.started" not in log.read_bytes():
-            assert process.poll() is None, log.read_text("utf-8")
-            assert time.monotonic() < deadline, log.read_text("utf-8")
-            time.sleep(0.05)
+        eventually_blocking(lambda: b"server.started" in log.read_bytes() or process.poll() is not None, within_s=60)
+        assert process.poll() is None, log.read_text("utf-8")
     finally:
         process.terminate()
         process.wait(30)

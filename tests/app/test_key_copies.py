@@ -19,6 +19,7 @@ from launchbay.store import keys
 from launchbay.usecases import sealing
 from launchbay.usecases.sealing import SEALED
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, Caller, running_api
 from tests.support.services import made_vault, told
 
@@ -45,9 +46,7 @@ class TwoServers:
         return (await caller.post(f"services/{self.vault}/set-secret", body)).status_code
 
     async def until_ready_is(self, status: int) -> None:
-        async with asyncio.timeout(20):
-            while await self.ready() != status:
-                await asyncio.sleep(0.05)
+        await eventually(self.ready, lambda found: found == status)
 
     async def ready(self) -> int:
         return (await self.second.client.get("http://launchbay/health/ready")).status_code
@@ -191,9 +190,7 @@ def test_a_file_that_cannot_be_replaced_stops_the_rotation_before_it_begins(tmp_
 async def test_a_key_file_that_the_server_may_not_read_is_one_line_of_the_log(servers: TwoServers) -> None:
     with capture_logs() as lines:
         servers.second.settings.key_file().chmod(0o644)  # which the server refuses
-        async with asyncio.timeout(20):
-            while not lines:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: lines)
         await asyncio.sleep(0.5)
         assert await servers.store(servers.second, "kept") == 200
     [line] = [line for line in lines if line["log_level"] == "error"]
@@ -208,9 +205,7 @@ async def test_a_server_looks_for_the_newest_key_again_after_a_look_that_failed_
     url = servers.first.settings.database_url
     with capture_logs() as lines, psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute("DELETE FROM server_keys RETURNING name, value").fetchone()
-        async with asyncio.timeout(20):
-            while "secret_key.look_failed" not in [line["event"] for line in lines]:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: "secret_key.look_failed" in [line["event"] for line in lines])
         connection.execute("INSERT INTO server_keys (name, value) VALUES (%s, %s)", row)
         assert (await servers.rotate()).exit_code == 0
         await servers.until_ready_is(503)

@@ -1,6 +1,5 @@
 """A server with the setting `dispatch_url`, and one without."""
 
-import asyncio
 import sys
 
 import pytest
@@ -9,6 +8,7 @@ from launchbay.app.build import lifespan
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.nats_server import nats_servers, url_of
 from tests.support.service import METRICS_TOKEN, Api, running_api
 
@@ -17,13 +17,10 @@ WITHIN_S = 20.0
 
 async def dispatch_is(api: Api, wanted: str) -> None:
     """Wait until the server is ready with this dispatch."""
-    async with asyncio.timeout(WITHIN_S):
-        while True:
-            answer = await api.client.get(api.client.base_url.join("/health/ready"))
-            assert answer.status_code == 200
-            if answer.json() == {"status": "ready", "dispatch": wanted}:
-                return
-            await asyncio.sleep(0.02)
+    path = str(api.client.base_url.join("/health/ready"))
+    await eventually(
+        lambda: api.read(path), lambda found: found == {"status": "ready", "dispatch": wanted}, within_s=WITHIN_S
+    )
 
 
 async def connected_by_metrics(api: Api) -> bool:

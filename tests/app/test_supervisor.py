@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from launchbay.app.supervisor import Channel, Order
+from tests.support.eventually import eventually
 from tests.support.external_services import made_certificate
 from tests.support.manifests import waits_in_a_row
 from tests.support.servers import (
@@ -32,7 +33,6 @@ from tests.support.servers import (
     is_alive,
     remove_postgres,
     server_directory,
-    until,
 )
 from tests.support.service import accepted, basic
 
@@ -115,9 +115,7 @@ async def test_processes_share_port_database_administrator_and_metrics(place: Pa
         resident = {name: value for name, value in seen.items() if name.startswith("process_resident_memory_bytes")}
         assert len(resident) == 3
         assert all(value > 10_000_000 for value in resident.values())
-        async with asyncio.timeout(30):
-            while (await metrics(server))["launchbay_workers"] != 3:
-                await asyncio.sleep(0.1)
+        await eventually(lambda: metrics(server), lambda found: found["launchbay_workers"] == 3)
         text = (place / "serve-1.log").read_text("utf-8")
         assert text.count('"administrator.created"') == 1
         assert text.count('"server.started"') == 1
@@ -189,11 +187,15 @@ async def test_a_killed_process_is_started_again_and_nothing_is_lost(place: Path
         stop = asyncio.Event()
         launching = [asyncio.create_task(launched_until(remote, application, stop)) for _ in range(4)]
         first = server_processes(server)
-        await asyncio.sleep(1.0)  # launches are under way in both
+        await eventually(
+            lambda: remote.read(f"applications/{application}/instances"), lambda found: len(found) >= 8
+        )  # more than one launch of each client, whose connections are with both
         os.kill(first[1], signal.SIGKILL)
         await ask_all(server, 4)  # the other one answers meanwhile
-        await until(lambda: server_processes(server).get(1, first[1]) != first[1], PATIENCE_S)
-        await until(lambda: any(line["event"] == "server_process.started" for line in logged(place)), PATIENCE_S)
+        await eventually(lambda: server_processes(server).get(1, first[1]) != first[1], within_s=PATIENCE_S)
+        await eventually(
+            lambda: any(line["event"] == "server_process.started" for line in logged(place)), within_s=PATIENCE_S
+        )
         assert server_processes(server)[2] == first[2]
         stop.set()
         launched = [instance for found in await asyncio.gather(*launching) for instance in found]
@@ -204,7 +206,7 @@ async def test_a_killed_process_is_started_again_and_nothing_is_lost(place: Path
         assert after[LIVE_COUNT] == before[LIVE_COUNT] + 4  # counters continue
         again = server_processes(server)
         os.kill(again[1], signal.SIGKILL)
-        await until(lambda: server_processes(server).get(1, again[1]) != again[1], PATIENCE_S)
+        await eventually(lambda: server_processes(server).get(1, again[1]) != again[1], within_s=PATIENCE_S)
         ends = [line for line in logged(place) if line["event"] == "server_process.ended"]
         assert [(line["process"], line["exit_code"], line["restart_in_s"]) for line in ends] == [
             (1, -9, 0.0),
@@ -226,7 +228,7 @@ async def test_a_killed_supervisor_takes_its_processes_with_it_and_the_next_one_
                 instances.append(str(answer.json()["id"]))
         processes = server_processes(server)
         server.kill()
-        await until(lambda: not any(is_alive(pid) for pid in processes.values()), 5.0)
+        await eventually(lambda: not any(is_alive(pid) for pid in processes.values()), within_s=5.0)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port)).close()
         cut_power_of_postgres(place / "data")
@@ -248,7 +250,7 @@ async def test_a_process_that_does_not_react_is_killed_at_the_stop(place: Path) 
     processes = server_processes(server)
     os.kill(processes[2], signal.SIGSTOP)
     os.kill(server.pid, signal.SIGTERM)
-    await until(lambda: not server.lives(), PATIENCE_S)
+    await eventually(lambda: not server.lives(), within_s=PATIENCE_S)
     assert not any(is_alive(pid) for pid in processes.values())
     assert [line["process"] for line in logged(place) if line["event"] == "server_process.killed"] == [2]
 
@@ -283,13 +285,13 @@ async def test_every_process_presents_a_renewed_certificate(place: Path) -> None
             [sys.executable, "-m", "launchbay.cli.main", *command], stdout=output, stderr=output, env=environment
         )
     try:
-        await until(lambda: '"address": "https://' in log.read_text("utf-8"), PATIENCE_S)
+        await eventually(lambda: '"address": "https://' in log.read_text("utf-8"), within_s=PATIENCE_S)
         (place / "new").mkdir()
         new_certificate, new_key = made_certificate(place / "new")
         new_key.rename(key)
         new_certificate.rename(certificate)
         reloaded = re.compile(r'\{"process": (\d).*"tls.reloaded"')
-        await until(lambda: set(reloaded.findall(log.read_text("utf-8"))) == {"1", "2"}, PATIENCE_S)
+        await eventually(lambda: set(reloaded.findall(log.read_text("utf-8"))) == {"1", "2"}, within_s=PATIENCE_S)
         for _ in range(4):  # two of each
             async with httpx.AsyncClient(verify=str(certificate)) as client:
                 assert (await client.get(f"https://127.0.0.1:{port}/health/live")).status_code == 200

@@ -25,8 +25,8 @@ from launchbay.client import (
     WaitTimedOut,
 )
 from launchbay.client.types import Marker, Markers
+from tests.support.eventually import eventually_blocking
 from tests.support.service import EMAIL, FAILING, GREETER, PASSWORD, SLOW, UNKNOWN, Server, basic
-from tests.support.services import until
 
 
 def test_an_application_lives_from_upload_to_destruction(server: Server) -> None:
@@ -238,7 +238,7 @@ def test_a_failed_job_is_raised_with_its_error(server: Server) -> None:
     with pytest.raises(WaitTimedOut, match=r"still running after 0\.1 s"):
         slow.wait(timeout_s=0.1)
     assert slow.status() == "Executing"
-    anyio.run(until, lambda: slow.steps()[0].status == "Executing")  # its record, which a cancellation keeps
+    eventually_blocking(lambda: slow.steps()[0].status == "Executing")  # its record, which a cancellation keeps
     slow.cancel()
     with pytest.raises(JobFailed, match="Cancelled by"):
         slow.wait(timeout_s=30)

@@ -13,7 +13,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.job import PLAN_VERSION
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import jobs
-from launchbay.store.database import Connection
+from tests.support.databases import until_locked
 from tests.support.service import Api, accepted, refused, running_api
 
 MANIFEST = """
@@ -32,23 +32,12 @@ async def api(database_url: str) -> AsyncIterator[Api]:
         yield api
 
 
-async def until_it_waits(connection: Connection, statement: str) -> None:
-    """Wait until another session waits for a lock in the statement that holds this text."""
-    waiting = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, %s) > 0"
-    )
-    async with asyncio.timeout(10):
-        while (await (await connection.execute(waiting, [statement])).fetchone() or [0])[0] == 0:
-            await asyncio.sleep(0.02)
-
-
 async def test_a_job_that_ends_while_its_instance_is_locked_holds_nothing_that_the_locker_needs(api: Api) -> None:
     instance = await api.running(MANIFEST)
     accepted(await api.post(f"instances/{instance}/busy", {}))
-    async with api.database.connection() as look, api.database.transaction() as connection:
+    async with api.database.transaction() as connection:
         await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
-        await until_it_waits(look, ENDING)
+        await until_locked(api.database.url, statement=ENDING)
         await connection.execute("SET LOCAL lock_timeout = '300ms'")
         await connection.execute("UPDATE jobs SET error_message = NULL WHERE instance_id = %s", [instance])
     assert (await api.settled(instance))["status"] == "Running"
@@ -57,7 +46,7 @@ async def test_a_job_that_ends_while_its_instance_is_locked_holds_nothing_that_t
 async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_that_the_locker_needs(
     database_url: str,
 ) -> None:
-    async with running_api(database_url, engine=False) as api, api.database.connection() as look:
+    async with running_api(database_url, engine=False) as api:
         instance = await api.launch(await api.application(MANIFEST))
         [job] = accepted(await api.get(f"instances/{instance}/jobs"))
 
@@ -77,7 +66,7 @@ async def test_a_launch_that_starts_while_its_instance_is_locked_holds_nothing_t
         async with api.database.transaction() as connection:
             await connection.execute("SELECT 1 FROM instances WHERE id = %s FOR NO KEY UPDATE", [instance])
             claiming = asyncio.create_task(claim())
-            await until_it_waits(look, CLAIMING)
+            await until_locked(api.database.url, statement=CLAIMING)
             await connection.execute("SET LOCAL lock_timeout = '300ms'")
             await connection.execute("UPDATE jobs SET error_message = NULL WHERE instance_id = %s", [instance])
         await claiming
@@ -110,10 +99,10 @@ async def test_an_instance_that_stays_locked_is_busy(api: Api) -> None:
 )
 async def test_nothing_is_scheduled_on_an_instance_that_ends_meanwhile(api: Api, change: str) -> None:
     instance = await api.running(MANIFEST)
-    async with api.database.connection() as look, api.database.transaction() as connection:
+    async with api.database.transaction() as connection:
         await connection.execute(change, [instance])
         asked = asyncio.create_task(api.post(f"instances/{instance}/destroy/schedule", {"interval": "60000"}))
-        await until_sessions_wait(look, 1)
+        await until_locked(api.database.url)
     refused(await asked, 400, "InstanceDestroyed")
     async with api.database.connection() as look:
         found = await look.execute(
@@ -134,7 +123,7 @@ async def test_a_destroy_that_is_taken_back_locks_the_instance_before_its_place_
     accepted(await api.post(f"instances/{instance}/destroy"))
     await api.settled(instance)
     [schedule] = accepted(await api.get(f"instances/{instance}/schedules"))["schedules"]
-    async with api.database.connection() as look, api.database.transaction() as connection:
+    async with api.database.transaction() as connection:
         await connection.execute(
             "SELECT 1 FROM instances WHERE id = %s FOR UPDATE", [instance]
         )  # as what fires another
@@ -142,18 +131,10 @@ async def test_a_destroy_that_is_taken_back_locks_the_instance_before_its_place_
             taking = asyncio.create_task(api.post(f"instances/{instance}/{schedule['id']}/reschedule", {"interval": 0}))
         else:
             taking = asyncio.create_task(api.post(f"instances/{instance}/lifetime/undo-destroy"))
-        await until_sessions_wait(look, 1)
+        await until_locked(api.database.url)
         await connection.execute("SET LOCAL lock_timeout = '300ms'")
         await connection.execute("UPDATE fleet SET destroy_at = destroy_at WHERE instance_id = %s", [instance])
     accepted(await taking)
-
-
-async def until_sessions_wait(connection: Connection, count: int) -> None:
-    """Wait until so many sessions wait for locks."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    async with asyncio.timeout(20):
-        while (await (await connection.execute(waiting)).fetchone() or [0])[0] < count:
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.features("directories")
@@ -166,14 +147,14 @@ async def test_directories_and_launches_at_once_do_not_wait_for_each_other_in_tu
         named = {f"{kind}/{'lab' if kind == 'environments' else 'x'}.yaml": text for kind, text in files.items()}
         return asyncio.create_task(api.post(f"{path}/change-sets", {"act": "apply", "files": named}))
 
-    async with api.database.connection() as look, api.database.transaction() as connection:
+    async with api.database.transaction() as connection:
         await connection.execute("SELECT 1 FROM environments WHERE id = %s FOR NO KEY UPDATE", [environment])
         # One changes the environment and then what needs the organization, the other one the reverse.
         schedule = "cron: 0 0 1 1 *\nbulk: { act: destroy, select: { all: true } }\n"
         first = plan(environments="policies: { a.b: x }\n", schedules=schedule)
-        await until_sessions_wait(look, 1)
+        await until_locked(api.database.url)
         second = plan(environments="policies: { a.b: y }\n", roles="- Read: [/*]\n")
-        await until_sessions_wait(look, 2)
+        await until_locked(api.database.url, 2)
         await api.launch(application, environmentId=environment)
     accepted(await first)
     accepted(await second)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.helm_cluster import helm_cluster
 from tests.support.network import answer, loopback_server
 from tests.support.releases import CHART, TOOLS, Kubectl, fresh_release, manifest_of
@@ -101,7 +102,5 @@ async def test_what_was_answered_is_there_after_a_kill_and_is_still_only_forgott
         found = (await client.get(f"{instance}/adoption")).json()
         assert (found["managed"], found["releases"]) == ("observe", made["releases"])
         (await client.post(f"{instance}/destroy", json={})).raise_for_status()
-        async with asyncio.timeout(40):
-            while (await client.get(instance)).json()["status"] != "Destroyed":
-                await asyncio.sleep(0.05)
+        await eventually(lambda: client.get(instance), lambda found: found.json()["status"] == "Destroyed", within_s=40)
     assert bench.hand.revisions(bench.release) == 1

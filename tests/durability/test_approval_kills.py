@@ -1,12 +1,12 @@
 """kill -9 while people are asked: neither the question nor the answer is lost, and nobody is asked twice."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.servers import Process, administrator_of
 from tests.support.service import YAML
 
@@ -40,9 +40,13 @@ async def test_neither_question_nor_answer_is_lost_when_the_server_is_killed(tmp
         server.kill()  # perhaps before the step has seen the answer
         server.start()
         async with administrator_of(server) as client:
-            async with asyncio.timeout(60):
-                while (document := (await client.get(f"instances/{instance}")).json())["status"] == "Executing":
-                    await asyncio.sleep(0.05)
+            document = (
+                await eventually(
+                    lambda: client.get(f"instances/{instance}"),
+                    lambda found: found.json()["status"] != "Executing",
+                    within_s=60,
+                )
+            ).json()
             assert document["status"] == "Running", document
             assert document["returnValues"]["said"] == "yes"
             assert len((await client.get(f"instances/{instance}/approvals")).json()) == 1
@@ -51,7 +55,7 @@ async def test_neither_question_nor_answer_is_lost_when_the_server_is_killed(tmp
 
 
 async def _pending(client: httpx.AsyncClient, instance: str) -> Any:
-    async with asyncio.timeout(60):
-        while not (found := (await client.get(f"instances/{instance}/approvals")).json()):
-            await asyncio.sleep(0.05)
+    found = (
+        await eventually(lambda: client.get(f"instances/{instance}/approvals"), lambda found: found.json(), within_s=60)
+    ).json()
     return found[0]

@@ -1,12 +1,14 @@
 """kill -9 in the middle of applying change sets: all is changed once, and nothing twice or by half."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.servers import Process, administrator_of
 from tests.support.service import YAML
 
@@ -72,9 +74,13 @@ async def test_a_change_set_is_applied_whole_or_not_at_all_though_its_server_is_
                 if not has_begun:  # nothing has happened, so the same change set can be applied
                     assert {plan["jobId"] for plan in document["plan"]} == {None}
                     (await client.post(f"change-sets/{change_set}/apply")).raise_for_status()
-                async with asyncio.timeout(90):
-                    while (document := (await client.get(f"change-sets/{change_set}")).json())["finishedAt"] is None:
-                        await asyncio.sleep(0.1)
+                document = (
+                    await eventually(
+                        partial(client.get, f"change-sets/{change_set}"),
+                        lambda found: found.json()["finishedAt"] is not None,
+                        within_s=90,
+                    )
+                ).json()
                 assert document["status"] == "Succeeded", document
                 assert {tuple(plan["differences"]) for plan in document["plan"]} == {()}
                 for plan in document["plan"]:

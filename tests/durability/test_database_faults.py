@@ -13,6 +13,7 @@ import pytest
 
 from launchbay.postgres import cluster
 from tests.support.campaigns import Campaign, keep, under_load
+from tests.support.eventually import eventually
 from tests.support.load import WatchfulLoad
 from tests.support.network import cutting_proxy
 from tests.support.pooler import pooler, set_for_sessions
@@ -96,9 +97,7 @@ async def test_answers_that_get_lost_on_the_way_are_neither_lost_work_nor_double
             await load.set_up()
             async with load.going_on():
                 proxy.share = 0.004
-                async with asyncio.timeout(600):
-                    while proxy.cuts < CUTS:
-                        await asyncio.sleep(0.2)
+                await eventually(lambda: proxy.cuts >= CUTS, within_s=600)
                 proxy.share = 0.0
                 await asyncio.sleep(2.0)
             assert await healthy(server.port)
@@ -143,9 +142,7 @@ async def test_a_pooler_that_dies_or_hangs_and_workers_killed_behind_it_cost_no_
                             between.freeze()
                             await asyncio.sleep(campaign.chance.uniform(1.0, 8.0))
                             between.thaw()
-                async with asyncio.timeout(60):
-                    while not await healthy(server.port):
-                        await asyncio.sleep(0.1)
+                await eventually(lambda: healthy(server.port), within_s=60)
                 lives = server.lives()
     finally:
         await asyncio.to_thread(postgres.stop)

@@ -1,12 +1,11 @@
 """kill -9 while destroys wait for their grace time: each happens once, or is taken back once."""
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.servers import Process, administrator_of
 from tests.support.service import YAML
 
@@ -57,9 +56,10 @@ async def _running(client: httpx.AsyncClient, *, grace_ms: int) -> str:
 
 async def _jobs(client: httpx.AsyncClient, instance: str, status: str, count: int) -> list[str]:
     """Wait until the instance has this status and so many ended jobs, and return their names."""
-    found: Any = {}
-    async with asyncio.timeout(60):
-        while (found.get("status"), len(found.get("workflowHistory", []))) != (status, count):
-            await asyncio.sleep(0.05)
-            found = (await client.get(f"instances/{instance}")).json()
+    answer = await eventually(
+        lambda: client.get(f"instances/{instance}"),
+        lambda answer: (answer.json()["status"], len(answer.json()["workflowHistory"])) == (status, count),
+        within_s=60,
+    )
+    found = answer.json()
     return [job["name"] for job in reversed(found["workflowHistory"])]

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ import psycopg
 import pytest
 
 from launchbay.postgres import cluster
+from tests.support.eventually import eventually
 from tests.support.servers import EMAIL, PASSWORD, Process, remove_postgres
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
@@ -109,10 +111,8 @@ async def test_a_postgresql_that_a_full_disk_has_stopped_is_called_out_of_space_
             assert "the database is out of space" in told.stdout
 
             filler.unlink()
-            async with asyncio.timeout(90):
-                for path in ("api/1/organizations", "health/ready"):
-                    while (await client.get(path)).status_code != 200:
-                        await asyncio.sleep(0.2)
+            for path in ("api/1/organizations", "health/ready"):
+                await eventually(partial(client.get, path), lambda found: found.status_code == 200, within_s=90)
         lines = [json.loads(line) for line in (logs / "serve-1.log").read_text().splitlines() if line.startswith("{")]
         told_of = [line["event"] for line in lines if line.get("level", "info") not in {"debug", "info"}]
         assert told_of == ["database.disk_full", "postgres.restarted"]
@@ -157,20 +157,20 @@ async def test_a_full_disk_refuses_changes_and_is_forgotten_when_there_is_room_a
             assert (not_ready.status_code, "out of space" in not_ready.text) == (503, True)
 
             filler.unlink()
-            async with asyncio.timeout(90):
-                while (answer := await launched(client, application)) is None or answer.status_code != 200:
-                    await asyncio.sleep(0.2)
-            async with asyncio.timeout(30):
-                while (await client.get(ready)).status_code != 200:
-                    await asyncio.sleep(0.2)
+            answer = await eventually(
+                lambda: launched(client, application),
+                lambda answer: answer is not None and answer.status_code == 200,
+                within_s=90,
+            )
+            await eventually(lambda: client.get(ready), lambda found: found.status_code == 200)
+            assert answer is not None
             accepted.add(answer.json()["id"])
-            async with asyncio.timeout(90):
-                while True:
-                    listed = (await client.get(f"applications/{application}/instances")).json()
-                    if {each["status"] for each in listed} == {"Running"}:
-                        break
-                    await asyncio.sleep(0.2)
-            assert accepted <= {each["id"] for each in listed}
+            listed = await eventually(
+                lambda: client.get(f"applications/{application}/instances"),
+                lambda answer: {each["status"] for each in answer.json()} == {"Running"},
+                within_s=90,
+            )
+            assert accepted <= {each["id"] for each in listed.json()}
         os.kill(server.pid, 0)  # the same process all the time
         log = (logs / "serve-1.log").read_text()
         assert 1 <= log.count("database.disk_full") <= log.count("database.disk_has_room") <= 3, log

@@ -5,11 +5,13 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.machines import LOGIN, Host, Hosts, needs_sshd
 from tests.support.servers import Process, administrator_of, fault_directory
 from tests.support.service import YAML
@@ -72,13 +74,8 @@ async def silent(host: Host) -> AsyncIterator[socket.socket]:
     host.stop()
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        async with asyncio.timeout(10):
-            while True:
-                try:
-                    listening.bind((host.address, host.port))
-                    break
-                except OSError:  # its processes are ending
-                    await asyncio.sleep(0.02)
+        address = host.address, host.port
+        await eventually(partial(listening.bind, address), lambda _: True, despite=OSError)  # its processes are ending
         listening.listen()
         yield listening
     host.start()
@@ -127,7 +124,5 @@ async def test_what_was_answered_is_there_after_a_kill_and_is_still_only_forgott
         found = (await client.get(f"{instance}/adoption")).json()
         assert (found["managed"], found["hosts"]) == ("observe", made["hosts"])
         (await client.post(f"{instance}/destroy", json={})).raise_for_status()
-        async with asyncio.timeout(40):
-            while (await client.get(instance)).json()["status"] != "Destroyed":
-                await asyncio.sleep(0.05)
+        await eventually(lambda: client.get(instance), lambda found: found.json()["status"] == "Destroyed", within_s=40)
     assert not bench.mark.exists()

@@ -14,6 +14,7 @@ import pytest
 
 from launchbay.engine.jetstream import JetStreamWakeUps
 from tests.support.campaigns import Campaign, Fault, keep, kill_either, pauses, two_workers
+from tests.support.eventually import eventually
 from tests.support.nats_server import NatsServer, dispatch_settings, nats_servers, url_of
 from tests.support.network import tcp_proxy
 from tests.support.servers import Process
@@ -96,9 +97,7 @@ async def member(server: NatsServer) -> AsyncIterator[JetStreamWakeUps]:
     wake_ups = JetStreamWakeUps(url_of([server]), stream=STREAM, replicas=1)
     running = asyncio.create_task(wake_ups.run())
     try:
-        async with asyncio.timeout(30):
-            while not wake_ups.is_up:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: wake_ups.is_up)
         yield wake_ups
     finally:
         running.cancel()

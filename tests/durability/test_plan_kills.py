@@ -18,11 +18,12 @@ import httpx
 import pytest
 
 from tests.support.documentation import ROOT
+from tests.support.eventually import eventually
 from tests.support.external_services import TERRAFORM
 from tests.support.helm_cluster import HelmCluster, helm_cluster
 from tests.support.network import answer, loopback_server, packed
 from tests.support.servers import Process, administrator_of, fault_directory
-from tests.support.service import YAML
+from tests.support.service import BUSY, YAML
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 HELM = ROOT / ".venv" / "chart" / "bin"
@@ -164,9 +165,10 @@ class Bench:
         (await client.put(f"{path}/manifest", content=text, headers=YAML)).raise_for_status()
         environment = (await _sent(client, "POST", f"{at}/environments", {"name": world.name}))["id"]
         launched = await _sent(client, "POST", f"{path}/launch", {"environmentId": environment})
-        while (found := (await client.get(f"instances/{launched['id']}")).json())["status"] != "Running":
-            assert found["errorMessage"] is None
-            await asyncio.sleep(0.05)
+        answer = await eventually(
+            lambda: client.get(f"instances/{launched['id']}"), lambda answer: answer.json()["status"] not in BUSY
+        )
+        assert answer.json()["status"] == "Running", answer.text
         policy = {"approvals": 1, "roleId": None, "plansBeforeApproval": True}
         await _sent(client, "PUT", f"environments/{environment}/changePolicy", policy)
         body = {"act": "reconfigure", "ids": [launched["id"]], "plan": True}
@@ -216,9 +218,8 @@ async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
 
 
 async def _until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(90):  # a lease of a process that died ends after a minute
-        while not await check():
-            await asyncio.sleep(0.02)
+    # a lease of a process that died ends after a minute
+    await eventually(check, within_s=90)
 
 
 async def _plan(client: httpx.AsyncClient, change_set: str) -> Any:
@@ -286,10 +287,13 @@ async def _ended(bench: Bench, change_set: str) -> Any:
             found = (await client.get(f"change-sets/{change_set}")).json()
         if found["status"] == "Ready":
             await _sent(client, "POST", f"change-sets/{change_set}/apply")
-        async with asyncio.timeout(40):
-            while (found := (await client.get(f"change-sets/{change_set}")).json())["finishedAt"] is None:
-                await asyncio.sleep(0.05)
-    return found
+        return (
+            await eventually(
+                lambda: client.get(f"change-sets/{change_set}"),
+                lambda found: found.json()["finishedAt"] is not None,
+                within_s=40,
+            )
+        ).json()
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

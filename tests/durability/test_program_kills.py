@@ -2,15 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu
 from tests.support.servers import Process, administrator_of, is_alive, pids
+from tests.support.service import BUSY
 
 pytestmark = [pytest.mark.faults, needs_tofu]
 
@@ -37,12 +38,6 @@ def escaped(text: str) -> str:
     return text.replace("$", "$$").replace("{", "{{").replace("}", "}}")
 
 
-async def until(check: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not check():
-            await asyncio.sleep(0.05)
-
-
 async def test_what_was_made_before_the_kill_is_not_made_again_and_nothing_works_on(tmp_path: Path) -> None:
     step = {"infra": {"action": "opentofu", "parameters": {"module": escaped(module(tmp_path))}}}
     settings = {"LAUNCHBAY_SERVER_PROGRAMS": "opentofu"}
@@ -52,13 +47,13 @@ async def test_what_was_made_before_the_kill_is_not_made_again_and_nothing_works
     try:
         async with administrator_of(server) as client:
             instance = await _launched(client, {"launch": {"steps": [step]}})
-            await until(lambda: len(pids(tmp_path / "pids")) == 1)
+            await eventually(lambda: len(pids(tmp_path / "pids")) == 1)
             await asyncio.sleep(2)  # some looks at the state
         server.kill()
-        await until(lambda: not any(map(is_alive, pids(tmp_path / "pids"))))
+        await eventually(lambda: not any(map(is_alive, pids(tmp_path / "pids"))))
 
         server.start()
-        await until(lambda: len(pids(tmp_path / "pids")) == 2)
+        await eventually(lambda: len(pids(tmp_path / "pids")) == 2)
         (tmp_path / "go-on").touch()
 
         async with administrator_of(server) as client:
@@ -80,10 +75,8 @@ async def _launched(client: httpx.AsyncClient, manifest: dict[str, Any]) -> str:
 
 
 async def _status(client: httpx.AsyncClient, instance: str) -> str:
-    async with asyncio.timeout(90):
-        while True:
-            document = (await client.get(f"instances/{instance}")).json()
-            if document["status"] not in ("Requested", "Executing", "Destroying"):
-                assert document["errorMessage"] is None, document["errorMessage"]
-                return str(document["status"])
-            await asyncio.sleep(0.05)
+    answer = await eventually(
+        lambda: client.get(f"instances/{instance}"), lambda answer: answer.json()["status"] not in BUSY, within_s=90
+    )
+    assert answer.json()["errorMessage"] is None, answer.json()["errorMessage"]
+    return str(answer.json()["status"])

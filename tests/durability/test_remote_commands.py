@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.eventually import eventually_blocking
 from tests.support.machines import LOGIN, Hosts, needs_sshd
 from tests.support.servers import EMAIL, PASSWORD, Process, remove_postgres
 
@@ -112,10 +113,7 @@ class Bay:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually_blocking(condition, within_s=PATIENCE_S)
 
 
 @pytest.fixture

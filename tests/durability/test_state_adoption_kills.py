@@ -1,6 +1,7 @@
 """kill -9 in the middle of adoptions and of what takes them over: all or nothing, and nothing twice."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.support.adoption import STEADY, applied, state_text
 from tests.support.drift import boxes
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu
 from tests.support.servers import Process, administrator_of
 from tests.support.service import YAML, fresh_name
@@ -70,13 +72,14 @@ async def test_an_adoption_is_whole_or_nothing_though_its_server_is_killed(tmp_p
 
 
 async def _planned(client: httpx.AsyncClient, change_set: str) -> Any:
-    async with asyncio.timeout(90):
-        while True:
-            found = (await client.get(f"change-sets/{change_set}")).json()
-            if found["plan"][0]["effects"]["status"] not in {"Waiting", "Planning"}:
-                assert found["plan"][0]["effects"]["status"] == "Planned", found
-                return found
-            await asyncio.sleep(0.1)
+    answer = await eventually(
+        lambda: client.get(f"change-sets/{change_set}"),
+        lambda answer: answer.json()["plan"][0]["effects"]["status"] not in {"Waiting", "Planning"},
+        within_s=90,
+    )
+    found = answer.json()
+    assert found["plan"][0]["effects"]["status"] == "Planned", found
+    return found
 
 
 @needs_tofu
@@ -116,9 +119,13 @@ resource "terraform_data" "made" {{
                     assert not is_done
                     assert not ledger.exists()
                     (await client.post(f"change-sets/{change_set}/apply")).raise_for_status()
-                async with asyncio.timeout(90):
-                    while (found := (await client.get(f"change-sets/{change_set}")).json())["finishedAt"] is None:
-                        await asyncio.sleep(0.1)
+                found = (
+                    await eventually(
+                        partial(client.get, f"change-sets/{change_set}"),
+                        lambda found: found.json()["finishedAt"] is not None,
+                        within_s=90,
+                    )
+                ).json()
                 lines = ledger.read_text().splitlines() if ledger.exists() else []
                 outcomes.add(found["status"])
                 if found["status"] == "Succeeded":

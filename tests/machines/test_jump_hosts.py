@@ -20,6 +20,7 @@ from launchbay.machines.ssh import SshMachines
 from launchbay.machines.static import StaticMachines
 from launchbay.model.machine import JumpHost, Machine, MachineSpec, RemoteCommand
 from tests.support.contexts import Log, context
+from tests.support.eventually import eventually
 from tests.support.machines import ISOLATED, LOGIN, Host, Hosts, Keys, Pins, make_key, needs_sshd, parts
 
 pytestmark = needs_sshd
@@ -432,6 +433,4 @@ def _append(lines: list[str], _: str, text: str) -> None:
 
 async def _until(condition: object) -> None:
     assert callable(condition)
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
+    await eventually(condition, within_s=60)

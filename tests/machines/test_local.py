@@ -19,6 +19,7 @@ from launchbay.model.instance import InstanceStatus
 from launchbay.model.machine import ChefRun, Machine, MachineSpec, RemoteCommand
 from launchbay.planning.plans import plan_destroy, plan_launch
 from tests.support.contexts import context
+from tests.support.eventually import eventually
 from tests.support.machines import PACKAGE, Hosts, parts, workflow
 from tests.support.runtime import SUCCEEDED, Instance, instance
 
@@ -98,15 +99,12 @@ async def test_a_cancelled_command_dies_with_its_children(local: LocalMachines, 
     machine, mark = await made(local), tmp_path / "mark"
     line = f"(trap '' TERM; sleep 300 & echo $! >> {mark}; wait) & echo $! >> {mark}; wait"
     task = asyncio.create_task(local.run(context(), machine, RemoteCommand(line=line)))
-    async with asyncio.timeout(30):
-        while not mark.exists() or len(mark.read_text().split()) < 2:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: mark.exists() and len(mark.read_text().split()) >= 2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    async with asyncio.timeout(10):  # a busy machine takes its time to bury what was killed
-        while any(_runs(pid) for pid in mark.read_text().split()):
-            await asyncio.sleep(0.02)
+    # a busy machine takes its time to bury what was killed
+    await eventually(lambda: not any(_runs(pid) for pid in mark.read_text().split()))
 
 
 @pytest.mark.slow
@@ -114,9 +112,7 @@ async def test_release_ends_what_still_runs(local: LocalMachines, tmp_path: Path
     machine, mark = await made(local), tmp_path / "mark"
     step = context(handed_over=lambda: True)
     task = asyncio.create_task(local.run(step, machine, RemoteCommand(line=f"echo $$ > {mark}; sleep 300")))
-    async with asyncio.timeout(30):
-        while not mark.exists() or not mark.read_text().strip():
-            await asyncio.sleep(0.02)
+    await eventually(lambda: mark.exists() and mark.read_text().strip())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -18,6 +18,7 @@ from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import Machine, RemoteCommand
 from launchbay.telemetry.tracing import trace_parent
 from tests.support.contexts import Log, context
+from tests.support.eventually import eventually
 from tests.support.machines import LOGIN, UIDS, Host, Hosts, Pins, needs_isolated, needs_sshd, needs_sudo, parts
 
 pytestmark = needs_sshd
@@ -400,9 +401,7 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def _until(condition: object) -> None:
     assert callable(condition)
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.02)
+    await eventually(condition)
 
 
 async def _alive(ssh: SshMachines, host: Host, mark: Path, *, sudo: bool = False) -> bool:

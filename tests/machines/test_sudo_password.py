@@ -15,6 +15,7 @@ from launchbay.machines.static import StaticMachines
 from launchbay.model.machine import Machine, RemoteCommand
 from launchbay.processes.run import Programs
 from tests.support.contexts import Log, context
+from tests.support.eventually import eventually
 from tests.support.machines import ADOPT, Bench, Host, Hosts, Keys, needs_sshd, needs_sudo, parts, workflow
 from tests.support.runtime import SUCCEEDED
 
@@ -140,9 +141,7 @@ async def test_a_cancelled_command_behind_the_password_dies(ssh: SshMachines, ho
     mark = host.work / f"dies-{login}"
     command = RemoteCommand(line=f"echo $$ >{mark}.new; mv {mark}.new {mark}; exec sleep 300", sudo=True)
     task = asyncio.create_task(ssh.run(asked(f"dies {login}"), on(host, login), command))
-    async with asyncio.timeout(30):
-        while not mark.exists():
-            await asyncio.sleep(0.02)
+    await eventually(mark.exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -13,7 +13,8 @@ import pytest
 
 from launchbay.errors import ActionFailed
 from launchbay.processes.run import SYSTEM_PATH, Command, ProcessResult, minimal_environment, run_program
-from tests.support.servers import is_alive, pids, until
+from tests.support.eventually import eventually
+from tests.support.servers import is_alive, pids
 
 # Starts a child in a session of its own, which starts another one and leaves it alone.
 STUBBORN = """
@@ -131,7 +132,7 @@ async def test_a_program_ends_with_everything_that_it_started_wherever_that_hide
     file = tmp_path / "pids"
     argv = (sys.executable, "-c", STUBBORN, str(file), "2")
     running = asyncio.create_task(run(tmp_path, *argv, timeout_s=2.0 if way == "too long" else 600.0))
-    await until(lambda: len(pids(file)) >= 4 or running.done())
+    await eventually(lambda: len(pids(file)) >= 4 or running.done())
 
     if way == "cancelled":
         running.cancel()
@@ -157,13 +158,13 @@ async def test_a_program_ends_when_the_server_is_killed_and_its_directory_goes(t
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     server = subprocess.Popen([sys.executable, "-c", code], env=environment)
     try:
-        await until(lambda: len(pids(file)) >= 4)
+        await eventually(lambda: len(pids(file)) >= 4)
     finally:
         server.kill()
         server.wait()
 
-    await until(lambda: not any(map(is_alive, pids(file))))
-    await until(lambda: not private.exists())
+    await eventually(lambda: not any(map(is_alive, pids(file))))
+    await eventually(lambda: not private.exists())
 
 
 SOURCE = Path(__file__).parents[2] / "src" / "launchbay"

@@ -1,6 +1,5 @@
 """Applications whose steps make entries in a ledger on loopback, which counts how often an effect really happened."""
 
-import asyncio
 import json
 from collections import Counter
 from typing import Any
@@ -10,6 +9,7 @@ import msgspec
 from launchbay.manifest.compiler import compile_manifest
 from launchbay.manifest.graph import LOCATOR, SUBMODULE, CompiledManifest, Component, Pin
 from launchbay.model.types import ListType, MapType, PinKind, Type
+from tests.support.eventually import eventually
 from tests.support.manifests import ACTIONS
 from tests.support.network import LoopbackServer, answer
 from tests.support.service import Api, accepted, fresh_name, refused
@@ -138,12 +138,10 @@ async def job_of(api: Api, instance: str, place: int = 0) -> Any:
 
 
 async def until_step(api: Api, instance: str, name: str, status: str) -> Any:
-    async with asyncio.timeout(20):
-        while True:
-            job = await job_of(api, instance)
-            if any(step["name"] == name and step["status"] == status for step in job["steps"]):
-                return job
-            await asyncio.sleep(0.01)
+    return await eventually(
+        lambda: job_of(api, instance),
+        lambda job: any(step["name"] == name and step["status"] == status for step in job["steps"]),
+    )
 
 
 async def failed_launch(api: Api, ledger: Ledger, application: str, path: str = "/two", **body: Any) -> tuple[str, str]:
@@ -405,12 +403,7 @@ def triggered(*, required: bool = True, delay: str = "0") -> str:
 
 async def until(api: Api, instance: str, condition: Any, timeout_s: float = 15.0) -> Any:
     """Wait until the instance is as wanted, with no job under way."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            document = await api.settled(instance)
-            if condition(document):
-                return document
-            await asyncio.sleep(0.02)
+    return await eventually(lambda: api.settled(instance), condition, within_s=timeout_s)
 
 
 def names(document: Any) -> list[str]:

@@ -3,15 +3,15 @@
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from tests.support.eventually import eventually_blocking, until_listening
 from tests.support.servers import free_ports
 
 PROGRAM = Path(__file__).resolve().parents[2] / ".venv" / "bao" / "bin" / "bao"
@@ -86,17 +86,8 @@ class StoredBao(Bao):
         self._until_answered("GET", "sys/auth")
 
     def _until_answered(self, method: str, path: str) -> None:
-        until = time.monotonic() + _START_S
-        while True:
-            try:
-                self.ask(method, path)
-            except (URLError, OSError):
-                if self.process.poll() is not None or time.monotonic() > until:
-                    log = (self.directory / "bao.log").read_text()
-                    raise AssertionError(f"bao did not start: {log[-2000:]}") from None
-                time.sleep(0.05)
-            else:
-                return
+        until_listening(int(self.url.rpartition(":")[2]), self.process, self.directory / "bao.log")
+        eventually_blocking(lambda: (self.ask(method, path),), within_s=_START_S, despite=OSError)
 
 
 @contextmanager
@@ -138,17 +129,9 @@ def _run(directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _wait(bao: Bao, log: Path) -> None:
-    until = time.monotonic() + _START_S
-    while True:
-        try:
-            bao.ask("GET", "secret/config")
-        except (URLError, OSError):
-            if bao.process.poll() is not None or time.monotonic() > until:
-                raise AssertionError(f"bao did not start: {log.read_text()[-2000:]}") from None
-            time.sleep(0.1)
-        else:
-            found = re.search(r"Unseal Key: (\S+)\n", log.read_text())
-            if found is not None:  # it is written after the first answer
-                bao.unseal_key = found[1]
-                return
-            time.sleep(0.1)
+    until_listening(int(bao.url.rpartition(":")[2]), bao.process, log)
+    eventually_blocking(lambda: (bao.ask("GET", "secret/config"),), within_s=_START_S, despite=OSError)
+    # It is written after the first answer.
+    found = eventually_blocking(lambda: re.search(r"Unseal Key: (\S+)\n", log.read_text()))
+    assert found is not None
+    bao.unseal_key = found[1]

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 import httpx
 from playwright.sync_api import BrowserContext, Page, Response, expect
 
+from tests.support.eventually import eventually_blocking, line_of
 from tests.support.servers import prepare
 
 
@@ -102,11 +102,11 @@ class Site:
 
     def settled(self, instance: str, within_s: float = 40.0) -> Any:
         """Wait until no job is under way and return the instance in detail."""
-        deadline = time.monotonic() + within_s
-        while (document := self.ask("GET", f"instances/{instance}"))["status"] in BUSY:
-            assert time.monotonic() < deadline, document
-            time.sleep(0.05)
-        return document
+        return eventually_blocking(
+            lambda: self.ask("GET", f"instances/{instance}"),
+            lambda document: document["status"] not in BUSY,
+            within_s=within_s,
+        )
 
 
 def fresh_name(noun: str) -> str:
@@ -148,13 +148,7 @@ def running_site(directory: Path, **settings: str) -> Iterator[Site]:
 
 
 def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    deadline = time.monotonic() + START_WITHIN_S
-    while time.monotonic() < deadline and process.poll() is None:
-        for line in log.read_text("utf-8", "replace").splitlines():
-            if line.startswith(_ANSWERS_AT):
-                return line.removeprefix(_ANSWERS_AT)
-        time.sleep(0.05)
-    raise AssertionError(f"The server did not start:\n{log.read_text('utf-8', 'replace')}")
+    return line_of(log, process, _ANSWERS_AT, within_s=START_WITHIN_S)
 
 
 CHROMIUM = shutil.which("chromium")

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from launchbay.postgres.server import EmbeddedPostgres
+from tests.support.eventually import eventually
 from tests.support.evidence import keep_evidence
 from tests.support.failpoints import POINTS
 from tests.support.family_load import family_violations
@@ -389,9 +390,7 @@ class Failover:
         await asyncio.sleep(chance.uniform(0.0, 6.0))
         await asyncio.to_thread(self.pair.promote)
         promoted = time.monotonic()
-        async with asyncio.timeout(HEALTHY_WITHIN_S):
-            while not await healthy(self.server.port):
-                await asyncio.sleep(0.02)
+        await eventually(lambda: healthy(self.server.port), within_s=HEALTHY_WITHIN_S)
         self.healthy_after_s.append(time.monotonic() - promoted)
 
     def logged(self, event: str) -> int:
@@ -541,9 +540,8 @@ class Stand:
         """Start the server again, and let it die of that."""
         with suppress(AssertionError):  # it may die before it is ready
             await asyncio.to_thread(self._server.start)
-        until_s = time.monotonic() + REACHED_S
-        while self._server.lives() and time.monotonic() < until_s:
-            await asyncio.sleep(0.05)
+        with suppress(AssertionError):
+            await eventually(lambda: not self._server.lives(), within_s=REACHED_S)
 
     async def _lead(self, operation: Operation, records: Records) -> None:
         """Repeat the operation until a process dies of it."""
@@ -552,9 +550,8 @@ class Stand:
             if operation.is_stop:
                 await asyncio.to_thread(self._server.end)
                 return
-            until_s = time.monotonic() + REACHED_S
-            while self._lives() and time.monotonic() < until_s and records.left():
-                await asyncio.sleep(0.05)
+            with suppress(AssertionError):
+                await eventually(lambda: not (self._lives() and records.left()), within_s=REACHED_S)
             await asyncio.sleep(0.2)  # what comes after the last trace in the database
             if not self._lives():
                 return

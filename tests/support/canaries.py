@@ -3,7 +3,6 @@
 `plant` sends them, and what came back meanwhile is kept. Each says in its text where it was put: a leak names itself.
 """
 
-import asyncio
 import itertools
 import json
 import re
@@ -16,6 +15,7 @@ from psycopg import sql
 
 from launchbay.service_types import key_pairs
 from launchbay.store.database import Database
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer
 from tests.support.service import BUSY, JSON, Caller, accepted, basic
 from tests.support.services import TYPE as VAULT
@@ -415,9 +415,11 @@ class Planter:
         preview = bulk | {"parameters": {"password": self.new("password of a previewed bulk run")}, "preview": True}
         self.shown(await self.admin.post(f"{self.organization}/bulk", preview))
         await self.made("bulk", f"{self.organization}/bulk", bulk)
-        async with asyncio.timeout(60):
-            while accepted(await self.admin.get(f"bulk/{self.planted.objects['bulk']}"))["finishedAt"] is None:
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: self.admin.read(f"bulk/{self.planted.objects['bulk']}"),
+            lambda found: found["finishedAt"] is not None,
+            within_s=60,
+        )
         unfit = bulk | {"workflow": "fly", "parameters": {"password": self.new("password of a refused bulk run")}}
         self.refused(await self.admin.post(f"{self.organization}/bulk", unfit))
         recurring = {
@@ -442,9 +444,11 @@ class Planter:
         version = accepted(await self.admin.put_yaml(at, manifest))["version"]
         wanted = {"applicationId": application, "version": version, "ids": [instance], "healthWorkflow": "break"}
         await self.made("rollouts", f"{self.organization}/rollouts", wanted)
-        async with asyncio.timeout(60):
-            while accepted(await self.admin.get(f"rollouts/{self.planted.objects['rollouts']}"))["status"] == "Running":
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: self.admin.read(f"rollouts/{self.planted.objects['rollouts']}"),
+            lambda found: found["status"] != "Running",
+            within_s=60,
+        )
 
     async def git_source(self) -> None:
         """Parameters of previews, and a password in an address."""
@@ -480,15 +484,16 @@ class Planter:
 
     async def heard(self) -> None:
         """Wait until a webhook was told of the last end of a job."""
-        async with asyncio.timeout(60):
-            while sum("launchbay-delivery" in each.headers for each in self.source.received) < DELIVERIES:
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: sum("launchbay-delivery" in each.headers for each in self.source.received) >= DELIVERIES,
+            within_s=60,
+        )
 
     async def settled(self, instance: str) -> None:
         """Wait until no job is under way."""
-        async with asyncio.timeout(60):
-            while accepted(await self.admin.get(f"instances/{instance}"))["status"] in BUSY:
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: self.admin.read(f"instances/{instance}"), lambda found: found["status"] not in BUSY, within_s=60
+        )
 
 
 async def stored_texts(database: Database) -> str:

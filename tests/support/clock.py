@@ -6,12 +6,14 @@ as with a real clock that somebody sets.
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class HandClock:
@@ -59,6 +61,16 @@ def run_without_waiting(main: Coroutine[Any, Any, T]) -> T:
     """
     with asyncio.Runner(loop_factory=_LeapingLoop) as runner:
         return runner.run(main)
+
+
+def without_waiting(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test in this way. Its `asyncio.sleep` lets a time pass for all of its tasks, and takes none."""
+
+    @wraps(test)
+    def run(*given: P.args, **named: P.kwargs) -> None:
+        run_without_waiting(test(*given, **named))
+
+    return run
 
 
 HOUR_S = 3600

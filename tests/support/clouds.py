@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Protocol
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
@@ -32,6 +31,7 @@ from launchbay.machines.clouds.provider import CloudMachines
 from launchbay.machines.contract import INSTALLATION, PooledHost, ProviderContext, ProviderDeps, TaggedMachine, Tags
 from launchbay.model.machine import LoginKey, Machine, MachineSpec
 from tests.support.contexts import Log, context
+from tests.support.eventually import until_listening
 from tests.support.machines import LOGIN, Hosts
 from tests.support.service import accepted, fresh_name
 
@@ -234,16 +234,7 @@ def reset(url: str) -> None:
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + _START_S
-    while True:
-        try:
-            urlopen(f"{url}/moto-api/data.json", timeout=5).close()
-        except (URLError, OSError):
-            if process.poll() is not None or time.monotonic() > until:
-                raise AssertionError(f"moto did not start: {log.read_text()[-2000:]}") from None
-            time.sleep(0.1)
-        else:
-            return
+    until_listening(int(url.rpartition(":")[2]), process, log, within_s=_START_S)
 
 
 def loopback_subnet(url: str, region: str, network: int) -> str:

@@ -7,7 +7,6 @@ machines that are themselves confined. Its mount namespace is its own, for crun 
 import shutil
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from launchbay.machines.containers.engine_api import EngineApi
 from launchbay.machines.containers.order import ContainerLimits
 from launchbay.machines.contract import ProviderContext
 from tests.support.contexts import Log, context
+from tests.support.eventually import eventually_blocking
 
 IMAGE = "localhost/launchbay-test:latest"
 _PROGRAMS = ("podman", "crun", "unshare", "busybox")
@@ -98,11 +98,9 @@ def started(directory: Path) -> Iterator[Podman]:
     podman.run("run", "--rm", "--network", "none", IMAGE, "sh", "-c", "exit 0")
     service = podman.serve()
     try:
-        until = time.monotonic() + _START_S
-        while not podman.socket.exists():
-            if service.poll() is not None or time.monotonic() > until:
-                raise NoPodman("podman system service makes no socket")
-            time.sleep(0.05)
+        eventually_blocking(lambda: podman.socket.exists() or service.poll() is not None, within_s=_START_S)
+        if service.poll() is not None:
+            raise NoPodman("podman system service makes no socket")
         yield podman
     finally:
         podman.run("rm", "--all", "--force", "--time", "0")
@@ -132,11 +130,12 @@ def started_docker(directory: Path) -> Iterator[Path]:
     with log.open("wb") as output:
         service = subprocess.Popen(line, stdout=output, stderr=output, start_new_session=True)
     try:
-        until = time.monotonic() + _START_S
-        while "API listen on" not in log.read_text("utf-8", "replace"):
-            if service.poll() is not None or time.monotonic() > until:
-                raise NoDocker(f"dockerd makes no socket: {log.read_text('utf-8', 'replace')[-500:]}")
-            time.sleep(0.05)
+        eventually_blocking(
+            lambda: "API listen on" in log.read_text("utf-8", "replace") or service.poll() is not None,
+            within_s=_START_S,
+        )
+        if service.poll() is not None:
+            raise NoDocker(f"dockerd makes no socket: {log.read_text('utf-8', 'replace')[-500:]}")
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://engine/v1.41") as calls:
             name, _, tag = IMAGE.rpartition(":")
             given = {"fromSrc": "-", "repo": name, "tag": tag}

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import LiteralString, Self
+from typing import Any, LiteralString, Self
 from uuid import uuid4
 
 import psycopg
@@ -31,6 +31,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store import schema
+from tests.support.eventually import eventually
 
 _PREFIX = "launchbay-tests-"
 _TEMPLATE = "template_launchbay"
@@ -190,6 +191,21 @@ class SharedDatabase:
 
     def _column(self, query: str) -> list[str]:
         return [row[0] for row in self._connection.execute(query.encode()).fetchall()]
+
+
+async def row_of(connection: psycopg.AsyncConnection[Any], statement: str, *values: Any) -> Any:
+    """Execute a statement, and return the first row of its answer."""
+    return await (await connection.execute(statement.encode(), values)).fetchone()
+
+
+async def until_locked(url: str, sessions: int = 1, statement: str = "") -> None:
+    """Wait until so many sessions of a database wait for locks, in statements with this text in them."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, %s) > 0"
+    )
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as look:
+        await eventually(lambda: row_of(look, waiting, statement), lambda found: found[0] >= sessions)
 
 
 def migrate_to(url: str, revision: str) -> None:

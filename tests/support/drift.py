@@ -1,6 +1,5 @@
 """Infrastructure that somebody changes behind Launchbay's back, and the checks that find it."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ from launchbay.actions.opentofu import read_module
 from launchbay.auth.secret_key import KeyFile, SecretKey
 from launchbay.features.drift.rules import Finding
 from launchbay.store.instances import document_purpose
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted
 
 MODULE = """
@@ -103,31 +103,28 @@ async def checked(api: Api, instance: str, **body: Any) -> Any:
 
 async def drift_of(api: Api, instance: str) -> Any:
     """Return the drift of an instance when no check waits."""
-    async with asyncio.timeout(90):
-        while True:
-            found = accepted(await api.get(f"instances/{instance}/drift/report"))
-            if found["status"] not in {"Waiting", "Checking"}:
-                return found
-            await asyncio.sleep(0.1)
+    return await eventually(
+        lambda: api.read(f"instances/{instance}/drift/report"),
+        lambda found: found["status"] not in {"Waiting", "Checking"},
+        within_s=90,
+    )
 
 
 async def planned(api: Api, change_set: str) -> Any:
     """Return a change set whose plans are made."""
-    async with asyncio.timeout(90):
-        while True:
-            found = accepted(await api.get(f"change-sets/{change_set}"))
-            if all(each["effects"]["status"] not in {"Waiting", "Planning"} for each in found["plan"]):
-                return found
-            await asyncio.sleep(0.1)
+    return await eventually(
+        lambda: api.read(f"change-sets/{change_set}"),
+        lambda found: all(each["effects"]["status"] not in {"Waiting", "Planning"} for each in found["plan"]),
+        within_s=90,
+    )
 
 
 async def applied(api: Api, change_set: str) -> Any:
     """Apply a change set, and return it when its jobs have ended."""
     accepted(await api.post(f"change-sets/{change_set}/apply"))
-    async with asyncio.timeout(90):
-        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
-            await asyncio.sleep(0.1)
-    return found
+    return await eventually(
+        lambda: api.read(f"change-sets/{change_set}"), lambda found: found["finishedAt"] is not None, within_s=90
+    )
 
 
 def open_findings(drift: Any) -> dict[str, Any]:

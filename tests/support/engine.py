@@ -38,6 +38,7 @@ from launchbay.store.dispatch import ClaimedJob
 from launchbay.store.events import Waiter
 from launchbay.store.jobs import ClaimRow
 from launchbay.tenants import Tenants
+from tests.support.eventually import eventually
 from tests.support.runtime import World
 
 PATIENCE_S = 15.0
@@ -254,9 +255,7 @@ class Bay:
 
     async def until(self, statement: str, *values: Any, within_s: float = PATIENCE_S) -> None:
         """Wait until a statement answers true."""
-        async with asyncio.timeout(within_s):
-            while not await self.one(statement, *values):
-                await asyncio.sleep(0.01)
+        await eventually(lambda: self.one(statement, *values), within_s=within_s)
 
     async def ended(self, job_id: str, within_s: float = PATIENCE_S) -> tuple[str, str | None]:
         """Wait for the end of a job and return its status and error message."""
@@ -408,9 +407,7 @@ async def working(
 
 
 async def until(database: Database, condition: str, within_s: float = PATIENCE_S) -> None:
-    async with asyncio.timeout(within_s):
-        while await ask(database, condition) != (True,):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: ask(database, condition), lambda found: found == (True,), within_s=within_s)
 
 
 async def ask(database: Database, query: str) -> Any:

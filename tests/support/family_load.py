@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from tests.support.eventually import eventually
 from tests.support.load import Live, Load
 from tests.support.verdict import Records
 
@@ -188,8 +189,9 @@ class FamilyLoad(Load):
         assert answer.status_code == 200, answer.text
         [environment] = (await self._call("GET", f"organizations/{organization}/environments")).json()
         bell = (await self._call("POST", f"applications/{made}/launch", {"destroyInterval": -1})).json()["id"]
-        while (await self._call("GET", f"instances/{bell}")).json().get("status") != "Running":
-            await asyncio.sleep(0.05)
+        await eventually(
+            lambda: self._call("GET", f"instances/{bell}"), lambda found: found.json().get("status") == "Running"
+        )
         offered = {"environments": [environment["id"]]}
         answer = await self._call("PUT", f"instances/{bell}/environments", offered)
         assert answer.status_code == 200, answer.text

@@ -4,11 +4,12 @@ import json
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.support.eventually import eventually_blocking
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 START_WITHIN_S = 60.0
@@ -48,10 +49,7 @@ class Firefox:
 
     def until(self, script: str, within_s: float = 30.0) -> None:
         """Wait until an expression is true."""
-        deadline = time.monotonic() + within_s
-        while not self.evaluate(script):
-            assert time.monotonic() < deadline, script
-            time.sleep(0.05)
+        eventually_blocking(lambda: self.evaluate(script), within_s=within_s)
 
     def type(self, selector: str, text: str) -> None:
         """Type into an element; U+E009 and the like are keys, as WebDriver has them."""
@@ -87,11 +85,11 @@ def running_firefox(profile: Path) -> Iterator[Firefox]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         port = profile / "MarionetteActivePort"
-        deadline = time.monotonic() + START_WITHIN_S
-        while not (port.exists() and port.read_text("utf-8").strip()):
-            assert process.poll() is None, "Firefox ended at its start"
-            assert time.monotonic() < deadline, "Firefox doesn't listen"
-            time.sleep(0.1)
+        eventually_blocking(
+            lambda: (port.exists() and port.read_text("utf-8").strip()) or process.poll() is not None,
+            within_s=START_WITHIN_S,
+        )
+        assert process.poll() is None, "Firefox ended at its start"
         with socket.create_connection(("127.0.0.1", int(port.read_text("utf-8"))), START_WITHIN_S) as connection:
             yield Firefox(connection)
     finally:

@@ -1,17 +1,14 @@
 """Repositories that real servers serve: `git http-backend` over HTTP, and `git-upload-pack` behind sshd."""
 
-import asyncio
 import base64
 import getpass
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.support.eventually import eventually, until_listening
 from tests.support.machines import SSHD, free_port, make_key
 from tests.support.service import Api, accepted, fresh_name
 
@@ -237,12 +235,11 @@ class Follower:
 
     async def outcome(self, source: str, count: int = 1) -> Any:
         """Wait until so many outcomes are noted, and return the newest."""
-        async with asyncio.timeout(30):
-            while True:
-                found = accepted(await self.api.get(f"git-sources/{source}/syncs"))
-                if len(found) >= count or (found and found[0]["attempts"] + len(found) > count):
-                    return found[0]
-                await asyncio.sleep(0.05)
+        found = await eventually(
+            lambda: self.api.read(f"git-sources/{source}/syncs"),
+            lambda found: len(found) >= count or (found and found[0]["attempts"] + len(found) > count),
+        )
+        return found[0]
 
     async def sync(self, source: str) -> Any:
         """Look now, and return the outcome."""
@@ -302,12 +299,7 @@ def ssh_server(directory: Path) -> Iterator[SshServer]:
             [SSHD, "-D", "-e", "-f", str(directory / "sshd_config")], stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
-        until = time.monotonic() + 10
-        while time.monotonic() < until and server.poll() is None:
-            with suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            time.sleep(0.02)
+        until_listening(port, server, directory / "sshd.log")
         host_key = " ".join((directory / "host_key.pub").read_text().split()[:2])
         yield SshServer(port, (directory / "key").read_text(), host_key)
     finally:

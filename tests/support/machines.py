@@ -20,7 +20,6 @@ import subprocess
 import tarfile
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -40,6 +39,7 @@ from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.machine import ChefRun, CommandResult, LoginKey, Machine, MachineSpec, RemoteCommand
+from tests.support.eventually import until_listening
 from tests.support.runtime import JOB, Instance, instance
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -136,17 +136,7 @@ class Host:
             command = ["setpriv", "--pdeathsig", "KILL", *command]
         with (self.directory / "sshd.log").open("ab") as log:
             self._server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        until = time.monotonic() + START_S
-        while time.monotonic() < until:
-            try:
-                socket.create_connection((self.address, self.port), 1).close()
-            except OSError:
-                if self._server.poll() is not None:
-                    break
-                time.sleep(0.02)
-            else:
-                return
-        raise AssertionError((self.directory / "sshd.log").read_text())
+        until_listening(self.port, self._server, self.directory / "sshd.log", self.address)
 
     def stop(self) -> None:
         """Take everything down that runs there."""

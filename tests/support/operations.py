@@ -5,9 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass, field
+from functools import partial
+from operator import lt
 
 import httpx
 
+from tests.support.eventually import eventually
 from tests.support.family_load import VERSIONS, FamilyLoad
 from tests.support.load import ASKER, CLOCK, COMMANDS, COOK, GUEST, SLEEPER, Live, Load
 from tests.support.verdict import Records
@@ -252,12 +255,9 @@ class Operations(FamilyLoad):
     async def stop_clocks(self, records: Records) -> None:
         """See that the clocks go on, then destroy them."""
         for clock in self.answers.clocks:
-            before, until_s = _ticks(records, clock), time.monotonic() + ENDED_S
-            while _ticks(records, clock) <= before:
-                assert time.monotonic() < until_s, "the clock has stopped"
-                await asyncio.sleep(0.1)
-            while not _is_ok(await self._try("POST", f"instances/{clock}/destroy", {})):
-                await asyncio.sleep(0.05)
+            before = _ticks(records, clock)
+            await eventually(partial(_ticks, records, clock), partial(lt, before), within_s=ENDED_S)
+            await eventually(partial(self._try, "POST", f"instances/{clock}/destroy", {}), _is_ok)
         self.answers.destroyed.update(self.answers.clocks)
         self.answers.clocks.clear()
 
@@ -268,9 +268,11 @@ class Operations(FamilyLoad):
 
     async def _running(self, live: Live | None) -> Live:
         assert live is not None, self.history.statuses
-        async with asyncio.timeout(ENDED_S):
-            while (await self._call("GET", f"instances/{live.id}")).json()["status"] != "Running":
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: self._call("GET", f"instances/{live.id}"),
+            lambda found: found.json()["status"] == "Running",
+            within_s=ENDED_S,
+        )
         return live
 
 

@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from launchbay.egress.proxy import OutgoingProxy
+from tests.support.eventually import until_listening
 from tests.support.servers import free_ports
 
 _PATH = f"{os.environ['PATH']}:/usr/sbin"
@@ -135,7 +134,7 @@ def outgoing_proxy(
                 command, stdout=output, stderr=subprocess.STDOUT, env={"PATH": _PATH, "HOME": folder}, cwd=folder
             )
         try:
-            _until_it_listens(port, running, log)
+            until_listening(port, running, log)
             yield RunningProxy(port, [each for each in (log, directory / "access") if each.exists()], credentials)
         finally:
             running.terminate()
@@ -149,15 +148,3 @@ def named_certificate(directory: Path) -> tuple[Path, Path]:
     names = ["-addext", f"subjectAltName={','.join(f'DNS:{name}' for name in NAMES)},IP:::1"]
     subprocess.run([*command.split(), *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     return certificate, key
-
-
-def _until_it_listens(port: int, proxy: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + _WITHIN_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), _WITHIN_S).close()
-            return
-        except ConnectionRefusedError:
-            assert proxy.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)

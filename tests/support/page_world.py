@@ -1,9 +1,9 @@
 """One of everything that pages are about, and the addresses of the pages."""
 
-import asyncio
 import re
 
 from launchbay.console.request import PageRoute
+from tests.support.eventually import eventually
 from tests.support.served import PAGES
 from tests.support.service import Api, accepted, fresh_name, person
 
@@ -34,9 +34,7 @@ async def one_of_everything(api: Api) -> dict[str, str]:
     accepted(await api.post(f"instances/{busy}/linger", {}))
     await api.run(failed, "fall")
     accepted(await api.post(f"instances/{asking}/ask", {}))
-    async with asyncio.timeout(20):
-        while not (approvals := accepted(await api.get(f"instances/{asking}/approvals"))):
-            await asyncio.sleep(0.05)
+    approvals = await eventually(lambda: api.read(f"instances/{asking}/approvals"))
     schedule = accepted(await api.post(f"instances/{running}/fall/schedule", {"interval": 9_000_000}))
     # The manifest has no commands that stop and start: nothing sleeps, whatever the hour.
     night = {"windows": [{"sleepAt": "20:00", "wakeAt": "07:00"}]}

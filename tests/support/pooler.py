@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ from types import MappingProxyType
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.eventually import until_listening
 
 PATH = f"{os.environ['PATH']}:/usr/sbin"
 WITHIN_S = 30.0
@@ -85,15 +86,7 @@ default_pool_size = {self.sessions}
         self._process = subprocess.Popen(
             [program, "-q", *account, str(configuration)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + WITHIN_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                assert self._process.poll() is None, "PgBouncer ended at its start"
-                assert time.monotonic() < deadline, "PgBouncer doesn't answer"
-                time.sleep(0.02)
+        until_listening(self.port, self._process)
 
     def stop(self) -> None:
         """End it. Harmless if it does not run."""

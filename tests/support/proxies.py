@@ -3,11 +3,9 @@
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ import httpx
 import pytest
 
 from tests.support.documentation import DOCS, blocks
+from tests.support.eventually import until_listening
 from tests.support.external_services import made_certificate
 from tests.support.servers import free_ports
 
@@ -140,23 +139,11 @@ def running_proxy(
                 command, stdout=output, stderr=subprocess.STDOUT, env={"PATH": _PATH, "HOME": folder}
             )
         try:
-            _until_it_listens(port, running, log)
+            until_listening(port, running, log)
             yield certificate
         finally:
             running.terminate()
             running.wait(_WITHIN_S)
-
-
-def _until_it_listens(port: int, proxy: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + _WITHIN_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), _WITHIN_S).close()
-            return
-        except ConnectionRefusedError:
-            assert proxy.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
 
 
 @contextmanager

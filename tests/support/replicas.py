@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, Literal
 import psycopg
 
 from launchbay.postgres import cluster
+from tests.support.eventually import eventually_blocking
 
 READY_S = 60.0
 Death = Literal["quit", "kill", "hang"]
@@ -79,15 +79,13 @@ class PostgresServer:
 
     def await_answer(self) -> None:
         """Wait until it lets somebody in."""
-        until = time.monotonic() + READY_S
-        while time.monotonic() < until:
+
+        def lets_in() -> object:
             assert self._child is not None
             assert self._child.poll() is None, (self.directory / "postgres.log").read_text("utf-8")[-2000:]
-            with suppress(psycopg.OperationalError):
-                self.rows("SELECT 1")
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"{self.name} does not answer:\n" + (self.directory / "postgres.log").read_text()[-2000:])
+            return self.rows("SELECT 1")
+
+        eventually_blocking(lets_in, within_s=READY_S, despite=psycopg.OperationalError)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement as PostgreSQL's superuser and return its rows."""
@@ -203,12 +201,8 @@ class Pair:
         self._await("sync" if not self.asynchronous else "async")
 
     def _await(self, state: str) -> None:
-        until = time.monotonic() + READY_S
-        while time.monotonic() < until:
-            if self.primary.rows("SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'") == [(state,)]:
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"the replica does not follow: {self.primary.rows('TABLE pg_stat_replication')}")
+        follows = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"
+        eventually_blocking(lambda: self.primary.rows(follows), lambda found: found == [(state,)], within_s=READY_S)
 
     def end_primary(self, death: Death) -> None:
         """End the primary at once, or let it hang until `rebuild`."""

@@ -4,10 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx
 
+from tests.support.eventually import eventually
 from tests.support.load import Live, Load
 from tests.support.verdict import Records
 
@@ -77,10 +79,10 @@ class RuleLoad(Load):
     async def _until(self, instances: list[str], *, is_asleep: bool) -> None:
         """Wait until the instances sleep, or until no turn of theirs is due."""
         for instance in instances:
-            found: Any = None
-            while found is None or found["isAsleep"] != is_asleep:
-                await asyncio.sleep(0.2)
-                found = await self._accepted("GET", f"instances/{instance}/sleep", None)
+            await eventually(
+                partial(self._accepted, "GET", f"instances/{instance}/sleep", None),
+                lambda found: found is not None and found["isAsleep"] == is_asleep,
+            )
 
     async def _ruled(self, home: str, name: str) -> str:
         made = str((await self._accepted("POST", f"{home}/applications", {"name": name}))["id"])

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -26,6 +26,7 @@ import httpx
 
 from launchbay import __version__
 from launchbay.postgres.server import EmbeddedPostgres
+from tests.support.eventually import eventually, eventually_blocking, line_of
 from tests.support.service import BUSY as SERVICE_BUSY
 from tests.support.service import EMAIL as SERVICE_EMAIL
 from tests.support.service import PASSWORD as SERVICE_PASSWORD
@@ -76,17 +77,19 @@ class Process:
                 cwd=self.directory,
                 env=self._environment(),
             )
-        while time.monotonic() - begun < START_S:
-            text = log.read_text("utf-8", "replace")
-            if found := _LISTENS.search(text):
-                self.port = int(found[1])
-                return time.monotonic() - begun
-            if _WORKS.search(text):
-                return time.monotonic() - begun
-            if self._child.poll() is not None:
-                raise AssertionError(f"it ended at its start:\n{text}")
-            time.sleep(0.02)
-        raise AssertionError(f"it is not ready after {START_S} s:\n{log.read_text('utf-8', 'replace')}")
+        child = self._child
+
+        def started() -> bool:
+            has_ended, text = child.poll() is not None, log.read_text("utf-8", "replace")
+            found = _LISTENS.search(text)
+            self.port = int(found[1]) if found else self.port
+            if not found and not _WORKS.search(text):
+                assert not has_ended, f"it ended at its start:\n{text}"
+                return False
+            return True
+
+        eventually_blocking(started, within_s=START_S)
+        return time.monotonic() - begun
 
     @property
     def pid(self) -> int:
@@ -292,10 +295,15 @@ def _pair(first: int, second: int) -> Pair:
 
 async def settled(connection: Connection, instance: str, timeout_s: float = 60.0) -> str:
     """Wait until no job is under way and return the status."""
-    async with asyncio.timeout(timeout_s):
-        while (status := str((await connection.ask("GET", f"instances/{instance}")).json()["status"])) in BUSY:
-            await asyncio.sleep(0.02)
-    return status
+    return str(
+        (
+            await eventually(
+                lambda: connection.ask("GET", f"instances/{instance}"),
+                lambda found: str(found.json()["status"]) not in BUSY,
+                within_s=timeout_s,
+            )
+        ).json()["status"]
+    )
 
 
 async def launched(connection: Connection, application: str, count: int) -> list[str]:
@@ -416,18 +424,19 @@ class Bay:
 
     def settled(self, instance: str) -> Any:
         """Return the instance once nothing is under way on it."""
-        deadline = time.monotonic() + WITHIN_S
-        while (seen := self.call("GET", f"instances/{instance}"))["status"] in BUSY:
-            assert time.monotonic() < deadline, f"the instance is still {seen['status']}"
-            time.sleep(0.05)
-        return seen
+        return eventually_blocking(
+            lambda: self.call("GET", f"instances/{instance}"),
+            lambda seen: seen["status"] not in BUSY,
+            within_s=WITHIN_S,
+        )
 
     def returning(self, instance: str, values: object) -> None:
         """Wait until the instance returns these values and nothing is under way on it."""
-        deadline = time.monotonic() + WITHIN_S
-        while (seen := self.call("GET", f"instances/{instance}"))["returnValues"] != values or seen["status"] in BUSY:
-            assert time.monotonic() < deadline, f"the instance is {seen['status']} with {seen['returnValues']}"
-            time.sleep(0.05)
+        eventually_blocking(
+            lambda: self.call("GET", f"instances/{instance}"),
+            lambda seen: seen["returnValues"] == values and seen["status"] not in BUSY,
+            within_s=WITHIN_S,
+        )
 
 
 @contextmanager
@@ -456,15 +465,7 @@ def _environment(**settings: str) -> dict[str, str]:
 
 
 def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
-        text = log.read_text("utf-8")
-        for line in text.splitlines():
-            if line.startswith(_ANSWERS_AT):
-                return line.removeprefix(_ANSWERS_AT)
-        assert process.poll() is None, text
-        time.sleep(0.05)
-    raise AssertionError(f"the server did not start: {log.read_text('utf-8')}")
+    return line_of(log, process, _ANSWERS_AT, within_s=WITHIN_S)
 
 
 @contextmanager
@@ -497,12 +498,11 @@ class Remote(Caller):
 
     async def settled(self, instance: str) -> Any:
         """Wait until no job is under way and return the instance in detail."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                document = accepted(await self.get(f"instances/{instance}"))
-                if document["status"] not in SERVICE_BUSY:
-                    return document
-                await asyncio.sleep(0.1)
+        return await eventually(
+            lambda: self.read(f"instances/{instance}"),
+            lambda document: document["status"] not in SERVICE_BUSY,
+            within_s=PATIENCE_S,
+        )
 
 
 @asynccontextmanager
@@ -545,12 +545,6 @@ def is_alive(process: int) -> bool:
         return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-
-
-async def until(check: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not check():
-            await asyncio.sleep(0.02)
 
 
 def pids(file: Path) -> list[int]:

@@ -117,6 +117,10 @@ class Caller:
     async def get(self, path: str, /, **query: Any) -> httpx.Response:
         return await self.client.get(path, params=query or None)
 
+    async def read(self, path: str, /, **query: Any) -> Any:
+        """GET what is there, and return its document."""
+        return accepted(await self.get(path, **query))
+
     async def head(self, path: str) -> httpx.Response:
         return await self.client.head(path)
 

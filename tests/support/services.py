@@ -1,9 +1,8 @@
 """A service whose environment works on real hosts, for tests of the API."""
 
-import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -283,13 +282,6 @@ async def running_fleet(
         text = "policies:\n" + "".join(f"  {name}: {value}\n" for name, value in stated.items())
         accepted(await api.put_yaml(f"environments/{api.environment}", text))
         yield Fleet(api, hosts, pool)
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    """Wait for something outside of the service."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 class Oracle:

@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 
 from launchbay.cli.main import main
 from tests.support.documentation import Block
+from tests.support.eventually import eventually_blocking
 from tests.support.servers import Bay
 from tests.support.service import EMAIL, PASSWORD
 
@@ -262,10 +263,7 @@ def processes_of(directory: Path) -> list[str]:
 
 def await_true(holds: Callable[[], bool]) -> None:
     """Wait until it holds."""
-    deadline = time.monotonic() + DEMO_WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline, "it did not become so in time"
-        time.sleep(0.02)
+    eventually_blocking(holds, within_s=DEMO_WITHIN_S)
 
 
 def editor(cli: Shell, tmp_path: Path, program: str) -> Path:

@@ -1,7 +1,6 @@
 """An installation as people have it: something on every page, instances in every status; for pictures of them."""
 
 import json
-import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +9,7 @@ import httpx
 
 from tests.support.browser import BUSY, EMAIL, Site
 from tests.support.browser import PASSWORD as ADMINISTRATORS
+from tests.support.eventually import eventually_blocking
 
 PAYMENTS = """\
 application:
@@ -427,10 +427,7 @@ def _rollout(site: Site) -> tuple[str, str]:
     site.replace_manifest(application, TIDES % 2)
     body = {"applicationId": application, "version": 3, "waves": [1, 2], "healthWorkflow": "actions.check"}
     rollout = _created(site, f"organizations/{site.organization}/rollouts", **body)
-    deadline = time.monotonic() + 60
-    while site.ask("GET", f"rollouts/{rollout}")["status"] != "Stopped":
-        assert time.monotonic() < deadline, "the rollout did not stop"
-        time.sleep(0.1)
+    eventually_blocking(lambda: site.ask("GET", f"rollouts/{rollout}")["status"] == "Stopped", within_s=60)
     return application, rollout
 
 
@@ -460,10 +457,10 @@ def _ordered(site: Site, places: dict[str, str]) -> str:
 def _checked(site: Site, instance: str) -> str:
     """Return the instance when a check of its drift is done."""
     site.ask("POST", f"instances/{instance}/drift/check", {})
-    deadline = time.monotonic() + 60
-    while site.ask("GET", f"instances/{instance}/drift/report")["status"] in {"Waiting", "Checking"}:
-        assert time.monotonic() < deadline, "the check did not end"
-        time.sleep(0.1)
+    eventually_blocking(
+        lambda: site.ask("GET", f"instances/{instance}/drift/report")["status"] not in {"Waiting", "Checking"},
+        within_s=60,
+    )
     return instance
 
 
@@ -517,17 +514,11 @@ def _entry(site: Site, root: str, about: str) -> str:
 
 
 def _until_asked(site: Site, within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not site.ask("GET", f"organizations/{site.organization}/approvals"):
-        assert time.monotonic() < deadline, "nobody was asked for an approval"
-        time.sleep(0.1)
+    eventually_blocking(lambda: site.ask("GET", f"organizations/{site.organization}/approvals"), within_s=within_s)
 
 
 def _until_ended(site: Site, bulk: str, within_s: float = 60.0) -> None:
-    deadline = time.monotonic() + within_s
-    while site.ask("GET", f"bulk/{bulk}")["finishedAt"] is None:
-        assert time.monotonic() < deadline, "the bulk run did not end"
-        time.sleep(0.1)
+    eventually_blocking(lambda: site.ask("GET", f"bulk/{bulk}")["finishedAt"] is not None, within_s=within_s)
 
 
 def _created(site: Site, path: str, **body: Any) -> str:
@@ -809,10 +800,7 @@ def _asking(site: Site, within: str, application: str, environment: str) -> str:
     instance = site.launch(application, environmentId=environment, instanceName=NAME)
     site.settled(instance)
     site.ask("POST", f"instances/{instance}/actions.ask", {})
-    deadline = time.monotonic() + 40
-    while not site.ask("GET", f"{within}/approvals"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually_blocking(lambda: site.ask("GET", f"{within}/approvals"), within_s=40)
     return instance
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from tests.support.eventually import eventually_blocking
 from tests.support.servers import EMAIL, PASSWORD, Process, join_postgres, remove_postgres
 from tests.support.versions import old_source
 
@@ -161,11 +162,7 @@ class Old:
         return str(self.call("POST", f"applications/{application}/launch", {"destroyInterval": -1})["id"])
 
     def until(self, instance: str, status: str) -> None:
-        for _ in range(1000):
-            if self.call("GET", f"instances/{instance}")["status"] == status:
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"{instance} is not {status}")
+        eventually_blocking(lambda: self.call("GET", f"instances/{instance}"), lambda found: found["status"] == status)
 
 
 def in_flight(old: Old, kinds: str) -> dict[str, str]:
@@ -200,8 +197,7 @@ def in_flight(old: Old, kinds: str) -> dict[str, str]:
         time.sleep(1)
         [job] = [each for each in old.call("GET", f"instances/{resumed}/jobs") if each["name"] == "go"]
         old.call("DELETE", f"instances/{resumed}/jobs/{job['id']}")
-        while old.call("GET", f"instances/{resumed}/jobs/{job['id']}")["status"] == "Executing":
-            time.sleep(0.1)
+        eventually_blocking(lambda: old.call("GET", f"instances/{resumed}/jobs/{job['id']}")["status"] != "Executing")
         old.call("POST", f"instances/{resumed}/jobs/{job['id']}/resume", {})
         ends[resumed] = "Running"
     if "recall" in kinds:

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import distributions
@@ -16,6 +15,7 @@ import psycopg
 import pytest
 
 from launchbay.postgres import cluster
+from tests.support.eventually import eventually_blocking
 from tests.support.external_services import made_certificate
 from tests.support.servers import free_ports, place
 
@@ -119,13 +119,9 @@ def _running(programs: Path, directory: Path, *options: str, url: str) -> Iterat
 
 
 def _await(url: str, server: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + _WITHIN_S
-    while True:
-        try:
-            psycopg.connect(url).close()
-        except psycopg.OperationalError:
-            assert server.poll() is None, "PostgreSQL did not start"
-            assert time.monotonic() < deadline, "PostgreSQL does not answer"
-            time.sleep(0.05)
-        else:
-            return
+    def lets_in() -> bool:
+        assert server.poll() is None, "PostgreSQL did not start"
+        psycopg.connect(url).close()
+        return True
+
+    eventually_blocking(lets_in, within_s=_WITHIN_S, despite=psycopg.OperationalError)

@@ -12,8 +12,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from launchbay.errors import CannotStart
 from launchbay.settings import Settings
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer, answer, loopback_server
-from tests.support.servers import Process, calling, place, prepare, until
+from tests.support.servers import Process, calling, place, prepare
 from tests.support.service import METRICS_TOKEN, Api, accepted, running_api
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -143,4 +144,4 @@ async def _launch(server: Process, collector: LoopbackServer) -> None:
             accepted(answered)
     finally:
         await asyncio.to_thread(server.end)
-    await until(lambda: any(line.trace_id.hex() == TRACE for line in log_lines(collector)))
+    await eventually(lambda: any(line.trace_id.hex() == TRACE for line in log_lines(collector)))

@@ -3,7 +3,6 @@
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import yaml
 
 from generators.monitoring import ALERTS, FOLDER, dashboard
 from tests.support.documentation import ROOT, blocks
+from tests.support.eventually import eventually_blocking
 from tests.support.servers import Bay, free_ports, served
 
 RULES = ROOT / FOLDER / "alerts.yml"
@@ -290,15 +290,7 @@ def values(api: str, expression: str) -> list[float]:
 
 
 def until(check: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
-        try:
-            if found := check():
-                return found
-        except httpx.TransportError:
-            pass  # it is starting
-        time.sleep(0.1)
-    raise AssertionError(f"not within {WITHIN_S} s: {what}")
+    return eventually_blocking(check, within_s=WITHIN_S, despite=httpx.TransportError)  # it is starting
 
 
 @pytest.mark.slow  # starts a server and Prometheus

@@ -7,6 +7,7 @@ from textwrap import dedent
 import pytest
 
 from tests.support.applications import TWO_COMPONENTS, Ledger, failed_launch, family, job_of, until_step
+from tests.support.eventually import eventually
 from tests.support.manifests import WORKFLOWS
 from tests.support.network import answer
 from tests.support.service import UNKNOWN, Api, accepted, refused
@@ -464,9 +465,9 @@ async def test_a_cancelled_launch_ends_the_jobs_of_its_submodules_and_keeps_what
 ) -> None:
     ledger.server.routes["/younger/two"] = lambda *_: asyncio.sleep(30)
     instance = await api.launch(await family(api, ledger))
-    async with asyncio.timeout(20):
-        while ledger.counts() != {"/elder/one": 1, "/elder/two": 1, "/younger/one": 1, "/younger/two": 1}:
-            await asyncio.sleep(0.01)
+    await eventually(
+        lambda: ledger.counts() == {"/elder/one": 1, "/elder/two": 1, "/younger/one": 1, "/younger/two": 1}
+    )
     parts = (await api.document(instance))["components"]
     younger = next(part["instanceId"] for part in parts if part["name"] == "younger")
     inner = await job_of(api, younger)

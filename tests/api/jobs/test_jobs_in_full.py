@@ -1,6 +1,5 @@
 """A job in full: its number, what began it, its steps with their attempts, and the jobs that it ran elsewhere."""
 
-import asyncio
 import re
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from launchbay.ids import new_id
 from tests.support.applications import Ledger
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import answer
 from tests.support.service import Api, accepted, running_api
 
@@ -101,9 +101,7 @@ async def test_a_scheduled_run_and_an_expiry_say_so(api: Api) -> None:
     schedule = accepted(
         await api.post(f"instances/{instance}/manage.grow/schedule", {"interval": 1, "parameters": {"size": "1"}})
     )["id"]
-    async with asyncio.timeout(20):
-        while len(jobs := accepted(await api.get(f"instances/{instance}/jobs"))) < 2:
-            await asyncio.sleep(0.05)
+    jobs = await eventually(lambda: api.read(f"instances/{instance}/jobs"), lambda jobs: len(jobs) >= 2)
     job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
     shown = {"kind": "schedule", "id": schedule, "name": job["workflow"], "owner": "Administrator"}
     assert job["beganBy"] == shown
@@ -179,12 +177,9 @@ async def test_links_of_cancelled_jobs_say_so(api: Api) -> None:
 
 async def waits(api: Api, job: str, kind: str) -> Any:
     """Wait until the job waits for this, and return the job."""
-    async with asyncio.timeout(20):
-        while True:
-            found = accepted(await api.get(f"jobs/{job}"))
-            if kind in [wait["kind"] for wait in found["waitingFor"]]:
-                return found
-            await asyncio.sleep(0.05)
+    return await eventually(
+        lambda: api.read(f"jobs/{job}"), lambda found: kind in [wait["kind"] for wait in found["waitingFor"]]
+    )
 
 
 async def test_a_job_says_which_approval_it_waits_for_and_until_when(api: Api) -> None:
@@ -214,9 +209,10 @@ async def test_a_job_says_when_its_next_attempt_begins(api: Api, ledger: Ledger)
     assert (1 <= int(found[1]) <= 9, "503" in found[3]) == (True, True)
     assert datetime.fromisoformat(found[2]).timestamp() == wait["until"] // 1000
     assert (wait["until"] > wait["since"], wait["endsWhen"]) == (True, "The pause is over.")
-    async with asyncio.timeout(20):
-        while " of 10; the next attempt begins at " not in (await api.document(instance)).get("waitingFor", ""):
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: api.document(instance),
+        lambda found: " of 10; the next attempt begins at " in found.get("waitingFor", ""),
+    )
     accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))
 
 
@@ -267,9 +263,9 @@ async def test_a_step_says_that_it_waits_for_its_time_before_the_job_leaves_its_
     started = await api.post(f"instances/{instance}/rest")
     accepted(started)
     job = started.headers["launchbay-job"]
-    async with asyncio.timeout(10):
-        while (text := (await api.document(instance)).get("waitingFor")) is None:
-            await asyncio.sleep(0.02)
+    text = (await eventually(lambda: api.document(instance), lambda found: found.get("waitingFor") is not None)).get(
+        "waitingFor"
+    )
     async with api.database.connection() as connection:
         parked = await (await connection.execute("SELECT FROM parked WHERE job_id = %s", [job])).fetchone()
     assert parked is None

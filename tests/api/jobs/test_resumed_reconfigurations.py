@@ -1,11 +1,11 @@
 """A reconfiguration that failed is resumed: what is left of it runs, and nothing else."""
 
-import asyncio
 import re
 
 import pytest
 
 from tests.support.applications import Ledger, child_of, job_of, until_step
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted
 
 SIZED = """
@@ -128,9 +128,7 @@ async def test_a_bulk_run_resumes_it(api: Api, ledger: Ledger, way: str) -> None
         found = accepted(await api.get(f"{organization}/failures"))
         [failure] = [each for each in found if instance in str(each["instances"])]
         begun = accepted(await api.post(f"{organization}/failures/{failure['id']}/resume?instance={instance}"))
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"bulk/{begun['id']}"))["finishedAt"] is None:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: api.read(f"bulk/{begun['id']}"), lambda found: found["finishedAt"] is not None)
 
     assert (await job_of(api, instance))["status"] == "Succeeded"
     assert ledger.counts()["/two"] == 2

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from launchbay.engine import dispatch
-from tests.support.databases import Databases
+from tests.support.databases import Databases, row_of
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, running_api
 
 WAITING = "launch:\n  steps:\n    - hold: {action: wait, parameters: {delay: 3600}}\n"
@@ -20,9 +21,11 @@ async def _parked(api: Api, application: str, count: int) -> None:
         [(before,)] = await (await connection.execute("SELECT count(*) FROM parked")).fetchall()
         for _ in range(count):
             accepted(await api.post(f"applications/{application}/launch", {}))
-        async with asyncio.timeout(60):
-            while (await (await connection.execute("SELECT count(*) FROM parked")).fetchall()) != [(before + count,)]:
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: row_of(connection, "SELECT count(*) FROM parked"),
+            lambda found: found == (before + count,),
+            within_s=60,
+        )
 
 
 async def _objects() -> Counter[str]:
@@ -38,12 +41,8 @@ async def test_an_instance_that_waits_leaves_no_object_in_memory(databases: Data
         await _parked(api, application, FIRST)  # fills the caches
         before = await _objects()
         await _parked(api, application, MORE)
-        for _ in range(50):  # the last ones are parked in the database before the process has let them go
-            grown = await _objects() - before
-            if all(count < MORE // 4 for count in grown.values()):
-                break
-            await asyncio.sleep(0.1)
-        assert all(count < MORE // 4 for count in grown.values()), grown.most_common(10)
+        # The last ones are parked in the database before the process has let them go.
+        await eventually(_objects, lambda found: all(count < MORE // 4 for count in (found - before).values()))
 
 
 @pytest.mark.slow  # two hundred launches, as above

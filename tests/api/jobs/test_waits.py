@@ -11,6 +11,7 @@ from launchbay.machines.dry_run import DryRun
 from launchbay.store import jobs as store_jobs
 from tests.support.applications import EASY, SPEAKER, environment, offered
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, running_api
 from tests.support.services import POOLED, service
 
@@ -23,12 +24,10 @@ work: {steps: [{rest: {action: wait, parameters: {delay: 0.6}}}]}
 
 async def wait_of(api: Api, job: str, kind: str) -> Any:
     """Wait until a job waits for this, and return the wait."""
-    async with asyncio.timeout(20):
-        while True:
-            for wait in accepted(await api.get(f"jobs/{job}"))["waitingFor"]:
-                if wait["kind"] == kind:
-                    return wait
-            await asyncio.sleep(0.05)
+    found = await eventually(
+        lambda: api.read(f"jobs/{job}"), lambda found: kind in [each["kind"] for each in found["waitingFor"]]
+    )
+    return next(each for each in found["waitingFor"] if each["kind"] == kind)
 
 
 async def launched(api: Api, manifest: str, **body: Any) -> tuple[str, str]:

@@ -1,12 +1,12 @@
 """Who reads the audit log finds what the engine has done by itself, and for whom (promise 14)."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from tests.support.applications import environment, launched, names, triggered, until
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import WORKFLOWS
 from tests.support.network import answer, loopback_server
 from tests.support.service import Api, accepted, running_api
@@ -83,9 +83,7 @@ async def test_a_webhook_that_is_switched_off_is_in_the_log(
         path, body = f"organizations/{api.organization}/webhooks", {"url": receiver.url("/hook"), "events": ["status"]}
         hook = accepted(await api.post(path, body))["id"]
         await api.running(None)
-        async with asyncio.timeout(30):
-            while (row := accepted(await api.get(path))[0])["enabled"]:
-                await asyncio.sleep(0.05)
+        row = (await eventually(lambda: api.read(path), lambda found: not found[0]["enabled"]))[0]
         log = f"organizations/{api.organization}/audit"
         [entry] = accepted(await api.get(log, actor="engine/webhooks", object=f"/webhooks/{hook}"))
     databases.drop(url)

@@ -1,7 +1,5 @@
 """What a live instance does by itself: triggers, schedules of its manifest, signals of other instances."""
 
-import asyncio
-
 import pytest
 
 from tests.support.applications import SIZED_CHILD, child_of, names, triggered, until
@@ -28,22 +26,30 @@ async def test_two_changes_at_once_run_the_workflow_once(api: Api) -> None:
     instance = await api.running(triggered())
     await api.run(instance, "actions.say", word="other", tone="high")
     await until(api, instance, lambda seen: "hear" in names(seen))
-    await asyncio.sleep(0.3)
-    assert names(await api.settled(instance)).count("hear") == 1
+    await says_something_else(api, instance)
+    assert names(await api.document(instance)) == ["hear", "actions.say", "hear", "actions.say", "launch"]
+
+
+async def says_something_else(api: Api, instance: str) -> None:
+    """Trigger the workflow once more: whatever the changes before it trigger is there before that."""
+    await api.run(instance, "actions.say", word="else", tone="any")
+    await until(api, instance, lambda seen: seen["returnValues"]["result.heard"] == "else any")
 
 
 async def test_a_signal_that_stays_the_same_triggers_nothing(api: Api) -> None:
     instance = await api.running(triggered())
     await api.run(instance, "actions.say", word="first", tone="low")
     await api.run(instance, "actions.stay")
-    await asyncio.sleep(0.3)
-    assert names(await api.settled(instance)) == ["actions.stay", "actions.say", "launch"]
+    await says_something_else(api, instance)
+    assert names(await api.document(instance)) == [
+        *("hear", "actions.say", "actions.stay", "actions.say", "launch"),
+    ]
 
 
 async def test_what_the_launch_has_seen_triggers_nothing(api: Api) -> None:
     instance = await api.running(triggered())
-    await asyncio.sleep(0.3)
-    assert names(await api.settled(instance)) == ["launch"]
+    await says_something_else(api, instance)
+    assert names(await api.document(instance)) == ["hear", "actions.say", "launch"]
 
 
 async def test_a_signal_that_comes_too_late_for_the_launch_triggers_after_it(api: Api) -> None:
@@ -92,7 +98,8 @@ async def test_a_schedule_of_the_manifest_runs_again_and_again(api: Api) -> None
     assert len(set(starts)) == len(starts), "never twice for one second"
     await api.run(instance, "destroy")
     ended = len((await api.document(instance))["workflowHistory"])
-    await asyncio.sleep(1.3)
+    other = await api.running(CLOCKED.replace("CRON", "* * * * * ?"))
+    await until(api, other, lambda seen: names(seen).count("tick") >= 2)  # so a second that both have has come
     assert len((await api.document(instance))["workflowHistory"]) == ended
 
 

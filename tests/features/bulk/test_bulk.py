@@ -16,7 +16,8 @@ from launchbay.features.bulk import rows as bulk_store
 from launchbay.features.bulk.usecases import seal_acts
 from launchbay.model.failures import failure_id, shared_reason
 from tests.support.applications import NEEDY, launched, offered
-from tests.support.databases import Databases
+from tests.support.databases import Databases, until_locked
+from tests.support.eventually import eventually
 from tests.support.manifests import PAUSING
 from tests.support.service import Api, Caller, accepted, refused, running_api
 from tests.support.services import everything_stored
@@ -60,10 +61,9 @@ async def begin(api: Api, caller: Caller | None = None, **body: Any) -> Any:
 
 async def ended(api: Api, bulk: str, timeout_s: float = 30.0) -> Any:
     """Wait until a bulk run has ended, and return it."""
-    async with asyncio.timeout(timeout_s):
-        while (document := accepted(await api.get(f"bulk/{bulk}")))["finishedAt"] is None:
-            await asyncio.sleep(0.05)
-    return document
+    return await eventually(
+        lambda: api.read(f"bulk/{bulk}"), lambda document: document["finishedAt"] is not None, within_s=timeout_s
+    )
 
 
 async def outcomes(api: Api, bulk: str) -> dict[str, str]:
@@ -161,23 +161,17 @@ async def test_no_more_than_the_limit_run_at_once_and_a_pause_begins_none(own: A
         maxParallel=2,
     )
     path = f"bulk/{begun['id']}"
-    async with asyncio.timeout(20):
-        while accepted(await own.get(path))["counts"]["running"] < 2:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(path), lambda found: found["counts"]["running"] >= 2)
     accepted(await own.post(f"{path}/pause"))
     assert list((await outcomes(own, begun["id"])).values()).count("Running") == 2
     rows = accepted(await own.get(f"{path}/instances", status="Running"))
     accepted(await own.delete(f"instances/{rows[0]['instanceId']}/jobs/{rows[0]['jobId']}"))
-    async with asyncio.timeout(20):
-        while accepted(await own.get(path))["counts"]["failed"] < 1:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(path), lambda found: found["counts"]["failed"] >= 1)
     paused = accepted(await own.get(path))
     assert paused["waitingFor"] == "Paused: the instances that wait get their turns when somebody continues it."
     assert (paused["status"], paused["counts"]["running"], paused["counts"]["waiting"]) == ("Paused", 1, 3)
     accepted(await own.post(f"{path}/continue"))
-    async with asyncio.timeout(20):
-        while accepted(await own.get(path))["counts"]["running"] < 2:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(path), lambda found: found["counts"]["running"] >= 2)
     accepted(await own.post(f"{path}/cancel"))
     cancelled = accepted(await own.get(path))
     assert cancelled["waitingFor"] == "Waiting for 2 jobs under way."
@@ -194,9 +188,7 @@ async def test_a_paused_run_whose_last_job_ends_is_finished(own: Api) -> None:
     begun = await begin(
         own, act="run", workflow="pause", parameters={"seconds": "600"}, select={"application": application}
     )
-    async with asyncio.timeout(20):
-        while accepted(await own.get(f"bulk/{begun['id']}"))["counts"]["running"] < 1:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(f"bulk/{begun['id']}"), lambda found: found["counts"]["running"] >= 1)
     accepted(await own.post(f"bulk/{begun['id']}/pause"))
     [row] = accepted(await own.get(f"bulk/{begun['id']}/instances"))
     accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
@@ -263,9 +255,7 @@ async def test_permission_is_needed_before_and_at_the_turn(own: Api) -> None:
     begun = await begin(
         own, everything, act="run", workflow="pause", parameters={"seconds": "600"}, ids=made, maxParallel=1
     )
-    async with asyncio.timeout(20):
-        while accepted(await own.get(f"bulk/{begun['id']}"))["counts"]["running"] < 1:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(f"bulk/{begun['id']}"), lambda found: found["counts"]["running"] >= 1)
     accepted(await own.delete(f"organizations/{own.organization}/users/{begun['ownerId']}"))
     [row] = accepted(await own.get(f"bulk/{begun['id']}/instances", status="Running"))
     accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
@@ -277,9 +267,7 @@ async def test_a_busy_instance_gets_its_turn_when_it_is_free(own: Api) -> None:
     _, [instance] = await family(own, PAUSING, 1)
     accepted(await own.post(f"instances/{instance}/pause", {"seconds": "600"}))
     begun = await begin(own, act="run", workflow="pause", parameters={"seconds": "0"}, ids=[instance])
-    async with asyncio.timeout(20):
-        while accepted(await own.get(f"bulk/{begun['id']}/instances"))[0]["message"] is None:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(f"bulk/{begun['id']}/instances"), lambda found: found[0]["message"] is not None)
     said = "Waiting for 1 busy instance, which gets its turn when other work allows it."
     held_up = accepted(await own.get(f"bulk/{begun['id']}"))
     assert (held_up["waitingFor"], held_up["counts"]["waiting"]) == (said, 1)
@@ -336,25 +324,17 @@ async def test_labels_that_change_at_the_same_time_are_kept(own: Api) -> None:
     async with await psycopg.AsyncConnection.connect(own.database.url) as other:
         await other.execute(change, ['{"first": "1"}', instance])
         begun = await begin(own, act="label", labels={"second": "2"}, ids=[instance])
-        await wait_for_lock(own)
+        await until_locked(own.database.url)
     assert (await ended(own, begun["id"]))["counts"]["succeeded"] == 1
     assert (await own.document(instance))["labels"] == {"first": "1", "second": "2"}
     async with await psycopg.AsyncConnection.connect(own.database.url) as other:
         await other.execute(change, ['{"third": "3"}', instance])
         put = asyncio.create_task(own.put(f"instances/{instance}/labels", {"all": "new"}))
-        await wait_for_lock(own)
+        await until_locked(own.database.url)
     accepted(await put)
     assert (await own.document(instance))["labels"] == {"all": "new"}
     rows = accepted(await own.get(f"organizations/{own.organization}/audit", action="put_instance_labels"))
     assert {"first": "1", "second": "2", "third": "3"} in [each["before"] for each in rows], rows
-
-
-async def wait_for_lock(api: Api) -> None:
-    """Wait until a statement waits for a lock."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(20), api.database.connection() as connection:
-        while await (await connection.execute(waiting)).fetchone() == (0,):
-            await asyncio.sleep(0.01)
 
 
 async def test_a_token_whose_scope_edits_nothing_can_not_control_what_its_owner_began(own: Api) -> None:
@@ -490,9 +470,7 @@ async def test_what_an_older_server_began_is_sealed_and_continues(own: Api, seal
     if sealed_by == "a start":
         await seal_acts(own.database, read_secret_key(own.settings.key_file()))
     accepted(await own.post(f"bulk/{bulk}/continue"))
-    async with asyncio.timeout(20):
-        while PASSWORD in await everything_stored(own, but={"jobs"}):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: everything_stored(own, but={"jobs"}), lambda found: PASSWORD not in found)
     await assert_used(own, bulk, instance)
 
 
@@ -500,9 +478,8 @@ async def test_what_an_older_server_began_is_sealed_and_continues(own: Api, seal
 async def test_an_older_server_gives_no_turns_without_the_parameters(own: Api) -> None:
     bulk, instance = await begin_behind_another_job(own)
     older = "SELECT count(*) FROM bulk_instances WHERE bulk_id = %s AND status = 'Waiting' AND not_before <= now()"
-    async with asyncio.timeout(20):
-        while accepted(await own.get(f"bulk/{bulk}/instances"))[0]["message"] is None:  # a newer one has tried
-            await asyncio.sleep(0.05)
+    # a newer one has tried
+    await eventually(lambda: own.read(f"bulk/{bulk}/instances"), lambda found: found[0]["message"] is not None)
     async with own.database.connection() as connection:
         assert await (await connection.execute(older, [bulk])).fetchone() == (0,)
     await assert_used(own, bulk, instance)

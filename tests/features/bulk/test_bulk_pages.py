@@ -1,12 +1,12 @@
 """One act on many instances, from the list of instances to the result of each."""
 
-import asyncio
 import re
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
@@ -52,10 +52,7 @@ async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any
 
 
 async def _ended(visitor: httpx.AsyncClient, path: str) -> Page:
-    async with asyncio.timeout(30):
-        while "Finished" not in (page := await get(visitor, path)).text:
-            await asyncio.sleep(0.1)
-    return page
+    return await eventually(lambda: get(visitor, path), lambda page: "Finished" in page.text)
 
 
 @pytest.mark.slow
@@ -227,9 +224,7 @@ application:
     instance = await api.running(manifest, parameters={"input.secret-password": secret})
     body = {"act": "run", "workflow": "actions.break", "ids": [instance]}
     bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"bulk/{bulk}"))["finishedAt"] is None:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"bulk/{bulk}"), lambda found: found["finishedAt"] is not None)
     [outcome] = accepted(await api.get(f"bulk/{bulk}/instances"))
     assert outcome["status"] == "Failed"
     assert "********" in outcome["message"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -14,6 +15,8 @@ from launchbay.features.change_rules.suite import read_suite
 from launchbay.features.change_rules.usecases import Scope, answered
 from launchbay.model.changes import Allowed
 from launchbay.telemetry import metrics
+from tests.support.databases import until_locked
+from tests.support.eventually import eventually
 from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, refused
 from tests.support.statements import counted, note_statements
 
@@ -279,9 +282,7 @@ async def test_what_a_token_began_is_of_a_token_also_when_it_acts_later(api: Api
     outcomes = []
     for caller in (await token_of(api), api):
         bulk = accepted(await caller.post(f"organizations/{api.organization}/bulk", body))["id"]
-        async with asyncio.timeout(20):
-            while accepted(await api.get(f"bulk/{bulk}"))["finishedAt"] is None:
-                await asyncio.sleep(0.05)
+        await eventually(partial(api.read, f"bulk/{bulk}"), lambda found: found["finishedAt"] is not None)
         [row] = accepted(await api.get(f"bulk/{bulk}/instances"))
         outcomes.append((row["status"], row["message"]))
     assert outcomes[0][0] == "Refused"
@@ -307,9 +308,9 @@ async def test_a_due_workflow_that_a_rule_refuses_fails_with_its_sentence(api: A
     accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 300}))
     text = rule("$.credential.kind == 'schedule' && $.workflow == 'greet'", "deny: Not by schedules.")
     await put_rules(api, f"environments/{environment}", text)
-    async with asyncio.timeout(20):
-        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.05)
+    jobs = (await eventually(lambda: api.settled(instance), lambda found: len(found["workflowHistory"]) >= 2))[
+        "workflowHistory"
+    ]
     job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
     assert job["status"] == "Failed"
     assert job["errorMessage"].startswith("Not by schedules.")
@@ -527,12 +528,10 @@ async def test_a_save_is_answered_after_the_changes_that_have_read_the_rules_bef
             f"SELECT FROM {changed} WHERE id = %s FOR UPDATE", [environment if door == "launch" else instance]
         )
         changing = asyncio.create_task(api.post(*doors[door]))
-        await waits_for_lock(api)
+        await until_locked(api.database.url)
         saving = asyncio.create_task(put_rules(api, owner, text))
         try:
-            async with asyncio.timeout(20):
-                while accepted(await api.get(f"{owner}/change-rules"))["rules"] != text:
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: api.read(f"{owner}/change-rules"), lambda found: found["rules"] == text)
             assert not changing.done()
             await asyncio.wait({saving}, timeout=0.2)
             assert not saving.done()
@@ -545,18 +544,6 @@ async def test_a_save_is_answered_after_the_changes_that_have_read_the_rules_bef
         refused(await api.post(*doors[door]), 403, "RuleRefused")
     finally:
         await put_rules(api, owner, "")
-
-
-async def waits_for_lock(api: Api) -> None:
-    """Return once a statement of the server waits for a row."""
-    async with asyncio.timeout(20), await psycopg.AsyncConnection.connect(api.database.url, autocommit=True) as look:
-        while True:
-            found = await look.execute(
-                "SELECT FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')"
-            )
-            if await found.fetchone() is not None:
-                return
-            await asyncio.sleep(0.01)
 
 
 async def test_launches_and_saves_at_the_same_time_are_in_one_order(api: Api) -> None:
@@ -590,9 +577,7 @@ async def test_a_save_under_a_condition_waits_for_changes_on_their_way_too(api: 
         await other.execute("SELECT access_stamp FROM organizations WHERE id = %s", [api.organization])
         body = {"rules": rule("false")}
         saving = asyncio.create_task(api.client.put(f"{owner}/change-rules", json=body, headers={"If-Match": tag}))
-        async with asyncio.timeout(20):
-            while accepted(await api.get(f"{owner}/change-rules"))["version"] != 1:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: api.read(f"{owner}/change-rules"), lambda found: found["version"] == 1)
         await asyncio.wait({saving}, timeout=0.2)
         assert not saving.done()
         await other.commit()

@@ -1,6 +1,5 @@
 """Rules that warn: every door shows the warning, and the change happens."""
 
-import asyncio
 import re
 from html import unescape
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.forms import open_form
 from tests.support.pages import get, words_of
 from tests.support.service import Api, accepted
@@ -103,9 +103,7 @@ async def test_activity_keeps_what_rules_warned_of_also_what_nobody_sees_at_the_
     await api.settled(instance)
     body = {"act": "run", "workflow": "smoke", "parameters": {}, "select": {"environment": environment}}
     bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"bulk/{bulk}"))["finishedAt"] is None:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"bulk/{bulk}"), lambda found: found["finishedAt"] is not None)
     later, at_once = await recorded(api, instance)
     assert later == at_once
     assert at_once["operation"] == "run_workflow"

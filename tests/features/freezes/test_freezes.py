@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from tests.support.applications import picky
+from tests.support.databases import until_locked
+from tests.support.eventually import eventually
 from tests.support.pages import browser, get
 from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, fresh_name, refused
 
@@ -97,9 +99,7 @@ async def test_a_bulk_run_waits_until_the_freeze_is_lifted(api: Api) -> None:
     await frozen(api, environment)
     body = {"act": "run", "workflow": "greet", "ids": [instance]}
     bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
-    async with asyncio.timeout(20):
-        while REASON not in (await api.get(f"bulk/{bulk}/instances")).text:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.get(f"bulk/{bulk}/instances"), lambda found: REASON in found.text)
     shown = accepted(await api.get(f"bulk/{bulk}"))
     assert (shown["status"], shown["counts"]["waiting"]) == ("Running", 1)
     assert shown["waitingFor"].startswith(
@@ -108,9 +108,7 @@ async def test_a_bulk_run_waits_until_the_freeze_is_lifted(api: Api) -> None:
     assert REASON in shown["waitingFor"]
     assert " busy " not in shown["waitingFor"]
     await lifted(api, environment)
-    async with asyncio.timeout(40):
-        while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"bulk/{bulk}"), lambda found: found["status"] == "Finished", within_s=40)
     assert len((await api.document(instance))["workflowHistory"]) == 2
 
 
@@ -120,7 +118,7 @@ async def test_a_freeze_waits_for_a_change_that_has_looked_and_the_next_one_sees
         # As a change does, between its look and its commit.
         await other.execute("SELECT frozen FROM environments WHERE id = %s FOR SHARE", [environment])
         freezing = asyncio.create_task(frozen(api, environment))
-        await waits_for_a_lock(api)
+        await until_locked(api.database.url)
         assert not freezing.done()
         await other.commit()
         await freezing
@@ -133,9 +131,9 @@ async def test_a_freeze_is_answered_after_the_launches_that_were_on_their_way(ap
         # As a launch does, from before its look until its commit.
         await other.execute("SELECT pg_advisory_xact_lock_shared(4011229)")
         freezing = asyncio.create_task(frozen(api, environment))
-        async with asyncio.timeout(20):
-            while accepted(await api.get(f"environments/{environment}/freeze"))["reason"] is None:
-                await asyncio.sleep(0.01)
+        await eventually(
+            lambda: api.read(f"environments/{environment}/freeze"), lambda found: found["reason"] is not None
+        )
         body = {"environmentId": environment}
         refused(await api.post(f"applications/{application}/launch", body), 403, "EnvironmentFrozen")
         assert not freezing.done()
@@ -224,7 +222,7 @@ async def test_a_change_that_waited_for_the_freeze_says_who_froze(api: Api) -> N
         await lifted(api, environment)
         await other.execute("UPDATE environments SET frozen = %s WHERE id = %s", [freeze, environment])
         running = asyncio.create_task(api.post(f"instances/{instance}/greet", {}))
-        await waits_for_a_lock(api)
+        await until_locked(api.database.url)
         await other.commit()
     assert f"{by} froze" in refused(await running, 403, "EnvironmentFrozen")
 
@@ -289,23 +287,12 @@ async def test_an_offer_asks_the_environment_that_offers(api: Api) -> None:
 
 
 async def ran(api: Api, instance: str, jobs: int) -> None:
-    async with asyncio.timeout(20):
-        while len((await api.document(instance))["workflowHistory"]) < jobs:
-            await asyncio.sleep(0.05)
-
-
-async def waits_for_a_lock(api: Api) -> None:
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(20), api.database.connection() as connection:
-        while await (await connection.execute(waiting)).fetchone() == (0,):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: api.document(instance), lambda found: len(found["workflowHistory"]) >= jobs)
 
 
 async def until_said(api: Api, path: str) -> None:
     """Wait until an answer has the reason of the freeze."""
-    async with asyncio.timeout(20):
-        while REASON not in (await api.get(path)).text:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.get(path), lambda found: REASON in found.text)
 
 
 @pytest.mark.parametrize("when_busy", ["skip", "queue"])
@@ -327,18 +314,14 @@ async def test_a_recurring_schedule_skips_a_firing_or_waits_for_the_end_of_a_fre
         assert firing["outcome"] == "Skipped"
         assert REASON in firing["message"]
     else:
-        async with asyncio.timeout(20):
-            while REASON not in ((found := accepted(await api.get(path)))["waitingFor"] or ""):
-                await asyncio.sleep(0.05)
+        found = await eventually(lambda: api.read(path), lambda found: REASON in (found["waitingFor"] or ""))
         assert found["firings"] == []
         assert found["waitingFor"].startswith("Due since ")
         assert f" {EMAIL} froze the environment " in found["waitingFor"]
         assert found["waitingSince"] is not None
     await lifted(api, environment)
     if when_busy == "queue":
-        async with asyncio.timeout(40):
-            while not (found := accepted(await api.get(path))["firings"]):
-                await asyncio.sleep(0.05)
+        found = (await eventually(lambda: api.read(path), lambda found: found["firings"], within_s=40))["firings"]
         assert found[0]["outcome"] == "Started"
     await api.settled(instance)
     assert len((await api.document(instance))["workflowHistory"]) == (2 if when_busy == "queue" else 1)
@@ -348,9 +331,9 @@ async def test_a_workflow_that_a_person_scheduled_fails_with_the_reason(api: Api
     environment, _, instance = await held(api)
     accepted(await api.post(f"instances/{instance}/greet/schedule", {"interval": 400}))
     await frozen(api, environment)
-    async with asyncio.timeout(20):
-        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.05)
+    jobs = (await eventually(lambda: api.settled(instance), lambda found: len(found["workflowHistory"]) >= 2))[
+        "workflowHistory"
+    ]
     job = accepted(await api.get(f"jobs/{jobs[0]['id']}"))
     assert (job["status"], REASON in job["errorMessage"]) == ("Failed", True)
     assert (await api.document(instance))["status"] == "Running"
@@ -377,7 +360,5 @@ async def test_a_rollout_waits_until_the_freeze_is_lifted(api: Api) -> None:
     assert REASON in waiting_for
     assert (await api.document(instance))["version"] == 2
     await lifted(api, environment)
-    async with asyncio.timeout(40):
-        while accepted(await api.get(f"rollouts/{rollout}"))["status"] != "Finished":
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"rollouts/{rollout}"), lambda found: found["status"] == "Finished", within_s=40)
     assert (await api.document(instance))["version"] == 3

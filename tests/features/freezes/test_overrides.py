@@ -1,6 +1,5 @@
 """A change during a freeze by one's own hand, with a reason, a permission, and marks that nobody overlooks."""
 
-import asyncio
 from html import unescape
 from typing import Any
 from urllib.parse import quote
@@ -8,6 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.pages import get, words_of
 from tests.support.service import Api, Caller, accepted, fresh_name, refused
 
@@ -90,9 +90,7 @@ async def test_what_somebody_begins_with_an_override_waits_all_the_same(api: Api
     environment, _, instance = await frozen(api)
     body = {"act": "run", "workflow": "greet", "ids": [instance]}
     bulk = accepted(await overriding(api, f"organizations/{api.organization}/bulk", body))["id"]
-    async with asyncio.timeout(20):
-        while "Incident." not in (await api.get(f"bulk/{bulk}/instances")).text:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.get(f"bulk/{bulk}/instances"), lambda found: "Incident." in found.text)
     assert await entries(api, instance) == []
     accepted(await api.delete(f"environments/{environment}/freeze"))
 

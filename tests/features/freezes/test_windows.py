@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from launchbay.features.bulk.rows import list_open
-from tests.support.databases import Databases
+from tests.support.databases import Databases, until_locked
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 from tests.support.worlds import MovableClock
 
@@ -157,7 +158,7 @@ async def test_a_change_asks_the_clock_after_it_has_waited(api: Api, clock: Mova
         # The change asks once it holds the freeze, so it learns what the time is then.
         await other.execute("SELECT FROM environments WHERE id = %s FOR NO KEY UPDATE", [environment])
         running = asyncio.create_task(api.post(f"instances/{instance}/greet", {}))
-        await waits_for_a_lock(api)
+        await until_locked(api.database.url)
         move_to_midnight(clock)
         await other.commit()
     said(await running, "EnvironmentFrozen")
@@ -194,9 +195,7 @@ async def test_windows_are_answered_after_the_launches_that_were_on_their_way(ap
         # As a launch does, from before its look until its commit.
         await other.execute("SELECT pg_advisory_xact_lock_shared(4011229)")
         setting = asyncio.create_task(api.put(f"environments/{environment}/freeze-windows", tomorrow(clock)))
-        async with asyncio.timeout(20):
-            while not accepted(await api.get(f"environments/{environment}/freeze-windows"))["windows"]:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: api.read(f"environments/{environment}/freeze-windows"), lambda found: found["windows"])
         assert not setting.done()
         await other.commit()
         accepted(await setting)
@@ -219,17 +218,13 @@ async def test_a_recurring_schedule_waits_without_asking_again_until_the_window_
         due = "UPDATE recurring_schedules SET due_at = %(now)s, fires_at = %(now)s WHERE id = %(id)s"
         await connection.execute(due, {"now": clock.now(), "id": made["id"]})
     path = f"recurring-schedules/{made['id']}"
-    async with asyncio.timeout(20):
-        while accepted(await api.get(path))["waitingSince"] is None:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(path), lambda found: found["waitingSince"] is not None)
     async with api.database.connection() as connection:
         found = await connection.execute("SELECT fires_at FROM recurring_schedules WHERE id = %s", [made["id"]])
         [fires_at] = await found.fetchone() or [None]
     assert fires_at == datetime.combine(clock.now().date() + timedelta(days=1), datetime.min.time(), UTC)
     move_to_midnight(clock)
-    async with asyncio.timeout(40):
-        while not (firings := accepted(await api.get(path))["firings"]):
-            await asyncio.sleep(0.05)
+    firings = (await eventually(lambda: api.read(path), lambda found: found["firings"], within_s=40))["firings"]
     assert firings[0]["outcome"] == "Started"
 
 
@@ -241,18 +236,14 @@ async def test_the_end_of_a_freeze_wakes_what_waits_for_it(api: Api, clock: Mova
     move_to_midnight(clock)
     body = {"act": "run", "workflow": "greet", "ids": [instance]}
     bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
-    async with asyncio.timeout(20):
-        while REASON not in (await api.get(f"bulk/{bulk}/instances")).text:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.get(f"bulk/{bulk}/instances"), lambda found: REASON in found.text)
     async with api.database.connection() as connection:
         later = "now() + interval '1000 years' + interval '2 days'"
         waits = f"SELECT not_before > {later} FROM bulk_instances WHERE bulk_id = %s"
         assert await (await connection.execute(waits, [bulk])).fetchone() == (True,)
         assert bulk not in await list_open(connection)  # nobody looks at it meanwhile
     accepted(await api.put(path, {"windows": []}))
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"bulk/{bulk}"))["status"] != "Finished":
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"bulk/{bulk}"), lambda found: found["status"] == "Finished")
     assert len((await api.document(instance))["workflowHistory"]) == 2
 
 
@@ -272,13 +263,6 @@ async def test_a_window_that_cannot_be_changes_nothing(api: Api, window: dict[st
     assert said_of_it in refused(await api.put(path, {"windows": [good, window]}), 400, "InvalidFreeze")
     assert accepted(await api.get(path)) == {"windows": []}
     refused(await api.put(path, {"windows": [good] * 21}), 400, "InvalidFreeze")
-
-
-async def waits_for_a_lock(api: Api) -> None:
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(20), api.database.connection() as connection:
-        while await (await connection.execute(waiting)).fetchone() == (0,):
-            await asyncio.sleep(0.01)
 
 
 async def test_a_frozen_environment_stops_changes_of_the_services_that_it_offers(api: Api) -> None:

@@ -6,7 +6,7 @@ import hmac
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from launchbay.features.webhooks.delivery import delete_old_deliveries
 from launchbay.features.webhooks.usecases import seal_url
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
+from tests.support.eventually import eventually
 from tests.support.manifests import FAILING_EARLY, PAUSING, WORKFLOWS
 from tests.support.network import LoopbackServer, Received, answer, loopback_server, redirect
 from tests.support.service import UNKNOWN, Api, accepted, fresh_name, refused, running_api
@@ -72,14 +73,14 @@ async def deliveries(api: Api, webhook: str) -> list[Any]:
     return found
 
 
-async def until(check: Callable[[], Any], timeout_s: float = 15.0) -> Any:
-    async with asyncio.timeout(timeout_s):
-        while True:
-            found = check()
-            found = await found if asyncio.iscoroutine(found) else found
-            if found:
-                return found
-            await asyncio.sleep(0.02)
+async def heard_by_another(api: Api, receiver: LoopbackServer) -> None:
+    """Launch an instance, and wait until another webhook has told all of it: what the others tell was sent before."""
+    count = len(receiver.received)
+    other = await create(api, receiver, path="/other")
+    await api.running(None)
+    await eventually(lambda: [each.target for each in receiver.received].count("/other") >= 4)
+    accepted(await api.delete(f"webhooks/{other}"))
+    receiver.received[count:] = [each for each in receiver.received[count:] if each.target != "/other"]
 
 
 def told(receiver: LoopbackServer, instance: str) -> list[Any]:
@@ -97,7 +98,7 @@ def is_signed(received: Received, secret: str = SECRET) -> bool:
 @pytest.mark.slow
 async def test_a_launch_is_told_from_its_beginning_to_its_end(api: Api, receiver: LoopbackServer, hook: str) -> None:
     instance = await api.running(WORKFLOWS, parameters={"label": "x"}, instanceName="shop")
-    heard = await until(lambda: len(events := told(receiver, instance)) >= 5 and events)
+    heard = await eventually(lambda: told(receiver, instance), lambda events: len(events) >= 5)
     assert [(body["event"], body[body["event"]]) for body in heard if body["event"] == "status"] == [
         ("status", "Requested"),
         ("status", "Executing"),
@@ -119,7 +120,7 @@ async def test_a_launch_is_told_from_its_beginning_to_its_end(api: Api, receiver
 
 async def test_an_event_has_the_fields_that_the_how_to_shows(api: Api, receiver: LoopbackServer, hook: str) -> None:
     instance = await api.running("launch: {steps: []}")
-    heard = await until(lambda: len(events := told(receiver, instance)) >= 4 and events)
+    heard = await eventually(lambda: told(receiver, instance), lambda events: len(events) >= 4)
     page = {block.language: block.text for block in [*blocks(HOWTO), *blocks(EVENTS)]}
     status = next(body for body in heard if body["event"] == "status")
     assert list(json.loads(page["json"])) == list(status)
@@ -133,7 +134,7 @@ async def test_an_event_has_the_fields_that_the_how_to_shows(api: Api, receiver:
 
 async def test_every_request_is_signed_and_says_what_it_is(api: Api, receiver: LoopbackServer, hook: str) -> None:
     instance = await api.running(None)
-    await until(lambda: len(told(receiver, instance)) >= 4)
+    await eventually(lambda: len(told(receiver, instance)) >= 4)
     for received in receiver.received:
         body = json.loads(received.body)
         assert received.method == "POST"
@@ -148,8 +149,8 @@ async def test_only_the_wanted_events_are_told(api: Api, receiver: LoopbackServe
     webhook = await create(api, receiver, ["job"])
     instance = await api.running(WORKFLOWS, parameters={"label": "x"})
     await api.run(instance, "echo", text="hi")
-    heard = await until(lambda: len(events := told(receiver, instance)) >= 2 and events)
-    await asyncio.sleep(0.7)
+    heard = await eventually(lambda: told(receiver, instance), lambda events: len(events) >= 2)
+    await heard_by_another(api, receiver)
     assert [(body["event"], body["job"]["name"]) for body in told(receiver, instance)] == [
         ("job", "launch"),
         ("job", "echo"),
@@ -172,8 +173,9 @@ async def test_a_signal_tells_what_has_changed_with_secrets_covered(
     """
     instance = await api.running(manifest, parameters={"apiToken": "t0p-s3cret"})
     await api.run(instance, "grow")
-    signals = await until(
-        lambda: len(found := [body["signal"] for body in told(receiver, instance) if "signal" in body]) == 2 and found
+    signals = await eventually(
+        lambda: [body["signal"] for body in told(receiver, instance) if "signal" in body],
+        lambda found: len(found) == 2,
     )
     assert signals[0] == {"size": 1, "dbPassword": "********", "note": "******** is used"}
     assert signals[1]["size"] == 2
@@ -188,7 +190,7 @@ async def test_a_failed_delivery_is_repeated_until_it_arrives_and_is_the_same(
 ) -> None:
     receiver.routes["/hook"] = answer(500)
     instance = await api.running(None)
-    await until(lambda: len(receiver.received) >= 8)
+    await eventually(lambda: len(receiver.received) >= 8)
     pending = await deliveries(api, hook)
     assert {row["status"] for row in pending} == {"pending"}
     assert any(row["attempts"] > 1 and row["lastStatus"] == 500 for row in pending)
@@ -199,7 +201,7 @@ async def test_a_failed_delivery_is_repeated_until_it_arrives_and_is_the_same(
     async def all_delivered() -> bool:
         return {row["status"] for row in await deliveries(api, hook)} == {"delivered"}
 
-    await until(all_delivered)
+    await eventually(all_delivered)
     assert (await shown(api, hook))["failingSince"] is None
     assert len(told(receiver, instance)) == 4, "Requested, Executing, the job's end, Running"
     of_one = [received.body for received in receiver.received if json.loads(received.body)["event"] == "job"]
@@ -216,7 +218,7 @@ async def test_the_log_shows_each_delivery_newest_first_and_by_pages(
         rows = await deliveries(api, hook)
         return rows if len(rows) == 4 and {row["status"] for row in rows} == {"delivered"} else None
 
-    rows = await until(finished)
+    rows = await eventually(finished)
     assert [row["createdAt"] for row in rows] == sorted((row["createdAt"] for row in rows), reverse=True)
     assert {(row["attempts"], row["lastStatus"], row["lastError"], row["nextAt"]) for row in rows} == {
         (1, 204, None, None)
@@ -238,12 +240,14 @@ async def test_a_receiver_that_does_not_answer_holds_up_nobody_else(
     for _ in range(3):
         await api.running(None)
     instance = await api.running(None)
-    await until(lambda: len([body for body in told(receiver, instance) if body["event"] == "job"]) == 1, 8)
+    await eventually(
+        lambda: len([body for body in told(receiver, instance) if body["event"] == "job"]) == 1, within_s=8
+    )
 
     async def arrived() -> bool:
         return all(row["status"] == "delivered" for row in await deliveries(api, hook))
 
-    await until(arrived, 8)
+    await eventually(arrived, within_s=8)
     assert len([received for received in receiver.received if received.target == "/slow"]) <= 4
     accepted(await api.delete(f"webhooks/{slow}"))
 
@@ -260,19 +264,18 @@ async def test_after_long_failure_a_webhook_is_switched_off_and_can_be_switched_
         row = await shown(api, hook)
         return None if row["enabled"] else row
 
-    row = await until(disabled)
+    row = await eventually(disabled)
     assert "503" in row["disabledReason"]
     assert {row["status"] for row in await deliveries(api, hook)} == {"failed"}
     count = len(receiver.received)
-    await api.running(None)
-    await asyncio.sleep(0.8)
+    await heard_by_another(api, receiver)
     assert len(receiver.received) == count
     receiver.routes["/hook"] = answer(200)
     accepted(await api.put(f"webhooks/{hook}", {"enabled": True}))
     row = await shown(api, hook)
     assert (row["enabled"], row["disabledReason"], row["failingSince"]) == (True, None, None)
     instance = await api.running(None)
-    await until(lambda: len(told(receiver, instance)) == 4)
+    await eventually(lambda: len(told(receiver, instance)) == 4)
 
 
 async def test_a_delivery_is_given_up_after_its_time(
@@ -285,7 +288,7 @@ async def test_a_delivery_is_given_up_after_its_time(
     async def given_up() -> bool:
         return {row["status"] for row in await deliveries(api, hook)} == {"failed"}
 
-    await until(given_up)
+    await eventually(given_up)
     assert (await shown(api, hook))["enabled"]
 
 
@@ -297,12 +300,12 @@ async def test_a_redirect_is_no_success(api: Api, receiver: LoopbackServer) -> N
     async def tried() -> Any:
         return next((row for row in await deliveries(api, webhook) if row["attempts"]), None)
 
-    row = await until(tried)
+    row = await eventually(tried)
 
     async def told_why() -> bool:
         return any("redirects" in (each["lastError"] or "") for each in await deliveries(api, webhook))
 
-    await until(told_why)
+    await eventually(told_why)
     assert row["status"] == "pending"
     accepted(await api.delete(f"webhooks/{webhook}"))
 
@@ -320,7 +323,7 @@ async def test_addresses_that_the_rules_forbid_are_never_called(api: Api) -> Non
     async def refused_by_rules() -> Any:
         return next((row["lastError"] for row in await deliveries(api, webhook) if row["lastError"]), None)
 
-    error = await until(refused_by_rules)
+    error = await eventually(refused_by_rules)
     assert "refused" in error
     assert "path-secret" not in error
     assert " The receiver" not in error, error
@@ -341,18 +344,18 @@ async def test_what_a_dying_process_had_under_way_is_sent_again(databases: Datab
         async with running_api(url, outgoing_allow="127.0.0.1") as api:
             webhook = await create(api, receiver, ["job"])
             await api.running(None)
-            await until(started.is_set)
+            await eventually(started.is_set)
         receiver.routes["/hook"] = answer(200)
         before = len(receiver.received)
         async with running_api(url, outgoing_allow="127.0.0.1") as api:
             async with api.database.connection() as connection:  # the lease of the dead process is over
                 await connection.execute("UPDATE webhook_deliveries SET next_at = now() WHERE status = 'pending'")
-            await until(lambda: len(receiver.received) > before)
+            await eventually(lambda: len(receiver.received) > before)
 
             async def arrived() -> bool:
                 return [row["status"] for row in await deliveries(api, webhook)] == ["delivered"]
 
-            await until(arrived)
+            await eventually(arrived)
     databases.drop(url)
 
 
@@ -360,11 +363,9 @@ async def test_events_of_another_organization_are_not_told(api: Api, receiver: L
     outsider, organization, _ = await api.outsider()
     created = accepted(await outsider.post(f"organizations/{organization}/applications", {"name": "theirs"}))
     instance = accepted(await outsider.post(f"applications/{created['id']}/launch", {}))["id"]
-    async with asyncio.timeout(10):
-        while accepted(await outsider.get(f"instances/{instance}"))["status"] != "Running":
-            await asyncio.sleep(0.02)
+    await eventually(lambda: outsider.read(f"instances/{instance}"), lambda found: found["status"] == "Running")
     own = await api.running(None)
-    await until(lambda: len(told(receiver, own)) == 4)
+    await eventually(lambda: len(told(receiver, own)) == 4)
     assert told(receiver, instance) == []
 
 
@@ -404,14 +405,13 @@ async def test_a_change_keeps_what_is_not_given(api: Api, receiver: LoopbackServ
     assert await shown(api, hook) == {**before, "events": ["job"]}
     accepted(await api.put(f"webhooks/{hook}", {"secret": "another secret, long enough"}))
     await api.running(None)
-    await until(lambda: receiver.received)
+    await eventually(lambda: receiver.received)
     assert is_signed(receiver.received[-1], "another secret, long enough")
 
 
 async def test_a_webhook_that_is_switched_off_hears_nothing(api: Api, receiver: LoopbackServer, hook: str) -> None:
     accepted(await api.put(f"webhooks/{hook}", {"enabled": False}))
-    await api.running(None)
-    await asyncio.sleep(0.7)
+    await heard_by_another(api, receiver)
     assert receiver.received == []
     assert await deliveries(api, hook) == []
 
@@ -473,9 +473,7 @@ async def test_what_is_signed_goes_over_plain_http_only_if_an_administrator_allo
     # One that was stored before isn't sent to.
     monkeypatch.setattr("launchbay.egress.addresses.Allowlist.allows_plain", lambda *_: False)
     sent = accepted(await api.post(f"webhooks/{hook}/test"))["delivery"]
-    async with asyncio.timeout(10):
-        while not (found := accepted(await api.get(f"webhooks/{hook}/deliveries/{sent}")))["lastError"]:
-            await asyncio.sleep(0.02)
+    found = await eventually(lambda: api.read(f"webhooks/{hook}/deliveries/{sent}"), lambda found: found["lastError"])
     assert "over plain HTTP" in found["lastError"]
     assert receiver.received == []
 
@@ -508,7 +506,7 @@ async def test_old_deliveries_and_those_that_are_too_many_go(
     receiver.routes["/hook"] = answer(500)
     monkeypatch.setattr("launchbay.limits.WEBHOOK_PENDING", 2)
     instance = await api.running(PAUSING)
-    await until(lambda: len(receiver.received) >= 4)
+    await eventually(lambda: len(receiver.received) >= 4)
     await delete_old_deliveries(api.database)
     rows = await deliveries(api, hook)
     assert sorted(row["status"] for row in rows) == ["failed", "failed", "pending", "pending"]
@@ -538,7 +536,7 @@ async def test_a_step_tells_the_webhooks_that_ask_for_notifications(api: Api, re
 
     instance = await api.running(NOTIFYING, parameters={"apiKey": "hunter22-hunter22"})
 
-    [body] = await until(lambda: told(receiver, instance))
+    [body] = await eventually(lambda: told(receiver, instance))
     assert body["event"] == "notification"
     shown = {"version": "1.4", "apiKey": "********"}
     assert body["notification"] == {"subject": "Shop is up", "text": "", "data": shown}
@@ -567,7 +565,7 @@ async def test_chats_are_told_of_a_failed_job_with_its_error_and_a_link(
             accepted(await api.post(f"organizations/{api.organization}/webhooks", body))
         application = await api.application(FAILING_EARLY)
         instance = await api.launch(application, instanceName="<Elsa> & Anna")
-        await until(lambda: len({each.target for each in receiver.received}) == 3)
+        await eventually(lambda: len({each.target for each in receiver.received}) == 3)
         bodies = {each.target: json.loads(each.body) for each in receiver.received}
         assert all(is_signed(each) for each in receiver.received)
     databases.drop(url)
@@ -666,12 +664,12 @@ async def test_equal_failures_are_one_message_of_a_chat_at_once_and_one_that_cou
     webhook = await chat(api, receiver)
     application = await api.application(FAILING_EARLY)
     await fail_many(api, application, ["Elsa 1"])
-    await until(lambda: messages(receiver))
+    await eventually(lambda: messages(receiver))
     await fail_many(api, application, [f"Elsa {number}" for number in range(2, 21)])
-    await until(lambda: held(api, webhook, 19))
+    await eventually(lambda: held(api, webhook, 19))
     assert [lines[0] for lines in messages(receiver)] == ["Job 'launch' of instance 'Elsa 1' failed."]
     await end_of_hold(api, webhook)
-    await until(lambda: len(messages(receiver)) == 2)
+    await eventually(lambda: len(messages(receiver)) == 2)
     said = messages(receiver)[1]
     when = r"(at TIME|first at TIME, last at TIME)".replace("TIME", r"\d\d:\d\d:\d\d")
     assert re.match(f"19 more jobs 'launch' failed in the same way, {when} UTC: ", said[0]), said
@@ -681,18 +679,18 @@ async def test_equal_failures_are_one_message_of_a_chat_at_once_and_one_that_cou
     async def finished() -> bool:
         return {row["status"] for row in await deliveries(api, webhook)} == {"delivered"}
 
-    await until(finished)
+    await eventually(finished)
 
     def failed() -> set[str]:
         events = [json.loads(each.body) for each in receiver.received if each.target == "/hook"]
         return {event["instanceName"] for event in events if event["event"] == "job"}
 
-    await until(lambda: len(failed()) == 20)  # programs get each event
+    await eventually(lambda: len(failed()) == 20)  # programs get each event
     await fail_many(api, application, ["Elsa 21"])
-    await until(lambda: held(api, webhook, 1))
+    await eventually(lambda: held(api, webhook, 1))
     assert len(messages(receiver)) == 2, "the second message holds back others too"
     await end_of_hold(api, webhook)
-    await until(lambda: len(messages(receiver)) == 3)
+    await eventually(lambda: len(messages(receiver)) == 3)
     assert messages(receiver)[2][0] == "Job 'launch' of instance 'Elsa 21' failed.", "one alone is said as ever"
     await api.delete(f"webhooks/{webhook}")
 
@@ -706,12 +704,12 @@ async def test_failures_that_differ_by_the_name_of_their_application_are_one_mes
     names = [fresh_name(noun).replace(" ", "-") for noun in ("ferry", "shop", "yard")]
     applications = [await api.application(failing % name, name=name) for name in names]
     await fail_many(api, applications[0], ["Anna"])
-    await until(lambda: messages(receiver))
+    await eventually(lambda: messages(receiver))
     for each in applications[1:]:
         await fail_many(api, each, ["Olaf"])
-    await until(lambda: held(api, webhook, 2))
+    await eventually(lambda: held(api, webhook, 2))
     await end_of_hold(api, webhook)
-    await until(lambda: len(messages(receiver)) == 2)
+    await eventually(lambda: len(messages(receiver)) == 2)
     assert re.match("2 more jobs 'launch' failed in the same way, ", messages(receiver)[1][0])
     assert names[0] in messages(receiver)[0][1], "the error has the name in which they differ"
     await api.delete(f"webhooks/{webhook}")
@@ -725,7 +723,7 @@ async def test_another_failure_and_each_success_are_messages_of_their_own(api: A
     await fail_many(api, await api.application(other), ["Anna"])
     fine = await api.application("launch: {steps: []}")
     await fail_many(api, fine, ["Olaf", "Sven"])
-    await until(lambda: len(messages(receiver)) == 4)
+    await eventually(lambda: len(messages(receiver)) == 4)
     assert {lines[0] for lines in messages(receiver)} == {
         "Job 'launch' of instance 'Elsa' failed.",
         "Job 'launch' of instance 'Anna' failed.",
@@ -742,25 +740,25 @@ async def test_a_message_that_counts_others_is_lost_neither_by_its_receiver_nor_
     webhook = await chat(api, receiver)
     application = await api.application(FAILING_EARLY)
     await fail_many(api, application, ["Elsa"])
-    await until(lambda: messages(receiver))
+    await eventually(lambda: messages(receiver))
     await fail_many(api, application, ["Anna", "Olaf", "Sven"])
-    await until(lambda: held(api, webhook, 3))
+    await eventually(lambda: held(api, webhook, 3))
     receiver.routes["/chat"] = answer(500)
     await end_of_hold(api, webhook)
-    await until(lambda: len(messages(receiver)) >= 3)
+    await eventually(lambda: len(messages(receiver)) >= 3)
     assert {row["status"] for row in await deliveries(api, webhook)} == {"pending", "delivered"}
     receiver.routes["/chat"] = answer(204)
 
     async def finished() -> bool:
         return {row["status"] for row in await deliveries(api, webhook)} == {"delivered"}
 
-    await until(finished)
+    await eventually(finished)
     assert {lines[0][:12] for lines in messages(receiver)[1:]} == {"3 more jobs "}, "each attempt says the same"
     await fail_many(api, application, ["Kristoff", "Hans"])
-    await until(lambda: held(api, webhook, 2))
+    await eventually(lambda: held(api, webhook, 2))
     receiver.received.clear()
     accepted(await api.put(f"webhooks/{webhook}", {"format": "json"}))
-    await until(lambda: len(receiver.received) == 2)
+    await eventually(lambda: len(receiver.received) == 2)
     assert {json.loads(each.body)["instanceName"] for each in receiver.received} == {"Kristoff", "Hans"}
     await api.delete(f"webhooks/{webhook}")
 
@@ -772,9 +770,9 @@ async def test_an_event_that_is_held_while_the_format_changes_is_sent_by_itself(
     webhook = await chat(api, receiver)
     application = await api.application(FAILING_EARLY)
     await fail_many(api, application, ["Elsa"])
-    await until(lambda: messages(receiver))
+    await eventually(lambda: messages(receiver))
     await fail_many(api, application, ["Anna", "Olaf"])
-    await until(lambda: held(api, webhook, 2))
+    await eventually(lambda: held(api, webhook, 2))
     receiver.received.clear()
     async with api.database.transaction() as connection:
         # The change, as it is where the sender holds the second event just afterwards.
@@ -785,7 +783,7 @@ async def test_an_event_that_is_held_while_the_format_changes_is_sent_by_itself(
             [webhook],
         )
     await end_of_hold(api, webhook)
-    await until(lambda: len(receiver.received) == 2)
+    await eventually(lambda: len(receiver.received) == 2)
     assert {json.loads(each.body)["instanceName"] for each in receiver.received} == {"Anna", "Olaf"}
     await api.delete(f"webhooks/{webhook}")
 
@@ -811,7 +809,7 @@ async def test_a_status_event_names_the_job_and_its_error_with_secrets_covered(
     instance = await api.launch(await api.application(failing), parameters={"input.apiKey": "hunter22-hunter22"})
     document = await api.settled(instance)
     assert document["status"] == "Failed", document
-    heard = await until(lambda: len(events := told(receiver, instance)) == 3 and events)
+    heard = await eventually(lambda: told(receiver, instance), lambda events: len(events) == 3)
     assert [body["status"] for body in heard] == ["Requested", "Executing", "Failed"]
     job = heard[-1]["job"]
     assert (job["id"], job["name"], job["status"]) == (document["lastFailure"]["jobId"], "launch", "Failed")
@@ -830,9 +828,9 @@ async def test_a_change_set_is_told_and_holds_up_no_other_event(api: Api, receiv
     body = {"act": "destroy", "ids": [instance]}
     change_set = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
     accepted(await api.post(f"instances/{instance}/destroy"))
-    heard = await until(lambda: [json.loads(each.body) for each in receiver.received if each.target == "/changes"])
+    heard = await eventually(lambda: [json.loads(each.body) for each in receiver.received if each.target == "/changes"])
     assert (heard[0]["event"], heard[0]["changeSet"]["id"], heard[0]["link"]) == ("changeSet", change_set, None)
-    await until(lambda: [each for each in told(receiver, instance) if each.get("status") == "Destroyed"])
+    await eventually(lambda: [each for each in told(receiver, instance) if each.get("status") == "Destroyed"])
     await api.delete(f"webhooks/{webhook}")
 
 
@@ -850,7 +848,7 @@ async def test_change_sets_and_rollouts_lead_to_their_page_of_the_console(
         root = f"organizations/{api.organization}"
         change = accepted(await api.post(f"{root}/change-sets", {"act": "destroy", "ids": [instance]}))["id"]
         rollout = accepted(await api.post(f"{root}/rollouts", {"applicationId": application, "version": 3}))["id"]
-        await until(lambda: len({each.headers["launchbay-event"] for each in receiver.received}) == 2)
+        await eventually(lambda: len({each.headers["launchbay-event"] for each in receiver.received}) == 2)
         links = {body["event"]: body["link"] for body in (json.loads(each.body) for each in receiver.received)}
     databases.drop(url)
     console = "http://bay.example.org/console"
@@ -906,7 +904,7 @@ async def test_a_test_reaches_the_receiver_signed_and_a_failed_delivery_is_sent_
 ) -> None:
     webhook = await create(api, receiver)
     sent = accepted(await api.post(f"webhooks/{webhook}/test"))["delivery"]
-    await until(lambda: receiver.received)
+    await eventually(lambda: receiver.received)
     [received] = receiver.received
     assert is_signed(received)
     body = json.loads(received.body)

@@ -1,6 +1,5 @@
 """Jobs take the role of a cloud account with their identity: moto for the form, a scripted STS for refusals."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from launchbay.model.secret_reference import SecretReference, parse_secret_refer
 from tests.support.aws import ROLE
 from tests.support.clouds import IMAGE, REGION, SIZE, Gate, account
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import accepted, running_api
 
@@ -208,9 +208,7 @@ async def test_an_instance_lives_on_machines_of_a_role(databases: Databases, gat
         assert gate.count("AssumeRoleWithWebIdentity") == 1
         assert gate.count("RunInstances") == 1
         accepted(await api.post(f"instances/{instance}/destroy", {}))
-        async with asyncio.timeout(30):
-            while gate.count("TerminateInstances") == 0:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: gate.count("TerminateInstances") != 0)
         [checked] = accepted(await api.post(f"services/{service}/check", {}))
         assert "Only a job can take the role" in checked["regions"][0]["problem"]
     databases.drop(url)

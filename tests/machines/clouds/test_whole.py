@@ -1,6 +1,5 @@
 """A whole manifest on a cloud, through the API: launched, grown, shrunk, destroyed; and the sweep beside it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from launchbay.machines.contract import Tags
 from tests.support.clouds import IMAGE, MANIFEST, REGION, SIZE, Bay, Gate, bay, cloud_environment, loopback_subnet
 from tests.support.contexts import context
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.machines import Hosts, needs_sshd
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -116,9 +116,7 @@ async def test_the_sweep_takes_down_what_belongs_to_nobody_and_nothing_else(
         asked = context(organization_id=api.organization, instance_id=of_instance, tag=f"planted-{number}")
         marks = Tags.of(whose, asked, "web", number)
         await lab.calls.call(lab.context(), lab.account, REGION, planting(marks))
-    async with asyncio.timeout(60):
-        while {node.id for node in await lab.standing(own)} != kept:
-            await asyncio.sleep(0.1)
+    await eventually(lambda: lab.standing(own), lambda found: {node.id for node in found} == kept, within_s=60)
     assert len(await lab.standing("another-installation")) == 1
     entries = accepted(await api.get(f"organizations/{api.organization}/audit"))
     swept = [entry for entry in entries if entry["operation"] == "sweep_machine"]

@@ -1,7 +1,7 @@
 """A real server is killed while it makes containers and runs commands in them: each command runs once, none is lost."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from launchbay.machines.containers.engine_api import ContainerShell, EngineApi
 from launchbay.machines.contract import INSTANCE
 from launchbay.machines.remote_commands import OutputBuffer
 from tests.support.containers import IMAGE, Podman
+from tests.support.eventually import eventually
 from tests.support.servers import PATIENCE_S, calling, server_directory, serving
 from tests.support.service import accepted
 
@@ -49,6 +50,11 @@ def settings(podman: Podman) -> dict[str, str]:
     }
 
 
+async def everywhere(engine: EngineApi, instance: str, so: Callable[[EngineApi, str], Awaitable[bool]]) -> bool:
+    """Tell whether something is so of each container of the instance."""
+    return all([await so(engine, each) for each in await standing(engine, instance)])
+
+
 @pytest.mark.parametrize("made", [1, 4, 6])
 async def test_a_launch_that_is_killed_ends_with_its_containers_and_each_command_ran_once(
     place: Path, engine: EngineApi, engine_of_session: Podman, made: int
@@ -58,15 +64,13 @@ async def test_a_launch_that_is_killed_ends_with_its_containers_and_each_command
         async with calling(server) as remote:
             instance = await remote.launch(MANIFEST)
         async with asyncio.timeout(PATIENCE_S):
-            while len(await standing(engine, instance)) < made:
-                await asyncio.sleep(0.01)
-            while made == 6 and not all([await has_begun(engine, each) for each in await standing(engine, instance)]):
-                await asyncio.sleep(0.1)
+            await eventually(lambda: standing(engine, instance), lambda found: len(found) >= made, within_s=PATIENCE_S)
+            if made == 6:
+                await eventually(lambda: everywhere(engine, instance, has_begun), within_s=PATIENCE_S)
         await asyncio.to_thread(server.kill)
         await asyncio.to_thread(server.start)
         async with asyncio.timeout(PATIENCE_S):
-            while not all([await told_to_go(engine, each) for each in await standing(engine, instance)]):
-                await asyncio.sleep(0.1)
+            await eventually(lambda: everywhere(engine, instance, told_to_go), within_s=PATIENCE_S)
             async with calling(server) as remote:
                 while (await remote.get(f"instances/{instance}")).json()["status"] in {"Requested", "Executing"}:
                     for each in await standing(engine, instance):

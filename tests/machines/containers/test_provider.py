@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from launchbay.machines.containers.provider import ContainerMachines
 from launchbay.model.machine import Machine, MachineSpec, RemoteCommand
 from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, NoPodman, Podman, asked, standing
 from tests.support.contexts import Log, context
+from tests.support.eventually import eventually
 
 SPEC = MachineSpec(image=IMAGE)
 
@@ -209,13 +211,8 @@ async def test_a_container_that_is_stopped_under_its_command_ends_the_command(
     provider: ContainerMachines, machine: Machine, engine_of_session: Podman
 ) -> None:
     running = asyncio.create_task(provider.run(asked(), machine, RemoteCommand(line="touch begun; sleep 600")))
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await provider.get_file(asked(), machine, "begun")
-                break
-            except ActionFailed:
-                await asyncio.sleep(0.1)
+    begun = partial(provider.get_file, asked(), machine, "begun")
+    await eventually(begun, lambda found: found is not None, within_s=60, despite=ActionFailed)
     engine_of_session.run("kill", machine.id)
     with pytest.raises(ActionFailed):
         await running

@@ -1,7 +1,6 @@
 """Commands in images, in a real Podman."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +10,7 @@ from launchbay.machines.containers.provider import ContainerMachines
 from launchbay.machines.contract import RunsImages
 from launchbay.model.machine import ImageRun
 from tests.support.containers import ALLOWED, IMAGE, OUTGOING, Here, Podman, asked, made_anew, standing
+from tests.support.eventually import eventually
 
 
 @pytest.fixture
@@ -20,12 +20,6 @@ def provider(engine: EngineApi) -> ContainerMachines:
 
 def shell(line: str, **more: object) -> ImageRun:
     return ImageRun(image=IMAGE, command=("sh", "-c", line), **more)  # type: ignore[arg-type] # what tests give fits
-
-
-async def until(check: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not check():
-            await asyncio.sleep(0.02)
 
 
 async def test_a_command_gives_its_output_its_lines_and_its_exit_code(
@@ -67,7 +61,7 @@ async def test_a_server_that_comes_back_follows_the_command_that_it_began(
         "echo $$-$(cat /proc/sys/kernel/random/uuid); sleep 2; echo end", sink=lambda _, line: lines.append(line)
     )
     first = asyncio.create_task(provider.run_image(asked(handed_over=lambda: True), run))
-    await until(lambda: len(lines) == 1)
+    await eventually(lambda: len(lines) == 1)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -86,7 +80,7 @@ async def test_a_command_that_ended_meanwhile_is_not_run_again_but_another_attem
     lines: list[str] = []
     run = shell("cat /proc/sys/kernel/random/uuid; sleep 0.3; exit 3", sink=lambda _, line: lines.append(line))
     first = asyncio.create_task(provider.run_image(asked(handed_over=lambda: True), run))
-    await until(lambda: len(lines) == 1)
+    await eventually(lambda: len(lines) == 1)
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -104,7 +98,7 @@ async def test_cancelling_removes_the_container(provider: ContainerMachines, eng
     lines: list[str] = []
     run = shell("echo up; sleep 600", sink=lambda _, line: lines.append(line))
     running = asyncio.create_task(provider.run_image(asked(), run))
-    await until(lambda: lines == ["up"])
+    await eventually(lambda: lines == ["up"])
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -153,7 +147,7 @@ async def test_what_a_dead_server_left_is_found_as_a_machine_of_the_instance(
     lines: list[str] = []
     run = shell("echo up; sleep 600", sink=lambda _, line: lines.append(line))
     running = asyncio.create_task(provider.run_image(asked(handed_over=lambda: True), run))
-    await until(lambda: lines == ["up"])
+    await eventually(lambda: lines == ["up"])
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

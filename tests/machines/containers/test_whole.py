@@ -1,8 +1,8 @@
 """A whole manifest on containers, through the API: launched, commanded, given files, made smaller, destroyed."""
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator
+from operator import not_
 from textwrap import dedent
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.support.containers import IMAGE, Podman, made_anew
 from tests.support.contexts import context
 from tests.support.databases import Databases
 from tests.support.drift import applied, planned
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name, running_api
 
 MANIFEST = f"""
@@ -152,9 +153,7 @@ async def test_the_sweep_removes_containers_of_nobody_and_leaves_those_of_others
     for installation, asked in ((own, stray), ("another", foreign)):
         await planted(engine, installation, asked)
     await engine.create("plain", {"Image": IMAGE, "Cmd": ["true"]})
-    async with asyncio.timeout(60):
-        while await of_instance(engine, stray.instance_id):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: of_instance(engine, stray.instance_id), not_, within_s=60)
     assert await of_instance(engine, instance) == 4
     assert await of_instance(engine, foreign.instance_id) == 1
     assert len(await engine.labelled({})) == 6

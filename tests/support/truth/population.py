@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from launchbay.clock import SystemClock, from_ms, to_ms
 from launchbay.features.drift.rules import Check, Finding
 from tests.support.changes import FINDING
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
 from tests.support.truth.harbor import Furnisher
 
@@ -254,10 +254,7 @@ class _Maker:
         await self._until(query, [ids, list(BUSY)], 0)
 
     async def _until(self, query: str, values: list[Any], wanted: int) -> None:
-        deadline = time.monotonic() + 90
-        while (found := (await self._row(query, values))[0]) != wanted:
-            assert time.monotonic() < deadline, f"{query} {values}: {found} instead of {wanted}"
-            await asyncio.sleep(0.05)
+        await eventually(lambda: self._row(query, values), lambda found: found[0] == wanted, within_s=90)
 
     async def _row(self, query: str, values: list[Any] | None = None) -> Any:
         """Ask PostgreSQL itself: requests that wait are many, and the pool of the service is its own."""
@@ -611,10 +608,12 @@ class _Maker:
         await self.api.round_of("sleep windows")
         self.clock.ahead = WINDOW_AHEAD
         query = "SELECT count(*) FROM instance_sleeps WHERE is_asleep"
-        async with asyncio.timeout(30):
-            while (await self._row(query))[0] < len(made):
-                await self.api.round_of("sleep windows")
-                await asyncio.sleep(0.05)
+
+        async def asleep() -> int:
+            await self.api.round_of("sleep windows")
+            return int((await self._row(query))[0])
+
+        await eventually(asleep, lambda found: found >= len(made))
         await self._settled(made)
 
     async def _freezes(self) -> None:
