@@ -1,12 +1,12 @@
 """The page of an instance, of its jobs, and the list of all of them."""
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import Site, fresh_name
+from tests.support.eventually import eventually_blocking
 from tests.support.manifests import FAILING_LATE, GREETER
 
 
@@ -126,10 +126,7 @@ def test_deleting_by_force_is_asked_for_twice(page: Page, site: Site) -> None:
     page.get_by_label("Delete even though it isn't destroyed").check()
     page.get_by_role("button", name="Delete records").click()
     page.wait_for_url("**/instances")
-    deadline = time.monotonic() + 40
-    while site.api.get(f"instances/{instance}").status_code == 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually_blocking(lambda: site.api.get(f"instances/{instance}").status_code != 200, within_s=40)
 
 
 def test_who_looks_on_when_an_instance_is_deleted_is_told(page: Page, site: Site) -> None:

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser import PASSWORD, Site, fresh_name, ready
+from tests.support.eventually import eventually_blocking
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 MOST_TABS = 160
@@ -132,10 +133,7 @@ def test_a_run_is_cancelled_while_its_page_changes(keys: Page, site: Site, insta
 
 def test_a_step_is_approved(keys: Page, site: Site, instance: str) -> None:
     site.ask("POST", f"instances/{instance}/actions.ask", {})
-    deadline = time.monotonic() + 40
-    while not site.ask("GET", f"instances/{instance}/approvals"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually_blocking(lambda: site.ask("GET", f"instances/{instance}/approvals"), within_s=40)
     [asked] = site.ask("GET", f"instances/{instance}/approvals")
     keys.goto(home(site))
     go(keys, "a")

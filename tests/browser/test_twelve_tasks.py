@@ -17,6 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from benchmarks import machine
 from tests.support.browser import Site, fresh_name, ready
+from tests.support.eventually import eventually_blocking
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 FLEET, FAILED = 200, 20
@@ -121,10 +122,7 @@ def _count(site: Site, shop: str, **wanted: str) -> int:
 
 
 def _until(is_so: Any) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    eventually_blocking(is_so, within_s=WITHIN_S)
 
 
 @pytest.fixture(scope="module")

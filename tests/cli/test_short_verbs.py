@@ -2,13 +2,13 @@
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 from launchbay.cli.short_verbs import job_status_words
 from tests.support.applications import NEEDY, SPEAKER
+from tests.support.eventually import eventually_blocking
 from tests.support.manifests import FAILING_EARLY, WAITING_COMPONENTS
 from tests.support.shell import Shell
 
@@ -119,8 +119,7 @@ def test_the_status_says_since_when_a_job_waits_and_what_ends_that(cli: Shell, f
     assert cli.document("status", gate)["sleep"] is None
     cli.good("run", gate, "pass", "--wait")
     cli.good("run", gate, "ask")
-    while not (document := cli.document("status", gate))["waits"]:
-        time.sleep(0.05)
+    document = eventually_blocking(lambda: cli.document("status", gate), lambda document: document["waits"])
     [wait] = document["waits"]
     assert (wait["kind"], wait["endsWhen"]) == ("approval", "The approval of any user who may approve, or its expiry.")
     assert ISO.fullmatch(wait["since"])
@@ -392,10 +391,7 @@ def test_an_approval_is_named_by_the_beginning_of_its_id(cli: Shell, tmp_path: P
     assert launched.exit_code == 0
     assert "Warning: Workflow launch has no parameter whoo, so it is ignored." in launched.stderr
     instance = launched.stdout.strip()
-    until_s = time.monotonic() + 20
-    while not (asked := cli.document("instance", "approvals", instance)):
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
+    asked = eventually_blocking(lambda: cli.document("instance", "approvals", instance))
     approval = asked[0]["id"]
     assert cli.document("approval", "approve", approval[:20], "--comment", "OPS-17")["id"] == approval
     decided = cli.good("approval", "list", "--status", "decided")
@@ -426,9 +422,7 @@ def test_the_status_says_what_components_do_while_one_waits(cli: Shell, tmp_path
     cli.good("application", "create", name)
     cli.good("manifest", "upload", name, str(tmp_path / "manifest.yaml"))
     instance = cli.good("launch", name).strip()
-    deadline_s = time.monotonic() + 20
-    while cli.document("status", instance)["components"]["running"] < 2 and time.monotonic() < deadline_s:
-        time.sleep(0.05)
+    eventually_blocking(lambda: cli.document("status", instance)["components"]["running"] >= 2)
     shown = cli.good("status", instance)
     assert "2 of 4 components running, 1 waiting for approval" in shown
     assert "ask: Needs approval (sure)" in shown

@@ -1,11 +1,11 @@
 """The views of approvals: those for the user, asked by the user, all open ones, and decided ones."""
 
-import asyncio
 import re
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.pages import browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
@@ -21,9 +21,7 @@ async def test_each_view_shows_its_approvals(api: Api, visitor: httpx.AsyncClien
     asks = f'{{steps: [{{sign: {{action: approval, parameters: {{text: "{question}?"}}}}}}]}}'
     instance = await api.running(f"launch: {{steps: []}}\nask: {asks}\n")
     accepted(await api.post(f"instances/{instance}/ask", {}))
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.05)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     home = f"/console/organizations/{api.organization}/approvals"
     for view in ("mine", "asked", "open"):
         assert question in (await get(visitor, f"{home}?view={view}")).text, view
@@ -59,9 +57,7 @@ async def test_who_may_only_approve_sees_what_waits_and_who_asked_by_name(api: A
     accepted(await api.post(f"organizations/{api.organization}/roles", role))
     approver = await person(api, name)
     accepted(await api.post(f"instances/{instance}/ask", {}))
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.05)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     home = f"/console/organizations/{api.organization}"
 
     async def who_asked(client: httpx.AsyncClient) -> str:
@@ -83,9 +79,7 @@ async def test_an_instance_that_waits_for_an_approval_says_so_everywhere(api: Ap
     instance = await api.launch(application, instanceName=name)
     await api.settled(instance)
     accepted(await api.post(f"instances/{instance}/ask", {}))
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.05)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     listed = f"/console/organizations/{api.organization}/instances?q={name}"
 
     async def shown() -> dict[str, str]:

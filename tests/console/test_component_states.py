@@ -1,11 +1,11 @@
 """What components do while others of their instance wait: pages, lists and lanes say the same."""
 
-import asyncio
 import re
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.manifests import WAITING_COMPONENTS
 from tests.support.pages import get, words_of
 from tests.support.service import Api, accepted, fresh_name
@@ -22,9 +22,7 @@ async def waiting(api: Api) -> tuple[str, str]:
     """Launch, and return the instance's name and ID as soon as it asks."""
     name = fresh_name("Ferry").replace(" ", "-")
     instance = await api.launch(await api.application(WAITING_COMPONENTS), instanceName=name)
-    async with asyncio.timeout(20):
-        while not accepted(await api.get(f"instances/{instance}/approvals")):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     return name, instance
 
 
@@ -35,9 +33,8 @@ async def statuses(api: Api, instance: str) -> dict[str, str]:
 
 async def test_components_that_are_done_run_while_another_waits(api: Api, visitor: httpx.AsyncClient) -> None:
     name, instance = await waiting(api)
-    async with asyncio.timeout(20):  # statuses without an effect are written a moment later
-        while list((await statuses(api, instance)).values()).count("Running") < 2:
-            await asyncio.sleep(0.05)
+    # statuses without an effect are written a moment later
+    await eventually(lambda: statuses(api, instance), lambda found: list(found.values()).count("Running") >= 2)
     assert await statuses(api, instance) == {
         "first": "Running",
         "second": "Running",
@@ -105,9 +102,7 @@ application:
 async def test_a_failure_that_is_ignored_leaves_its_component_running(api: Api, visitor: httpx.AsyncClient) -> None:
     name = fresh_name("Raft").replace(" ", "-")
     instance = await api.launch(await api.application(IGNORING), instanceName=name)
-    async with asyncio.timeout(20):
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.05)
+    asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     assert await statuses(api, instance) == {"worker": "NeedsApproval"}
     job = (await api.document(instance))["workflowHistory"][0]["id"]
     assert accepted(await api.get(f"jobs/{job}"))["percent"] == 50, "one of two is finished, though it has failed"

@@ -10,6 +10,7 @@ import pytest
 from launchbay.pages.environments import Row, differences
 from launchbay.pages.overview import Health
 from tests.support.applications import SPEAKER, offered
+from tests.support.eventually import eventually
 from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post, shown
 from tests.support.service import EMAIL, PASSWORD, PERSON_PASSWORD, Api, accepted, fresh_name, person
@@ -184,9 +185,14 @@ async def test_the_page_of_a_pool_shows_its_resources_and_their_holders(api: Api
     acquire = f"services/{made}/acquire"
     accepted(await api.post(acquire, {"arguments": {"holder": "Ben"}}))
     waits = asyncio.create_task(api.post(acquire, {"arguments": {"holder": "Cleo", "timeout": 30}}))
-    async with asyncio.timeout(20):
-        while "Waiting 1" not in (text := words_of((await get(visitor, f"/console/services/{made}")).answer.text)):
-            await asyncio.sleep(0.05)
+    text = words_of(
+        (
+            await eventually(
+                lambda: get(visitor, f"/console/services/{made}"),
+                lambda found: "Waiting 1" in words_of(found.answer.text),
+            )
+        ).answer.text
+    )
     assert "Waiting 1 the first gets the next free resource Cleo 1" in text
     accepted(await api.post(f"services/{made}/release", {"arguments": {"holder": "Ann"}}))
     accepted(await waits)

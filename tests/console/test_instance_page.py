@@ -1,6 +1,5 @@
 """The page of an instance: required arguments, schedules of the manifest, origins of parameters, its users."""
 
-import asyncio
 import gzip
 import html
 import re
@@ -11,6 +10,7 @@ import pytest
 
 from launchbay.pages import instance as instance_page
 from tests.support.applications import NEEDY, launched, offered
+from tests.support.eventually import eventually
 from tests.support.manifests import many_components
 from tests.support.pages import Page, browser, get, words_of
 from tests.support.second_factors import post
@@ -477,9 +477,7 @@ async def test_a_rollback_of_launchbay_itself_is_not_told_as_the_act_of_a_person
     instance = await api.launch(application)
     await api.settled(instance)
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": -1}}))
-    async with asyncio.timeout(20):
-        while len((await api.settled(instance))["workflowHistory"]) < 3:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.settled(instance), lambda found: len(found["workflowHistory"]) >= 3)
     said = words_of((await get(visitor, f"/console/instances/{instance}/activity")).answer.text)
     assert "Launchbay rolled it back automatically, because the change failed" in said
     assert "Administrator rolled it back" not in said

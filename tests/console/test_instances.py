@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from launchbay.pages import instances
+from tests.support.eventually import eventually
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person, refused
@@ -144,9 +145,9 @@ async def test_a_component_that_failed_and_is_busy_again_counts_once(api: Api, v
     await api.settled(instance)
     accepted(await api.post(f"instances/{instance}/rest", {}))
     path = f"/console/organizations/{api.organization}/instances?q={name}"
-    async with asyncio.timeout(20):
-        while "1 in progress" not in (text := (await get(visitor, path)).answer.text):
-            await asyncio.sleep(0.05)
+    text = (
+        await eventually(lambda: get(visitor, path), lambda found: "1 in progress" in found.answer.text)
+    ).answer.text
     assert "0 of 1 components running, 1 in progress" in text
     assert 'width="-' not in text
 

@@ -15,6 +15,7 @@ import pytest
 from psycopg.pq.abc import PGresult
 
 from launchbay.store.connection import BoundedConnection, Statement
+from tests.support.eventually import eventually
 from tests.support.page_world import MANIFEST, address, one_of_everything
 from tests.support.served import PAGES
 from tests.support.service import EMAIL, Api
@@ -70,9 +71,8 @@ async def test_each_page_takes_so_many_statements_in_so_many_round_trips(
         with counted() as reads:
             answer = await visitor.get(path)
             assert answer.status_code in {200, 303}, path
-            async with asyncio.timeout(10):
-                while api.database.pool.used:  # what a page leaves behind counts, too
-                    await asyncio.sleep(0.01)
+            # what a page leaves behind counts, too
+            await eventually(lambda: not api.database.pool.used)
         found[page.path] = reads.counts
     before = _read_figures()
     worse = {path: (before[path], counts) for path, counts in found.items() if _is_more(counts, before.get(path))}

@@ -1,6 +1,5 @@
 """The page of a run over HTTP: what happened and why, its log, resumption, comparison, thousands of steps."""
 
-import asyncio
 import html
 import json
 import re
@@ -12,6 +11,7 @@ import psycopg
 import pytest
 
 from launchbay.usecases import job_log
+from tests.support.eventually import eventually
 from tests.support.pages import Page, get
 from tests.support.second_factors import post
 from tests.support.service import Api, accepted, fresh_name
@@ -80,9 +80,7 @@ async def newest(api: Api, instance: str) -> str:
 
 async def asked(visitor: httpx.AsyncClient, path: str) -> None:
     """Wait until the run asks for an approval."""
-    async with asyncio.timeout(20):
-        while "Needs approval" not in (await get(visitor, path)).text:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: get(visitor, path), lambda found: "Needs approval" in found.text)
 
 
 def words(page: Page) -> str:
@@ -168,9 +166,7 @@ async def test_the_dialog_of_a_resumption_keeps_a_step_whose_failure_is_ignored(
 async def test_a_step_that_waits_for_its_time_needs_nobody(api: Api, visitor: httpx.AsyncClient, instance: str) -> None:
     accepted(await api.post(f"instances/{instance}/actions.pause", {}))
     path = await newest(api, instance)
-    async with asyncio.timeout(20):
-        while "The next pause ends at" not in (page := await get(visitor, path)).text:
-            await asyncio.sleep(0.02)
+    page = await eventually(lambda: get(visitor, path), lambda page: "The next pause ends at" in page.text)
     assert 'class="why busy"' in page.answer.text
     assert "web · rest is running." in words(page)
     await post(visitor, f"{path}/cancel")

@@ -1,6 +1,5 @@
 """What is scheduled in an organization, in the API and on its page."""
 
-import asyncio
 import re
 from calendar import Calendar, monthrange
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from launchbay.clock import to_ms
 from launchbay.pages import schedules
 from launchbay.pages.schedules import CalendarEntry, Day
 from launchbay.store.schedules import FleetScheduleRow
+from tests.support.eventually import eventually
 from tests.support.pages import ORIGIN, get, words_of
 from tests.support.service import Api, accepted, fresh_name, person, refused
 
@@ -271,9 +271,7 @@ async def test_what_is_due_and_waits_for_another_job_stays_in_the_list_and_the_n
     instance = await api.running(f"launch: {{steps: []}}\n{rest}\nreport: {{steps: []}}", instanceName=name)
     accepted(await api.post(f"instances/{instance}/rest", {}))
     accepted(await api.post(f"instances/{instance}/report/schedule", {"interval": 1}))
-    async with asyncio.timeout(20):
-        while "due since" not in (await api.document(instance)).get("waitingFor", ""):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.document(instance), lambda found: "due since" in found.get("waitingFor", ""))
     home = f"/console/organizations/{api.organization}/schedules"
     listed = words_of((await get(visitor, f"{home}?view=list&q={name}")).answer.text)
     assert re.search(rf"due (just now|\d+ s ago) report {name} Waits since \d\d:\d\d:\d\d", listed)

@@ -9,6 +9,7 @@ import pytest
 
 from launchbay import documentation
 from launchbay.console.shell import GUIDES
+from tests.support.eventually import eventually
 from tests.support.pages import browser, get
 from tests.support.second_factors import post, shown
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name
@@ -67,8 +68,7 @@ async def test_the_sample_shop_waits_for_its_approval_and_opens(working_service:
     instance = await api.launch(application, parameters={"input.seconds": 0})
     async with asyncio.timeout(20), browser(api) as client:
         await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
-        while not (asked := accepted(await api.get(f"instances/{instance}/approvals"))):
-            await asyncio.sleep(0.1)
+        asked = await eventually(lambda: api.read(f"instances/{instance}/approvals"))
         assert asked[0]["text"] == "Open the sample shop?"
         await post(
             client, f"/console/approvals/{asked[0]['id']}", do="approve", organization=api.organization, back="/"

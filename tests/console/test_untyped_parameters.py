@@ -1,11 +1,11 @@
 """Parameters without a type on each form of the console: the field says what it takes, and JSON becomes its value."""
 
-import asyncio
 import json
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.pages import Page, get, words_of
 from tests.support.second_factors import post
 from tests.support.service import Api, accepted, fresh_name
@@ -130,9 +130,7 @@ async def test_json_for_many_instances_keeps_how_a_number_is_written(api: Api, v
     home = f"/console/organizations/{api.organization}/bulk"
     assert "A JSON object" in hint(await get(visitor, f"{home}/new?act=reconfigure&id={instance}"), "parameters")
     begun = await sent(visitor, home, act="reconfigure", id=instance, parameters=JSON, do="begin")
-    async with asyncio.timeout(30):
-        while "Finished" not in (await get(visitor, begun)).text:
-            await asyncio.sleep(0.1)
+    await eventually(lambda: get(visitor, begun), lambda found: "Finished" in found.text)
     await api.settled(instance)
     assert (await api.document(instance))["parameters"] == CALM | OF_JSON
 
@@ -145,8 +143,8 @@ async def test_json_of_a_schedule_keeps_how_a_number_is_written(api: Api, visito
     given = json.dumps(CALM | {"input.tag": 0}).replace('"input.tag": 0', '"input.tag": 1.10')
     form = {"application": application, "lifetime": "-1", "cron": "*/10 * * * * ?", "zone": "UTC", "do": "create"}
     made = await sent(visitor, home, name=fresh_name("often"), parameters=given, **form)
-    async with asyncio.timeout(30):
-        while not (firings := accepted(await api.get(f"recurring-schedules/{made[-24:]}"))["firings"]):
-            await asyncio.sleep(0.2)
+    firings = (await eventually(lambda: api.read(f"recurring-schedules/{made[-24:]}"), lambda found: found["firings"]))[
+        "firings"
+    ]
     accepted(await api.post(f"recurring-schedules/{made[-24:]}/pause"))
     assert (await api.settled(firings[0]["instanceId"]))["parameters"] == CALM | {"input.tag": "1.10"}

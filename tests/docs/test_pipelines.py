@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.documentation import DOCS, ROOT, blocks
+from tests.support.eventually import eventually_blocking
 from tests.support.servers import Bay
 
 MANIFEST = """\
@@ -115,8 +115,7 @@ def test_a_cancelled_run_destroys_its_instance(bay: Bay, shop: str, tmp_path: Pa
     bay.call("PUT", f"applications/{shop}/manifest", MANIFEST.replace("STEP", HANGING))
     run = begun(bay, tmp_path, "5")
     called = tmp_path / "called"
-    while not called.exists() or "wait" not in called.read_text("utf-8"):
-        time.sleep(0.05)
+    eventually_blocking(lambda: called.exists() and "wait" in called.read_text("utf-8"))
     os.killpg(run.pid, signal.SIGTERM)
     told = run.communicate(timeout=120)[1]
     assert run.returncode == 143, told

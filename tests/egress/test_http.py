@@ -17,6 +17,7 @@ from launchbay.egress.addresses import Allowlist
 from launchbay.egress.http import EgressClient
 from launchbay.egress.transport import CheckedTransport
 from launchbay.errors import EgressFailed
+from tests.support.eventually import eventually
 from tests.support.network import Answer, FakeResolver, LoopbackServer, Received, answer, loopback_server, redirect
 
 pytestmark = pytest.mark.anyio
@@ -372,8 +373,7 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
     async with loopback_server() as server:
         server.routes["/"] = hold
         request = asyncio.create_task(EgressClient(LOOPBACK).request("GET", server.url()))
-        while not server.received:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: server.received)
 
         request.cancel()
         with pytest.raises(asyncio.CancelledError):

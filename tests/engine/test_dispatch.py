@@ -24,6 +24,7 @@ from launchbay.store.jobs import ClaimRow
 from launchbay.tenants import Tenants
 from tests.support.clock import HandClock
 from tests.support.engine import Runs, ask, cut_connections, empty, end_job, insert_jobs, put, until, working
+from tests.support.eventually import eventually
 
 LEASE_S = 4.0
 PLACES = 10
@@ -65,15 +66,15 @@ def a_claim(instance_id: str) -> ClaimRow:
 async def until_room(database: Database, dispatcher: Dispatcher) -> None:
     """Wait until the process would hold a job of a new organization."""
     await until(database, LISTENING)
-    async with asyncio.timeout(5.0):
-        while True:
-            with contextlib.suppress(ZeroDivisionError):
-                async with database.transaction() as connection:
-                    worker_id = dispatcher.hold(connection, "nobody's", "none")
-                    raise ZeroDivisionError
-            if worker_id is not None:
-                return
-            await asyncio.sleep(0.01)
+
+    async def held() -> bool:
+        with contextlib.suppress(ZeroDivisionError):
+            async with database.transaction() as connection:
+                worker_id = dispatcher.hold(connection, "nobody's", "none")
+                raise ZeroDivisionError
+        return worker_id is not None
+
+    await eventually(held)
 
 
 def other_process(database: Database, **options: Any) -> Dispatcher:
@@ -234,7 +235,7 @@ async def test_what_is_committed_while_an_announcement_is_being_sent_is_announce
         accepting = other_process(narrow)
         async with narrow.connection():  # the announcement waits for the only connection
             accepting.announce()
-            await asyncio.sleep(5 * engine_dispatch.ANNOUNCE_S)
+            await eventually(lambda: narrow.pool.waiting)
             accepting.announce()
             heard: list[str] = []
             listening = asyncio.Event()
@@ -912,9 +913,10 @@ async def test_alone_an_organization_gets_four_fifths_of_the_places(database: Da
     runs = Runs(database, holding=True)
     await put(database, "noisy", 60)
     async with working(database, runs, concurrency=PLACES):
-        await until(database, f"SELECT ({HELD.format('noisy')}) = 8")
-        await asyncio.sleep(0.3)
-        assert runs.most == 8
+        for _ in range(8):
+            await runs.next()
+        await put(database, "late")
+        assert await runs.next() == "late0", "whoever takes it would have taken the ninth of the other before it"
         runs.go.set()
         await empty(database)
 
@@ -927,12 +929,10 @@ async def test_organizations_of_one_creator_have_places_as_one_organization(data
     async with working(database, runs, concurrency=PLACES, tenants=tenants) as (dispatcher, _):
         for _ in range(8):
             await runs.next()
-        await asyncio.sleep(0.3)
-        assert runs.most == 8
         async with database.transaction() as connection:
             assert await accept(dispatcher, connection, "branch49", 1) is None
         await put(database, "late")
-        assert await runs.next() == "late0"
+        assert await runs.next() == "late0", "whoever takes it would have taken the ninth of them before it"
         runs.go.set()
         await empty(database)
 
@@ -1190,11 +1190,10 @@ async def test_under_steady_load_a_process_accepts_about_as_many_jobs_as_it_ends
         clients = [asyncio.create_task(client(dispatcher, f"client{each}-")) for each in range(8)]
         try:
             async with asyncio.timeout(60.0):
-                while ended < 30 or not dispatcher._admission._requests:  # until acceptance has found its pace
-                    await asyncio.sleep(0.01)
+                # until acceptance has found its pace
+                await eventually(lambda: ended >= 30 and dispatcher._admission._requests, within_s=60.0)
                 accepted_before, ended_before = accepted, ended
-                while ended < ended_before + 60:
-                    await asyncio.sleep(0.01)
+                await eventually(lambda: ended >= ended_before + 60, within_s=60.0)
         finally:
             for each in clients:
                 each.cancel()

@@ -17,6 +17,7 @@ from launchbay.engine.jetstream import ACK_WAIT_S, CONSUMER, JetStreamWakeUps, c
 from launchbay.store import dispatch
 from launchbay.store.database import Database
 from tests.support.engine import Runs, ask, empty, insert_jobs, put, until, working
+from tests.support.eventually import eventually
 from tests.support.nats_server import NatsServer, nats_servers, url_of
 from tests.support.network import tcp_proxy
 
@@ -51,16 +52,12 @@ async def connected(*addresses: str, stream: str = STREAM, replicas: int = 1) ->
 
 
 async def up(wake_ups: JetStreamWakeUps, *, is_up: bool = True) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while wake_ups.is_up != is_up:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: wake_ups.is_up == is_up, within_s=WITHIN_S)
 
 
 async def some(heard: list[str]) -> None:
     """Wait for an announcement."""
-    async with asyncio.timeout(WITHIN_S):
-        while not heard:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: heard, within_s=WITHIN_S)
 
 
 async def stream_info(wake_ups: JetStreamWakeUps) -> api.StreamInfo:
@@ -141,9 +138,7 @@ async def test_a_job_that_is_accepted_elsewhere_wakes_one_worker_and_needs_no_an
 
 
 async def no_message_is_left(wake_ups: JetStreamWakeUps) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while (await stream_info(wake_ups)).state.messages:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: stream_info(wake_ups), lambda found: not found.state.messages, within_s=WITHIN_S)
 
 
 @pytest.mark.usefixtures("slow_polls")
@@ -325,9 +320,7 @@ async def test_jobs_whose_stream_is_deleted_run_and_the_stream_is_made_again(
             for _ in range(3):
                 await runs.next()
             await empty(database)
-        async with asyncio.timeout(WITHIN_S):
-            while not await wake_ups.offer(["acme"]):
-                await asyncio.sleep(0.05)
+        await eventually(lambda: wake_ups.offer(["acme"]), within_s=WITHIN_S)
 
 
 @pytest.mark.slow
@@ -351,9 +344,7 @@ async def test_a_stream_of_that_name_that_is_something_elses_is_left_alone(nats:
         await foreign.publish("orders.new", b"1")
         other = JetStreamWakeUps(url_of([nats]), stream="orders", replicas=1)
         running = asyncio.create_task(other.run())
-        async with asyncio.timeout(WITHIN_S):
-            while "belongs to something else" not in other._problem:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: "belongs to something else" in other._problem, within_s=WITHIN_S)
         assert not other.is_up
         assert not await other.offer(["acme"])
         assert (await foreign.stream_info("orders")).state.messages == 1

@@ -14,6 +14,7 @@ from launchbay.model.job import StepStatus
 from launchbay.runtime.contract import StepRecord
 from launchbay.store import jobs
 from tests.support.clock import HandClock
+from tests.support.databases import until_locked
 from tests.support.engine import Bay, held_job, journal
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,7 +112,7 @@ async def test_a_claim_waits_for_a_write_under_way_and_then_nothing_comes_after_
         values |= {"started": [AT], "finished": [None]}
         assert await jobs.write_journal(connection, job_id=job, fence=3, begins=True, **values) is not None
         claiming = asyncio.create_task(bay.change("UPDATE jobs SET fence = fence + 1 WHERE id = %s", job))
-        await asyncio.sleep(0.1)
+        await until_locked(bay.database.url, statement="SET fence = fence + 1")
         assert not claiming.done()
     await claiming
     with pytest.raises(Fenced):
@@ -177,17 +178,23 @@ async def test_what_succeeded_in_the_last_moment_of_a_process_is_still_recorded(
     kept = journal(bay, job)
     write = jobs.write_journal
 
+    writing, may_write = asyncio.Event(), asyncio.Event()
+
     async def slowly(*given: Any, **values: Any) -> Any:
-        await asyncio.sleep(0.1)
+        writing.set()
+        await may_write.wait()
         return await write(*given, **values)
 
     await kept.start("p/a", "a", 1, AT)
     monkeypatch.setattr(jobs, "write_journal", slowly)
     beginning = asyncio.create_task(kept.start("p/b", "b", 1, AT))
-    await asyncio.sleep(0.01)  # the write is under way
+    await writing.wait()
     kept.succeed("p/a", {"x": 1})
     beginning.cancel()
-    await kept.close()
+    closing = asyncio.create_task(kept.close())
+    await asyncio.sleep(0)  # it waits for the write
+    may_write.set()
+    await closing
     assert (await bay.steps(job))["p/a"] == ("Succeeded", 100)
 
 

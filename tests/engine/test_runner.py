@@ -18,6 +18,7 @@ from launchbay.store import jobs
 from launchbay.store.database import Connection
 from launchbay.store.jobs import RecordRow
 from tests.support.engine import Bay
+from tests.support.eventually import eventually
 
 TWO_STEPS = """
     launch:
@@ -79,8 +80,7 @@ async def test_a_claim_that_is_overtaken_writes_nothing_more(bay: Bay) -> None:
     await bay.until("SELECT count(*) = 2 FROM steps WHERE job_id = %s", job)
     new = asyncio.create_task(bay.run(job))
     await bay.until("SELECT fence = 2 FROM jobs WHERE id = %s", job)
-    while len(bay.world.events) < 2:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: len(bay.world.events) >= 2)
     before = await bay.rows("SELECT path, status, finished_at FROM steps WHERE job_id = %s ORDER BY path", job)
     bay.world.gate("go").set()
     await old

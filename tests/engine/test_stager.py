@@ -7,6 +7,7 @@ import pytest
 from launchbay.engine.worker import Engine
 from launchbay.runtime.state import STATE_VERSION
 from launchbay.store import schedules
+from tests.support.databases import until_locked
 from tests.support.engine import COMMANDS, Bay
 
 
@@ -131,7 +132,7 @@ async def test_a_signal_that_is_told_while_an_older_one_is_fired_is_not_taken_fo
         [due] = await schedules.take_due(connection, count=1, state_version=STATE_VERSION)
         assert await schedules.lock_target(connection, instance_id=consumer, due_at=due.due_at, schedule_id=due.id)
         telling = asyncio.create_task(bay.change(tell, consumer))
-        await asyncio.sleep(0.2)
+        await until_locked(bay.database.url)
         await schedules.delete(connection, schedule_ids=[due.id])
     await telling
     assert await bay.one("SELECT count(*) FROM schedules WHERE instance_id = %s", consumer) == 1

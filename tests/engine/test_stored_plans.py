@@ -19,6 +19,7 @@ from launchbay.app.build import lifespan
 from launchbay.errors import Conflict
 from launchbay.model.job import PLAN_VERSION, Plan, read_plan
 from launchbay.settings import Settings
+from tests.support.eventually import eventually
 from tests.support.stored_plans import FOLDER, TABLES
 
 STORED = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -71,11 +72,8 @@ class Stored:
                 await working
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        for _ in range(1500):
-            if is_so():
-                return
-            await asyncio.sleep(0.02)
-        raise AssertionError(f"after 30 s: {self.ask('SELECT id, name, status, fence, error_message FROM jobs')}")
+        jobs = "SELECT id, name, status, fence, error_message FROM jobs"
+        await eventually(lambda: is_so() or self.ask(jobs), lambda found: found is True)
 
 
 def _insert(connection: psycopg.Connection, table: str, row: dict[str, Any]) -> None:

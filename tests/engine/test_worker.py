@@ -16,6 +16,7 @@ from launchbay.features.bulk import rows as bulk
 from launchbay.features.recurring import rows as recurring
 from launchbay.store import dispatch
 from launchbay.store.database import Database
+from tests.support.clock import without_waiting
 from tests.support.engine import Bay
 
 
@@ -30,6 +31,7 @@ async def attended(round_: Callable[[], Awaitable[object]], for_s: float, interv
     return asyncio.get_running_loop().time() - begun
 
 
+@without_waiting
 async def test_a_round_that_fails_is_followed_by_the_next() -> None:
     rounds: list[int] = []
 
@@ -41,6 +43,7 @@ async def test_a_round_that_fails_is_followed_by_the_next() -> None:
     assert len(rounds) > 4
 
 
+@without_waiting
 async def test_a_round_that_found_work_is_followed_by_the_next_at_once() -> None:
     rounds: list[int] = []
 
@@ -59,6 +62,7 @@ async def test_a_duty_with_endless_work_still_stops() -> None:
     assert await attended(endless, 0.05) < 0.5
 
 
+@without_waiting
 async def test_a_stop_does_not_wait_for_the_interval() -> None:
     async def nothing() -> None:
         return None

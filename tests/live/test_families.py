@@ -337,7 +337,6 @@ async def test_configurations_that_come_at_once_leave_one_child(api: Api) -> Non
         answers = await asyncio.gather(*(api.put(path, body) for _ in range(6)))
         assert {answer.status_code for answer in answers} <= {200, 409}
         await api.settled(instance)
-    await asyncio.sleep(0.1)
     document = await api.settled(instance)
     async with api.database.connection() as connection:
         found = await connection.execute(

@@ -1,11 +1,10 @@
 """Commands that cross the boundaries of submodules: what a child needs, its parent provides (manifest-language §7)."""
 
-import asyncio
-
 import pytest
 
 from tests.support.applications import job_of, until, until_step
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.families import links
 from tests.support.service import Api, accepted, fresh_name, running_api
 
@@ -277,9 +276,9 @@ async def test_the_callers_step_shows_how_far_the_called_workflow_is(api: Api) -
     instance = await api.launch(await family(api, 1, parent=slow), parameters={"input.seconds": "60"})
     await until_step(api, instance, "pause", "Executing")
     child = await innermost(api, instance)
-    async with asyncio.timeout(10):
-        while (ask := (await job_of(api, child))["steps"][0])["percentComplete"] != 66:
-            await asyncio.sleep(0.05)
+    ask = (await eventually(lambda: job_of(api, child), lambda found: found["steps"][0]["percentComplete"] == 66))[
+        "steps"
+    ][0]
     assert (ask["name"], ask["status"]) == ("ask", "Executing")
     job = await job_of(api, instance)
     accepted(await api.delete(f"instances/{instance}/jobs/{job['id']}"))

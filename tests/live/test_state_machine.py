@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping
+from operator import not_
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from tests.support.databases import Databases
+from tests.support.eventually import eventually_blocking
 from tests.support.families import (
     CHILD_NAMES,
     LEAF_NAMES,
@@ -279,10 +281,7 @@ class Families(RuleBasedStateMachine):
     def _compare(self) -> None:
         """Wait until all is quiet and as the model says, and find out the ids of new instances."""
         type(self).operations += 1
-        until = time.monotonic() + QUIET_S
-        while (different := self._differences()) and time.monotonic() < until:
-            time.sleep(0.01)
-        assert different == []
+        eventually_blocking(self._differences, not_, within_s=QUIET_S)
         self._nothing_overlapped([node.id for _, node in self._root().walk()])
 
     def _differences(self) -> list[Any]:

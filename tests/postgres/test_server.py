@@ -20,6 +20,7 @@ from launchbay.errors import CannotStart, Unavailable
 from launchbay.postgres import cluster, server
 from launchbay.postgres.server import EmbeddedPostgres
 from launchbay.store.database import Database
+from tests.support.eventually import eventually, eventually_blocking
 
 # Holds the server of a data directory until it is killed; tells when it answers.
 HOLDER = """
@@ -85,9 +86,7 @@ def _socket_dir(embedded: EmbeddedPostgres) -> Path:
 
 
 def _wait_until_gone(data_dir: Path) -> None:
-    deadline = time.monotonic() + 10
-    while cluster._has_processes(data_dir / "postgres") and time.monotonic() < deadline:
-        time.sleep(0.02)
+    eventually_blocking(lambda: not cluster._has_processes(data_dir / "postgres"))
 
 
 def _cpu_s() -> float:
@@ -368,8 +367,7 @@ async def test_a_killed_database_is_unavailable_and_comes_back_without_a_restart
             assert embedded.pid is not None
             with capture_logs() as logs:
                 os.kill(embedded.pid, signal.SIGQUIT)  # what `pg_ctl stop -m immediate` sends
-                while embedded.pid is not None:
-                    await asyncio.sleep(0.01)
+                await eventually(lambda: embedded.pid is None)
                 began = time.monotonic()
                 for _ in range(3):
                     with pytest.raises(Unavailable):
@@ -403,10 +401,8 @@ async def test_a_database_that_runs_but_refuses_connections_is_restarted(
             os.kill(refusing, signal.SIGTERM)  # it accepts no one, and waits for the end of this session
             watch = asyncio.create_task(embedded.keep_running())
             async with asyncio.timeout(60):
-                while embedded.pid in {refusing, None}:
-                    await asyncio.sleep(0.05)
-                while pq.PGconn.ping(embedded.url.encode()) != pq.Ping.OK:
-                    await asyncio.sleep(0.05)
+                await eventually(lambda: embedded.pid not in {refusing, None}, within_s=60)
+                await eventually(lambda: pq.PGconn.ping(embedded.url.encode()) == pq.Ping.OK, within_s=60)
             watch.cancel()
         assert _ask(embedded.url, "SELECT 1") == 1
 
@@ -417,11 +413,9 @@ def test_a_stop_does_not_wait_for_a_database_that_refuses_connections(data_dir: 
     assert embedded.pid is not None
     with psycopg.connect(embedded.url), ThreadPoolExecutor(1) as threads:
         os.kill(embedded.pid, signal.SIGTERM)
-        while embedded._alive():
-            time.sleep(0.01)
+        eventually_blocking(lambda: not embedded._alive())
         waiting = threads.submit(embedded.ensure_running)
-        while not embedded._in_use.locked():
-            time.sleep(0.01)
+        eventually_blocking(embedded._in_use.locked)
         began = time.monotonic()
         embedded.stop()
         assert time.monotonic() - began < 20, "not the time that PostgreSQL has to become ready"
@@ -453,9 +447,7 @@ def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_fi
     pid_file = cluster_dir / "postmaster.pid"
     pid_file.write_text("1\n")
     process = subprocess.Popen(["bash", "-c", f"exec -a {title!r} sleep 60"])
-    deadline = time.monotonic() + 5
-    while not cluster._has_processes(cluster_dir) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually_blocking(lambda: cluster._has_processes(cluster_dir))
     cluster.clear_stale_locks(cluster_dir, cluster_dir)
     assert pid_file.exists()
     process.kill()
@@ -471,9 +463,7 @@ def test_a_cluster_with_a_process_that_outlived_its_postmaster_keeps_its_lock_fi
 def test_only_a_startup_process_is_a_recovery(process: str, recovers: bool, tmp_path: Path) -> None:
     title = f"postgres: {cluster._command_marker(tmp_path)}: {process}"
     running = subprocess.Popen(["bash", "-c", f"exec -a {title!r} sleep 60"])
-    deadline = time.monotonic() + 5
-    while not cluster._has_processes(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually_blocking(lambda: cluster._has_processes(tmp_path))
     assert cluster.is_recovering(tmp_path) == recovers
     running.kill()
     running.wait()

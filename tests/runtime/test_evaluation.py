@@ -23,6 +23,7 @@ from launchbay.runtime.contract import VariableBudget
 from launchbay.runtime.evaluation import Evaluations
 from launchbay.runtime.evaluation_worker import frames_of, value_of
 from tests.support.cases import each_holds
+from tests.support.eventually import eventually
 from tests.support.responsiveness import Watchdog
 from tests.support.runtime import instance
 
@@ -68,17 +69,13 @@ def workers() -> list[int]:
 
 
 async def started() -> list[int]:
-    async with asyncio.timeout(30):
-        while not (found := workers()):
-            await asyncio.sleep(0.01)
-    return found
+    return await eventually(workers)
 
 
 async def ended(pid: int) -> None:
     async with asyncio.timeout(30):
         with suppress(FileNotFoundError):
-            while "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]:
-                await asyncio.sleep(0.01)
+            await eventually(lambda: "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2])
 
 
 async def test_what_is_cheap_starts_no_process() -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from launchbay.runtime.slot import Slot, current_slot, interruptible, interruptible_sleep, uninterruptible
+from tests.support.eventually import eventually
 
 
 class Leaving:
@@ -61,8 +62,7 @@ async def test_a_pause_amid_an_effect_is_a_place_to_leave_unless_another_effect_
             with interruptible():
                 assert leaving.times == 0
                 ends.set()
-                await asyncio.sleep(0.01)
-                assert leaving.times == 1
+                await eventually(lambda: leaving.times)
             await interruptible_sleep(0)
     assert leaving.times == 1, "it is told once"
 

@@ -16,6 +16,7 @@ from launchbay.service_types import server_secrets
 from launchbay.service_types.contract import ProvidedSecret, SecretCall, SecretFailed, SecretProblem
 from launchbay.service_types.server_secrets import ServerFiles, ServerVariables
 from launchbay.settings import Settings
+from tests.support.eventually import eventually
 
 OWN, OTHER = "6b0d6af7493fc450b0781cc6", "6b0d6af684d22482c3157743"
 EGRESS = EgressClient()
@@ -226,7 +227,5 @@ async def test_a_disk_that_hangs_holds_up_no_other_and_no_thread_of_the_server(
     finally:
         go_on.set()
     (hanging / "x").write_text("it is back")
-    async with asyncio.timeout(10):
-        while any(each.name == "secret file" for each in threading.enumerate()):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not any(each.name == "secret file" for each in threading.enumerate()))
     assert (await files.read(EGRESS, stuck, "x")).whole == "it is back"

@@ -12,7 +12,8 @@ from launchbay.store import connection as connections
 from launchbay.store.connection import BoundedConnection, Statement
 from launchbay.store.database import Database, OutcomeUnknown, conninfo
 from launchbay.store.statements import Change, Column, Query, Value, first_row
-from tests.support.databases import Databases
+from tests.support.databases import Databases, row_of
+from tests.support.eventually import eventually
 
 insert = Change("insert", b"INSERT INTO organizations (id, name) VALUES (%(id)s, %(name)s)")
 names: Column[str] = Column("names", b"SELECT name FROM organizations ORDER BY name")
@@ -140,8 +141,7 @@ async def test_a_cancelled_statement_ends_on_the_server_and_the_connection_serve
     async with asyncio.timeout(20):
         async with await psycopg.AsyncConnection.connect(connection.info.dsn, autocommit=True) as admin:
             active = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s AND query LIKE '%%pg_sleep%%'"
-            while (await (await admin.execute(active, [connection.info.backend_pid])).fetchone()) != (1,):
-                await asyncio.sleep(0.01)
+            await eventually(lambda: row_of(admin, active, connection.info.backend_pid), lambda found: found == (1,))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -23,6 +23,8 @@ from launchbay.store.database import (
     redacted_url,
 )
 from launchbay.tenants import current_tenant
+from tests.support.databases import row_of
+from tests.support.eventually import eventually
 
 INSERT = "INSERT INTO organizations (id, name) VALUES ('a', 'Acme')"
 
@@ -430,14 +432,12 @@ async def _until(database: Database, event: str) -> None:
     """Wait until a session waits for something, by PostgreSQL's name of it."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = %s AND datname = current_database()"
     async with database.connection() as connection:
-        while await (await connection.execute(asked, [event])).fetchone() != (1,):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: row_of(connection, asked, event), lambda found: found == (1,))
 
 
 async def _lent(database: Database, count: int) -> None:
     """Wait until so many callers have a connection, and what they can do without another is done."""
-    while database.pool.used < count:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: database.pool.used >= count)
     await asyncio.sleep(0)
 
 

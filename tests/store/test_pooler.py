@@ -5,9 +5,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from launchbay.store.database import Database
 from launchbay.store.schema import upgrade
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS, blocks
+from tests.support.eventually import eventually, eventually_blocking
 from tests.support.external_services import made_certificate
 from tests.support.manifests import waits_in_a_row
 from tests.support.pooler import PATH, WITHIN_S, Pooler, pooler, set_for_sessions
@@ -157,9 +158,7 @@ async def test_readiness_tells_when_the_pooler_is_gone_or_hangs_and_when_it_is_b
         return int((await api.client.get("http://launchbay/health/ready")).status_code)
 
     async def until(expected: int) -> None:
-        async with asyncio.timeout(30):
-            while await status() != expected:
-                await asyncio.sleep(0.05)
+        await eventually(status, lambda found: found == expected)
 
     assert await status() == 200
     through.freeze()
@@ -228,11 +227,5 @@ def test_the_configuration_of_the_page_verifies_postgresql_and_encrypts_clients(
 
 
 def _answering(url: str) -> psycopg.Connection:
-    deadline = time.monotonic() + WITHIN_S
-    while True:
-        try:
-            return psycopg.connect(url, autocommit=True)
-        except psycopg.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+    connect = partial(psycopg.connect, url, autocommit=True)
+    return eventually_blocking(connect, lambda _: True, within_s=WITHIN_S, despite=psycopg.OperationalError)

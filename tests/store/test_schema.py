@@ -4,8 +4,6 @@ import itertools
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from launchbay.ids import is_id, new_id
 from launchbay.store import schema
 from launchbay.store.schema import OLDEST_COMPATIBLE, revisions
 from tests.support.databases import Databases, migrate_to, upgrade
+from tests.support.eventually import eventually_blocking
 
 CHANGES_JOBS = "0021"  # the migration after this one changes the table of jobs
 _SERVERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'launchbay'"
@@ -55,14 +54,6 @@ def _do(url: str, statement: str) -> None:
 def _shape(url: str) -> set[tuple[object, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         return set(connection.execute(_SHAPE).fetchall())
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    for _ in range(3_000):
-        if is_so():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it has not come about in 30 s")
 
 
 def test_an_empty_database_gets_the_schema_once(empty_database_url: str) -> None:
@@ -128,7 +119,7 @@ def test_a_table_in_use_keeps_an_upgrade_waiting_and_nobody_else(empty_database_
         with psycopg.connect(url) as reader:  # such as a backup, which reads every table until its end
             reader.execute("SELECT count(*) FROM jobs")
             upgrading = threads.submit(upgrade, url)
-            _until(lambda: _ask(url, _WAITING) == 1)
+            eventually_blocking(lambda: _ask(url, _WAITING) == 1)
             # In the queue behind the upgrade, and through it before the reader is done.
             assert _ask(url, "SELECT count(*) FROM jobs") == 0
             assert not upgrading.done()
@@ -144,7 +135,7 @@ def test_servers_that_are_too_old_to_run_beside_are_to_be_stopped_first(empty_da
         pytest.raises(CannotStart, match=r"1 connections of older servers .* Stop"),
     ):
         upgrade(url)
-    _until(lambda: _ask(url, _SERVERS) == 0)
+    eventually_blocking(lambda: _ask(url, _SERVERS) == 0)
     assert upgrade(url) is True
 
 
@@ -186,7 +177,7 @@ def test_a_newer_version_that_upgrades_while_one_waits_for_the_lock_is_respected
         with psycopg.connect(url, autocommit=True) as newer:
             newer.execute("SELECT pg_advisory_lock(%s)", [schema._LOCK_KEY])
             upgrading = threads.submit(upgrade, url)
-            _until(lambda: _ask(url, _WAITING) == 1)
+            eventually_blocking(lambda: _ask(url, _WAITING) == 1)
             _do(url, "UPDATE alembic_version SET version_num = '9999'")
             _do(url, "COMMENT ON TABLE alembic_version IS 'Launchbay 9.1.0'")
         with pytest.raises(CannotStart, match=r"has schema 9999, written by Launchbay 9.1.0"):

@@ -8,6 +8,7 @@ import pytest
 from launchbay.store import organizations, users
 from launchbay.store.database import Connection, Database
 from launchbay.store.users import RoleKind
+from tests.support.databases import until_locked
 from tests.support.worlds import Organization, give_role, make_organization, make_user
 
 
@@ -132,8 +133,8 @@ async def test_two_administrators_removing_each_other_leave_one(database: Databa
         async with database.transaction() as connection:
             await organizations.lock(connection, organization_id=home.id)
             administrators = await users.list_administrators(connection, organization_id=home.id)
-            await asyncio.sleep(0.05)
             if len(administrators) > 1:
+                await until_locked(database.url)
                 await users.revoke_role(connection, role_ids=[home.administrator_role], user_id=user)
 
     await asyncio.gather(*(remove(user) for user in pair))

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from launchbay.limits import HEADER_BYTES, HEADER_LINES, JSON_BODY_BYTES, KIB, MIB, PIPELINED_REQUESTS
 from launchbay.web import protocol
+from tests.support.eventually import eventually
 from tests.support.network import GOOD, LIVE, RUN, Wire, exchange, send_all_then_read
 from tests.support.routes import ID, Streams
 
@@ -256,12 +257,20 @@ async def test_headers_that_drip_in_are_408_in_time(port: int) -> None:
         assert (await wire.answer()).status == 408
 
 
+async def another_is_late(port: int) -> None:
+    """Let the time for headers pass: another client, which began after all others, gets 408."""
+    wire = await Wire.open(port)
+    await wire.send(LIVE[:10])
+    assert (await wire.answer()).status == 408
+    assert await wire.ended()
+
+
 @pytest.mark.usefixtures("quick_clocks")
 async def test_headers_of_a_later_request_are_watched_too(port: int) -> None:
     wire = await Wire.open(port)
     await wire.send(LIVE)
     assert (await wire.answer()).status == 200
-    await asyncio.sleep(0.6)
+    await another_is_late(port)
     await wire.send(LIVE + LIVE[:10])
     assert (await wire.answer()).status == 200
     assert (await wire.answer()).status == 408
@@ -344,7 +353,7 @@ async def test_what_has_been_refused_is_not_answered_a_second_time(port: int, mo
         await wire.send(SLEEP[:-2] + b"Content-Length: 10\r\n\r\nx")
         assert (await wire.answer()).status == 408
         assert await wire.ended()
-        await asyncio.sleep(0.6)
+        await eventually(lambda: len(logs) >= 2)
     assert [line["event"] for line in logs] == ["http.rejected", "http.request"]
     assert logs[1]["client_gone"]
 
@@ -355,7 +364,7 @@ async def test_an_idle_connection_stays_open_between_requests(port: int) -> None
     for _ in range(2):
         await wire.send(LIVE)
         assert (await wire.answer()).status == 200
-        await asyncio.sleep(0.6)
+        await another_is_late(port)
 
 
 @pytest.mark.usefixtures("quick_clocks")
@@ -364,9 +373,7 @@ async def test_a_client_that_does_not_read_a_long_list_is_cut_off_and_its_cursor
     wire = await Wire.open(port)
     wire.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport can read
     await wire.send(head(GOOD[:-2], path=b"/api/1/things?count=1000000"))
-    async with asyncio.timeout(5):
-        while Streams.closed == closed:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: Streams.closed != closed)
     assert Streams.rows_made - made < 200_000
     wire.close()
 
@@ -377,9 +384,7 @@ async def test_a_list_stops_when_its_client_goes_away(port: int) -> None:
     await wire.send(head(GOOD[:-2], path=b"/api/1/things?count=1000000&slow=true"))
     await wire.reader.readexactly(1000)
     wire.close()
-    async with asyncio.timeout(5):
-        while Streams.closed == closed:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: Streams.closed != closed)
     assert Streams.rows_made - made < 100_000
 
 
@@ -425,9 +430,7 @@ async def test_a_client_that_goes_away_before_its_body_is_complete_is_no_error(p
         await wire.send(b"Content-Length: 50\r\nContent-Type: application/json\r\n\r\n{")
         await asyncio.sleep(0.05)
         wire.close()
-        async with asyncio.timeout(5):
-            while not logs:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: logs)
     [line] = logs
     assert (line["event"], line["client_gone"], line["log_level"]) == ("http.request", True, "info")
 
@@ -481,9 +484,7 @@ async def test_a_client_that_has_gone_is_noticed_although_it_may_only_have_close
     wire = await sent_and_shut(port, head(GOOD[:-2], path=b"/api/1/things?count=1000000&slow=true"))
     await wire.reader.readexactly(1000)
     wire.close()
-    async with asyncio.timeout(5):
-        while Streams.closed == closed:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: Streams.closed != closed)
 
 
 # What RFC 9110 lets a tolerant server read.

@@ -20,6 +20,7 @@ from launchbay.settings import Settings
 from launchbay.telemetry.metrics import certificate_end
 from launchbay.web.server import serve
 from launchbay.web.tls import Certificate
+from tests.support.eventually import eventually
 from tests.support.external_services import made_certificate
 from tests.support.network import LIVE, exchange
 from tests.support.routes import sample_app
@@ -86,18 +87,10 @@ async def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -
     former = trusting(certificate)
     with capture_logs() as logs:
         new_key.rename(key)
-        async with asyncio.timeout(10):
-            while "tls.reload_failed" not in [each["event"] for each in logs]:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: "tls.reload_failed" in [each["event"] for each in logs])
     assert await presented(port, former) == first
     new_certificate.rename(certificate)
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                renewed = await presented(port, trusting(certificate))
-                break
-            except ssl.SSLError:
-                await asyncio.sleep(0.02)
+    renewed = await eventually(lambda: presented(port, trusting(certificate)), despite=ssl.SSLError)
     assert renewed != first
     reloading.cancel()
     server.close()
@@ -113,9 +106,7 @@ async def test_an_expired_certificate_is_logged_once_and_its_renewal_is_measured
         assert measured_end_s() == datetime(2026, 1, 3, tzinfo=UTC).timestamp()
         for new, old in zip(made_certificate(tmp_path / "new"), (certificate, key), strict=True):
             new.rename(old)
-        async with asyncio.timeout(10):
-            while "tls.reloaded" not in [each["event"] for each in logs]:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: "tls.reloaded" in [each["event"] for each in logs])
         reloading.cancel()
     assert [each["expired_at"] for each in logs if each["event"] == "tls.expired"] == ["2026-01-03T00:00:00+00:00"]
     left_s = measured_end_s() - datetime.now(UTC).timestamp()

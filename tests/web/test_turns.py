@@ -4,12 +4,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
-import pytest
-
 from launchbay.fairness.other_servers import OtherServers
 from launchbay.fairness.turns import ACTIVE_S, ALONE, CHUNKS_ALONE, COMPUTE_TURN_S, TOGETHER, TURN_S, RequestTurns
 from launchbay.ids import new_id
 from launchbay.store.database import Database
+from tests.support.clock import without_waiting
 from tests.support.databases import Databases
 
 
@@ -26,6 +25,7 @@ async def crowd(turns: RequestTurns, who: str, count: int, done: Counter[str], w
     await asyncio.gather(*(client() for _ in range(count)))
 
 
+@without_waiting
 async def test_an_organization_that_is_alone_has_many_requests_under_way() -> None:
     turns = RequestTurns()
     ends = [await turns.begin("a") for _ in range(ALONE)]
@@ -36,6 +36,7 @@ async def test_an_organization_that_is_alone_has_many_requests_under_way() -> No
     await asyncio.wait_for(waiting, TURN_S / 2)
 
 
+@without_waiting
 async def test_a_flood_of_one_does_not_keep_another_from_its_turn() -> None:
     turns, done = RequestTurns(), Counter[str]()
     flood = asyncio.create_task(crowd(turns, "flood", 100, done))
@@ -51,6 +52,7 @@ async def test_a_flood_of_one_does_not_keep_another_from_its_turn() -> None:
     assert done["work"] > 2 * done["flood"]
 
 
+@without_waiting
 async def test_organizations_of_one_creator_have_the_turns_of_one_organization() -> None:
     turns, done = RequestTurns(), Counter[str]()
     crowds = [asyncio.create_task(crowd(turns, f"ann/{number}", 4, done)) for number in range(20)]
@@ -66,6 +68,7 @@ async def test_organizations_of_one_creator_have_the_turns_of_one_organization()
     assert max(of_creator) - min(of_creator) <= 1
 
 
+@without_waiting
 async def test_a_long_request_lets_the_next_one_begin() -> None:
     turns = RequestTurns()
     for _ in range(ALONE):
@@ -75,6 +78,7 @@ async def test_a_long_request_lets_the_next_one_begin() -> None:
     end()  # twice is once
 
 
+@without_waiting
 async def test_a_client_that_goes_away_gives_its_turn_to_the_next() -> None:
     turns = RequestTurns()
     ends = [await turns.begin("a") for _ in range(ALONE)]
@@ -94,6 +98,7 @@ async def test_a_client_that_goes_away_gives_its_turn_to_the_next() -> None:
     await asyncio.wait_for(after, TURN_S / 2)
 
 
+@without_waiting
 async def test_organizations_that_are_idle_do_not_count() -> None:
     turns = RequestTurns()
     (await turns.begin("b"))()
@@ -102,6 +107,7 @@ async def test_organizations_that_are_idle_do_not_count() -> None:
         await asyncio.wait_for(turns.begin("a"), TURN_S / 2)
 
 
+@without_waiting
 async def test_who_waited_for_an_organization_begins_when_that_sends_nothing_anymore() -> None:
     requests = RequestTurns()
     turns = RequestTurns(CHUNKS_ALONE, requests)
@@ -113,6 +119,7 @@ async def test_who_waited_for_an_organization_begins_when_that_sends_nothing_any
     await asyncio.wait_for(waiting, 10 * ACTIVE_S)
 
 
+@without_waiting
 async def test_few_chunks_of_lists_are_read_at_once_even_by_who_is_alone() -> None:
     chunks = RequestTurns(CHUNKS_ALONE, RequestTurns())
     ends = [await chunks.begin("a") for _ in range(CHUNKS_ALONE)]
@@ -123,7 +130,7 @@ async def test_few_chunks_of_lists_are_read_at_once_even_by_who_is_alone() -> No
     await asyncio.wait_for(waiting, TURN_S / 2)
 
 
-@pytest.mark.slow
+@without_waiting
 async def test_chunks_of_a_flood_rest_even_where_nobody_else_sends_requests() -> None:
     """Other servers share the database, and perhaps the machine."""
 
@@ -138,6 +145,7 @@ async def test_chunks_of_a_flood_rest_even_where_nobody_else_sends_requests() ->
     assert 0 < await done_by(4 * TOGETHER) < 0.5 * await done_by(TOGETHER)
 
 
+@without_waiting
 async def test_who_reads_lists_counts_among_those_that_send_requests() -> None:
     requests = RequestTurns()
     end = await RequestTurns(CHUNKS_ALONE, requests).begin("b")
@@ -150,6 +158,7 @@ async def test_who_reads_lists_counts_among_those_that_send_requests() -> None:
     (await asyncio.wait_for(waiting, TURN_S / 2))()
 
 
+@without_waiting
 async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None:
     turns, done = RequestTurns(), Counter[str]()
     work = asyncio.create_task(crowd(turns, "work", 1, Counter()))
@@ -171,6 +180,7 @@ async def test_after_a_request_that_started_a_job_a_flood_rests_longer() -> None
     assert longer_s > 1.5 * usual_s
 
 
+@without_waiting
 async def test_a_flood_gives_way_to_an_organization_at_another_server_of_the_machine() -> None:
     turns, done = RequestTurns(), Counter[str]()
     flood = asyncio.create_task(crowd(turns, "flood", 20, done))
@@ -188,6 +198,7 @@ async def test_a_flood_gives_way_to_an_organization_at_another_server_of_the_mac
         end()
 
 
+@without_waiting
 async def test_a_flood_of_several_servers_gets_no_more_than_one_of_a_single_server() -> None:
     turns, done = RequestTurns(), Counter[str]()
     flood = asyncio.create_task(crowd(turns, "flood", 20, done, work_s=0.01))

@@ -15,6 +15,7 @@ from launchbay.model.existing import Existing
 from launchbay.usecases.context import Context
 from tests.support.databases import Databases
 from tests.support.drift import checked, drift_of, open_findings
+from tests.support.eventually import eventually
 from tests.support.machines import Hosts, needs_sshd
 from tests.support.service import Api, Caller, accepted, fresh_name, refused
 from tests.support.services import Fleet, running_fleet
@@ -98,15 +99,14 @@ async def adopted(api: Api, shop: Shop) -> str:
 async def take_over(api: Api, instance: str) -> Any:
     body = {"act": "manage", "ids": [instance]}
     made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
-    async with asyncio.timeout(60):
-        while True:
-            [one] = accepted(await api.get(f"change-sets/{made['id']}"))["plan"]
-            if one["effects"]["status"] not in {"Waiting", "Planning"}:
-                break
-            await asyncio.sleep(0.1)
+    shown = await eventually(
+        lambda: api.read(f"change-sets/{made['id']}"),
+        lambda found: found["plan"][0]["effects"]["status"] not in {"Waiting", "Planning"},
+        within_s=60,
+    )
     accepted(await api.post(f"change-sets/{made['id']}/apply", {}))
     await api.settled(instance)
-    return one["effects"]
+    return shown["plan"][0]["effects"]
 
 
 async def test_hosts_become_an_instance_and_nothing_changes_on_them(fleet: Fleet, shop: Shop) -> None:
@@ -178,9 +178,7 @@ class SlowLook:
         monkeypatch.setattr(Provision, "find_existing", held)
 
     async def begun(self) -> None:
-        async with asyncio.timeout(20):
-            while not self.components:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: self.components)
 
 
 async def test_who_retries_joins_the_look_that_continues(

@@ -1,6 +1,5 @@
 """Instances of releases that somebody installed without Launchbay, with the real Helm 3 and 4."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -12,6 +11,7 @@ import pytest
 
 from tests.support.databases import Databases
 from tests.support.drift import checked, drift_of, open_findings
+from tests.support.eventually import eventually
 from tests.support.helm_cluster import TOKEN, helm_cluster
 from tests.support.network import answer, loopback_server
 from tests.support.releases import CHART, TOOLS, Kubectl, fresh_release, manifest_of
@@ -68,15 +68,14 @@ async def world(
 async def take_over(api: Api, instance: str) -> Any:
     body = {"act": "manage", "ids": [instance]}
     made = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
-    async with asyncio.timeout(90):
-        while True:
-            [one] = accepted(await api.get(f"change-sets/{made['id']}"))["plan"]
-            if one["effects"]["status"] not in {"Waiting", "Planning"}:
-                break
-            await asyncio.sleep(0.1)
+    shown = await eventually(
+        lambda: api.read(f"change-sets/{made['id']}"),
+        lambda found: found["plan"][0]["effects"]["status"] not in {"Waiting", "Planning"},
+        within_s=90,
+    )
     accepted(await api.post(f"change-sets/{made['id']}/apply", {}))
     await api.settled(instance)
-    return one["effects"]
+    return shown["plan"][0]["effects"]
 
 
 async def test_a_release_becomes_an_instance_of_which_a_plan_changes_nothing(world: World) -> None:

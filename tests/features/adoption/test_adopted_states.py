@@ -1,6 +1,5 @@
 """Instances of what somebody made without Launchbay, with the real program."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from tests.support.adoption import STEADY, adopted, applied
 from tests.support.databases import Databases
 from tests.support.drift import boxes, checked, drift_of, open_findings
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu
 from tests.support.service import Api, accepted, refused, running_api
 
@@ -40,16 +40,14 @@ async def take_over(api: Api, instance: str, **approval: Any) -> Any:
     made = accepted(
         await api.post(f"organizations/{api.organization}/change-sets", {"act": "manage", "ids": [instance]})
     )
-    async with asyncio.timeout(90):
-        while True:
-            shown = accepted(await api.get(f"change-sets/{made['id']}"))
-            [one] = shown["plan"]
-            if one["effects"]["status"] not in {"Waiting", "Planning"}:
-                break
-            await asyncio.sleep(0.1)
+    shown = await eventually(
+        lambda: api.read(f"change-sets/{made['id']}"),
+        lambda found: found["plan"][0]["effects"]["status"] not in {"Waiting", "Planning"},
+        within_s=90,
+    )
     accepted(await api.post(f"change-sets/{made['id']}/apply", approval))
     await api.settled(instance)
-    return one["effects"]
+    return shown["plan"][0]["effects"]
 
 
 async def test_what_runs_becomes_an_instance_of_which_a_plan_changes_nothing(api: Api, tmp_path: Path) -> None:

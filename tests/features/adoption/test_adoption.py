@@ -10,6 +10,7 @@ from launchbay import limits
 from tests.support.adoption import STEADY, state_text
 from tests.support.databases import Databases
 from tests.support.drift import boxes
+from tests.support.eventually import eventually
 from tests.support.families import CHILD, child_application, links, parent, reconfigured, submodule
 from tests.support.helm_cluster import HelmCluster
 from tests.support.releases import manifest_of
@@ -370,9 +371,7 @@ async def test_looks_of_one_organization_leave_room_for_another(
         accepted(await api.put_yaml(f"applications/{theirs}/manifest", manifest))
         second = f"applications/{await api.application(manifest)}/adoptions"  # or it would join the first look
         looks = [asyncio.create_task(api.post(each, sent)) for each in (path, second)]
-        async with asyncio.timeout(20):
-            while await plans_kept(api) < 2:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: plans_kept(api), lambda found: found >= 2)
         monkeypatch.setattr(limits, "ADOPTED_LOOK_S", 0.0)
 
         assert "The organization already waits" in refused(await api.post(path, sent), 429, "TooManyRequests")

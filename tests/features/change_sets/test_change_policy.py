@@ -1,13 +1,14 @@
 """The policy of an environment at every door: what needs a change set is refused wherever it is asked for."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import httpx
 
 from tests.support.applications import picky
+from tests.support.eventually import eventually
 from tests.support.service import Api, Caller, accepted, fresh_name, person, refused
 
 END_MS = (int(time.time()) + 3_600) * 1_000  # from now
@@ -78,10 +79,12 @@ async def test_work_that_acts_later_is_refused_too(api: Api) -> None:
     home = f"organizations/{api.organization}"
     bulk = accepted(await api.post(f"{home}/bulk", {"act": "destroy", "ids": [instance]}))["id"]
     rollout = accepted(await api.post(f"{home}/rollouts", {"applicationId": application, "version": 3}))["id"]
-    for path, name in ((f"bulk/{bulk}", "instances"), (f"rollouts/{rollout}", "instances")):
-        async with asyncio.timeout(20):
-            while RULE not in (await api.get(path)).text and RULE not in (await api.get(f"{path}/{name}")).text:
-                await asyncio.sleep(0.05)
+
+    async def texts(path: str) -> str:
+        return (await api.get(path)).text + (await api.get(f"{path}/instances")).text
+
+    for path in (f"bulk/{bulk}", f"rollouts/{rollout}"):
+        await eventually(partial(texts, path), lambda found: RULE in found)
     assert (await api.document(instance))["status"] == "Running"
 
 
@@ -91,9 +94,7 @@ async def test_what_was_scheduled_before_the_policy_fails_with_its_sentence(api:
     await api.settled(instance)
     accepted(await api.post(f"instances/{instance}/destroy/schedule", {"interval": 400}))
     accepted(await api.put(f"environments/{environment}/changePolicy", {"approvals": 1}))
-    async with asyncio.timeout(20):
-        while len((found := await api.document(instance))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: api.document(instance), lambda found: len(found["workflowHistory"]) >= 2)
     found = await api.settled(instance)
     assert found["status"] == "Running"
     assert RULE in accepted(await api.get(f"jobs/{found['workflowHistory'][0]['id']}"))["errorMessage"]
@@ -138,9 +139,7 @@ async def test_a_directory_is_applied_by_an_approved_change_set_alone(api: Api) 
     assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == []
     change_set = await approved(api, **body)
     accepted(await api.post(f"change-sets/{change_set}/apply"))
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"change-sets/{change_set}"))["status"] == "Applying":
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"change-sets/{change_set}"), lambda found: found["status"] != "Applying")
     assert accepted(await api.get(f"environments/{made}/markers"))["markers"] == [{"name": "blue"}]
 
 

@@ -1,12 +1,12 @@
 """Change sets in the console: saved on a form, decided, applied, compared with results."""
 
-import asyncio
 import re
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
 
@@ -53,10 +53,7 @@ async def _size(api: Api, instance: str) -> Any:
 
 
 async def _ended(visitor: httpx.AsyncClient, path: str) -> Page:
-    async with asyncio.timeout(20):
-        while "data-refresh" in (page := await get(visitor, path)).attributes:
-            await asyncio.sleep(0.05)
-    return page
+    return await eventually(lambda: get(visitor, path), lambda page: "data-refresh" not in page.attributes)
 
 
 async def _asked(client: httpx.AsyncClient, home: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from launchbay.store import instances
 from launchbay.store.database import Connection
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, person, refused, running_api
 from tests.support.services import made_vault, told
 
@@ -25,10 +27,11 @@ async def made(api: Api, caller: Caller | None = None, **body: Any) -> Any:
 
 
 async def ended(api: Api, change_set: str, timeout_s: float = 20.0) -> Any:
-    async with asyncio.timeout(timeout_s):
-        while (document := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
-            await asyncio.sleep(0.05)
-    return document
+    return await eventually(
+        lambda: api.read(f"change-sets/{change_set}"),
+        lambda document: document["finishedAt"] is not None,
+        within_s=timeout_s,
+    )
 
 
 async def pickies(api: Api, count: int) -> tuple[str, list[str]]:
@@ -287,9 +290,7 @@ async def test_with_its_policy_a_change_set_whose_job_fails_goes_back(api: Api) 
     assert (document["status"], plan["status"]) == ("Failed", "Failed")
     assert "negative" in plan["message"]
     assert "The job failed." in plan["differences"]
-    async with asyncio.timeout(20):
-        while (found := await api.settled(instance))["version"] != 2:
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: api.settled(instance), lambda found: found["version"] == 2)
     assert (found["status"], found["parameters"]) == ("Running", {"input.size": 0})
 
 
@@ -369,7 +370,7 @@ async def test_what_would_be_refused_is_refused_at_once_with_every_reason(api: A
 async def test_an_expired_change_set_is_not_applied(api: Api) -> None:
     _, [instance] = await pickies(api, 1)
     shown = await made(api, act="version", ids=[instance], version=3, expiresIn=1)
-    await asyncio.sleep(0.01)
+    await eventually(lambda: time.time() * 1000 > shown["expiresAt"] + 1)
     refused(await api.post(f"change-sets/{shown['id']}/apply"), 409, "ChangeSetEnded")
     assert accepted(await api.get(f"change-sets/{shown['id']}"))["status"] == "Expired"
 
@@ -404,10 +405,9 @@ async def test_parameters_are_sealed_and_secrets_are_not_shown(api: Api) -> None
 async def test_those_that_are_made_at_the_same_time_count_each_other(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     _, [instance] = await pickies(api, 1)
     path = f"organizations/{api.organization}/change-sets"
-    async with asyncio.timeout(30):
-        # One that is being applied may end between this look and the requests.
-        while "Applying" in (statuses := [each["status"] for each in accepted(await api.get(path))]):
-            await asyncio.sleep(0.05)
+    # One that is being applied may end between this look and the requests.
+    rows = await eventually(lambda: api.read(path), lambda found: "Applying" not in [each["status"] for each in found])
+    statuses = [each["status"] for each in rows]
     kept = sum(status in {"Pending", "Ready"} for status in statuses)
     monkeypatch.setattr(limits, "CHANGE_SETS_OPEN", kept + 1)
     body = {"act": "version", "ids": [instance], "version": 3}

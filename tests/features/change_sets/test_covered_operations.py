@@ -1,10 +1,10 @@
 """Each change that a policy leaves to change sets is in one, or the refusal says that no change set contains it."""
 
-import asyncio
 from typing import Any
 
 from launchbay.features.change_sets.rules import WITHOUT_CHANGE_SET, is_covered
 from launchbay.model.changes import GOVERNED
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name
 
 # By an act of change sets: what it does under the names of these operations.
@@ -68,7 +68,5 @@ async def applied(api: Api, home: str, files: dict[str, str], **more: Any) -> No
     body = {"act": "apply", "files": files, **more}
     made = accepted(await api.post(f"{home}/change-sets", body))["id"]
     accepted(await api.post(f"change-sets/{made}/apply", {}))
-    async with asyncio.timeout(20):
-        while (status := accepted(await api.get(f"change-sets/{made}"))["status"]) == "Applying":
-            await asyncio.sleep(0.05)
-    assert status == "Succeeded"
+    found = await eventually(lambda: api.read(f"change-sets/{made}"), lambda found: found["status"] != "Applying")
+    assert found["status"] == "Succeeded"

@@ -9,6 +9,7 @@ import pytest
 
 from launchbay import limits
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
 
 # `hold` ends when it is told to, by the end of its pause, or by a cancellation.
@@ -37,10 +38,7 @@ async def job_of(api: Api, instance: str, job: str) -> Any:
 
 
 async def started(api: Api, instance: str, job: str) -> Any:
-    async with asyncio.timeout(20):
-        while (shown := await job_of(api, instance, job))["startedAt"] is None:
-            await asyncio.sleep(0.03)
-    return shown
+    return await eventually(lambda: job_of(api, instance, job), lambda shown: shown["startedAt"] is not None)
 
 
 async def most_at_a_time(api: Api, instances: list[str]) -> int:
@@ -167,19 +165,16 @@ async def test_a_bulk_run_tries_again_when_a_full_group_refuses(api: Api) -> Non
     bulk = accepted(await api.post(f"organizations/{api.organization}/bulk", body))["id"]
 
     async def outcome(*statuses: str) -> Any:
-        async with asyncio.timeout(30):
-            while True:
-                [row] = accepted(await api.get(f"bulk/{bulk}/instances"))
-                if row["message"] is not None or row["status"] in statuses:
-                    return row
-                await asyncio.sleep(0.05)
+        [row] = await eventually(
+            lambda: api.read(f"bulk/{bulk}/instances"),
+            lambda found: found[0]["message"] is not None or found[0]["status"] in statuses,
+        )
+        return row
 
     refusal = await outcome("Refused")
     assert (refusal["status"], refusal["message"][:13]) == ("Waiting", "At most 1 job")
     await cancelled(api, first, held)
-    async with asyncio.timeout(30):
-        while (row := await outcome("Succeeded"))["status"] == "Waiting":
-            await asyncio.sleep(0.05)
+    row = await eventually(lambda: outcome("Succeeded"), lambda row: row["status"] != "Waiting")
     assert row["status"] in {"Running", "Succeeded"}
 
 
@@ -317,9 +312,7 @@ async def test_a_scheduled_run_that_is_refused_becomes_a_job_that_says_so(api: A
     first, second = await several(api, holding("{limit: 1, when: refuse}"), 2)
     held = await begun(api, first)
     accepted(await api.post(f"instances/{second}/quick/schedule", {"interval": "1"}))
-    async with asyncio.timeout(20):
-        while len((await api.document(second))["workflowHistory"]) < 2:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.document(second), lambda found: len(found["workflowHistory"]) >= 2)
     newest = (await api.settled(second))["workflowHistory"][0]
     assert (newest["status"], newest["errorMessage"][:28]) == ("Failed", "At most 1 job at a time for ")
     await cancelled(api, first, held)

@@ -7,6 +7,8 @@ import psycopg
 import pytest
 
 from tests.support.applications import BAD_SIZE, SIZED_CHILD, child_of, parent, picky
+from tests.support.databases import row_of
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, fresh_name, refused
 
 
@@ -105,9 +107,9 @@ async def test_with_the_policy_a_failed_reconfiguration_rolls_back_by_itself(api
     instance = await api.launch(application, parameters={"input.size": 0})
     await api.settled(instance)
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
-    async with asyncio.timeout(20):
-        while len(jobs := (await api.settled(instance))["workflowHistory"]) < 3:
-            await asyncio.sleep(0.05)
+    jobs = (await eventually(lambda: api.settled(instance), lambda found: len(found["workflowHistory"]) >= 3))[
+        "workflowHistory"
+    ]
     assert [(job["name"], job["status"]) for job in jobs] == [
         ("reconfigure", "Succeeded"), ("reconfigure", "Failed"), ("launch", "Succeeded")
     ]  # fmt: skip
@@ -151,18 +153,13 @@ async def test_a_rollback_has_the_rights_of_the_token_that_changed_the_instance(
     accepted(await program.put(f"instances/{instance}/configuration", {"parameters": {"input.size": -1}}))
     if is_revoked:
         accepted(await api.delete(f"{tokens}/{made['id']}"))
-    async with asyncio.timeout(20):
-        while True:
-            jobs = (await api.settled(instance))["workflowHistory"]
-            log = (await api.get(f"instances/{instance}/log")).text
-            if len(jobs) == 3 or "isn't rolled back" in log:
-                break
-            await asyncio.sleep(0.05)
     if is_revoked:
-        assert "The instance isn't rolled back: The access token that began this has expired or was revoked." in log
-        assert len(jobs) == 2
+        said = "The instance isn't rolled back: The access token that began this has expired or was revoked."
+        await eventually(lambda: api.get(f"instances/{instance}/log"), lambda found: said in found.text)
+        assert len((await api.settled(instance))["workflowHistory"]) == 2
     else:
-        detail = accepted(await api.get(f"instances/{instance}/jobs/{jobs[0]['id']}"))
+        document = await eventually(lambda: api.settled(instance), lambda found: len(found["workflowHistory"]) == 3)
+        detail = accepted(await api.get(f"instances/{instance}/jobs/{document['workflowHistory'][0]['id']}"))
         assert (detail["status"], detail["beganBy"]["kind"], detail["beganBy"]["id"]) == (
             *("Succeeded", "token", made["id"]),
         )
@@ -178,14 +175,13 @@ async def test_a_rollback_waits_until_the_environment_is_not_frozen_any_more(api
     accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Incident 4711"}))
     postponed = "SELECT not_before > now() FROM rollbacks_due WHERE instance_id = %s"
     async with asyncio.timeout(20), api.database.connection() as connection:
-        while await (await connection.execute(postponed, (instance,))).fetchone() != (True,):
-            await asyncio.sleep(0.05)
+        await eventually(lambda: row_of(connection, postponed, instance), lambda found: found == (True,))
     document = await api.document(instance)
     assert (document["status"], len(document["workflowHistory"])) == ("Failed", 2)
     accepted(await api.delete(f"environments/{environment}/freeze"))
-    async with asyncio.timeout(40):
-        while (document := await api.document(instance))["parameters"] != {"input.size": 0}:
-            await asyncio.sleep(0.05)
+    document = await eventually(
+        lambda: api.document(instance), lambda document: document["parameters"] == {"input.size": 0}, within_s=40
+    )
     assert (await api.settled(instance))["status"] == "Running"
 
 
@@ -201,9 +197,9 @@ async def test_a_defect_in_a_rollback_is_told_by_the_log_of_the_server_alone(
     instance = await api.launch(application)
     await api.settled(instance)
     accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
-    async with asyncio.timeout(20):
-        while "isn't rolled back" not in (log := (await api.get(f"instances/{instance}/log")).text):
-            await asyncio.sleep(0.05)
+    log = (
+        await eventually(lambda: api.get(f"instances/{instance}/log"), lambda found: "isn't rolled back" in found.text)
+    ).text
     failed = (await api.document(instance))["workflowHistory"][0]["id"]
     assert f"Internal error in Launchbay. Find the rollback of job {failed} in the server's log" in log
     assert "text of a defect" not in log
@@ -220,9 +216,9 @@ async def test_due_rollbacks_of_deleted_accounts_hold_up_no_others(api: Api) -> 
             (instance,),
         )
         accepted(await api.put(f"instances/{instance}/configuration", {"parameters": {"input.size": BAD_SIZE}}))
-        async with asyncio.timeout(30):
-            while (document := await api.document(instance))["parameters"] != {"input.size": 1}:
-                await asyncio.sleep(0.05)
+        document = await eventually(
+            lambda: api.document(instance), lambda document: document["parameters"] == {"input.size": 1}
+        )
         assert len(document["workflowHistory"]) == 3
         row = await (await connection.execute("SELECT count(*) FROM rollbacks_due")).fetchone()
         assert row == (0,)

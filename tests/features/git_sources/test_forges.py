@@ -1,6 +1,5 @@
 """Events, previews and statuses over HTTP: signed events make the real engine follow real repositories."""
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -19,6 +18,7 @@ from launchbay.features.git_sources.rows import parameters_purpose
 from launchbay.features.git_sources.usecases import seal_parameters
 from tests.support.databases import Databases
 from tests.support.engine import ask, until
+from tests.support.eventually import eventually
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
@@ -206,13 +206,9 @@ async def test_outcomes_are_shown_at_their_commits(
     body = {"applicationId": application, "path": "manifest.yaml", "vault": vault, "forge": "github"}
     source = await follower.make(repository.directory.stem, **body, statusToken="statuses", api=forge.url(""))
     await follower.outcome(source)
-    async with asyncio.timeout(20):
-        while not accepted(await api.get(f"git-sources/{source}/syncs"))[0]["reportProblem"]:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"git-sources/{source}/syncs"), lambda found: found[0]["reportProblem"])
     forge.routes[path] = answer(201)
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"git-sources/{source}/syncs"))[0]["reportProblem"]:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"git-sources/{source}/syncs"), lambda found: not found[0]["reportProblem"])
     status = forge.received[-1]
     assert (status.method, status.headers["authorization"]) == ("POST", f"Bearer {TOKEN}")
     assert json.loads(status.body) == {
@@ -224,9 +220,7 @@ async def test_outcomes_are_shown_at_their_commits(
     broken = repository.commit({"manifest.yaml": "launch: 1\n"})
     forge.routes[f"/repos/{repository.directory.stem}/statuses/{broken}"] = answer(201)
     await follower.sync(source)
-    async with asyncio.timeout(20):
-        while not forge.received[-1].target.endswith(broken):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: forge.received[-1].target.endswith(broken))
     assert json.loads(forge.received[-1].body)["state"] == "failure"
 
 
@@ -246,14 +240,10 @@ async def test_a_commit_waits_until_its_change_set_is_applied(
         documents = [json.loads(each.body) for each in forge.received if each.target == path]
         return [(each["state"], each["description"]) for each in documents]
 
-    async with asyncio.timeout(20):
-        while not statuses():
-            await asyncio.sleep(0.05)
+    await eventually(statuses)
     assert statuses() == [("pending", "Planned: 2 changes wait for approval.")]
     accepted(await api.post(f"change-sets/{change_set}/apply"))
-    async with asyncio.timeout(20):
-        while len(statuses()) < 2:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: len(statuses()) >= 2)
     assert statuses()[1] == ("success", "Applied: 2 changes.")
 
 
@@ -298,9 +288,9 @@ async def test_a_pull_request_has_a_preview_until_it_is_closed(
     assert (await api.settled(preview["instanceId"]))["version"] == 3
 
     accepted(await send(api, source, "pull_request", pull_request(second, is_open=False, after_s=10)))
-    async with asyncio.timeout(30):
-        while (await api.get(f"applications/{preview['applicationId']}")).status_code == 200:
-            await asyncio.sleep(0.1)
+    await eventually(
+        lambda: api.get(f"applications/{preview['applicationId']}"), lambda found: found.status_code != 200
+    )
     refused(await api.get(f"instances/{preview['instanceId']}"), 404)
     # A copy of an earlier event doesn't bring it back.
     accepted(await send(api, source, "pull_request", opened))
@@ -330,9 +320,9 @@ async def previewed(follower: Follower, repository: Repository, vault: str, **mo
 
 
 async def until_gone(api: Api, preview: Any) -> None:
-    async with asyncio.timeout(30):
-        while (await api.get(f"applications/{preview['applicationId']}")).status_code == 200:
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: api.get(f"applications/{preview['applicationId']}"), lambda found: found.status_code != 200
+    )
     refused(await api.get(f"instances/{preview['instanceId']}"), 404)
 
 
@@ -381,12 +371,8 @@ async def test_a_preview_that_fails_for_long_is_given_up_until_somebody_asks(
         await connection.execute(
             "UPDATE git_previews SET is_open = false, due_at = now() WHERE source_id = %s", [source]
         )
-    async with asyncio.timeout(20):
-        while True:
-            [found] = accepted(await api.get(f"git-sources/{source}/previews"))
-            if found["problem"] is not None and "Given up" in found["problem"]:
-                break
-            await asyncio.sleep(0.05)
+    previews = f"git-sources/{source}/previews"
+    [found] = await eventually(lambda: api.read(previews), lambda found: "Given up" in (found[0]["problem"] or ""))
     assert found["problem"].startswith("Given up after 3 attempts; sync the source to try again. The service account")
     async with api.database.connection() as connection:
         cursor = await connection.execute("SELECT due_at FROM git_previews WHERE source_id = %s", [source])
@@ -419,10 +405,9 @@ async def test_a_status_that_can_not_be_told_is_given_up(
 
 async def shown(api: Api, source: str, commit: str) -> Any:
     """Wait until the only preview has a commit, and return it."""
-    async with asyncio.timeout(30):
-        while True:
-            found = accepted(await api.get(f"git-sources/{source}/previews"))
-            if found and found[0]["applied"] == commit:
-                return found[0]
-            assert not found or found[0]["problem"] is None, found
-            await asyncio.sleep(0.05)
+    [found] = await eventually(
+        lambda: api.read(f"git-sources/{source}/previews"),
+        lambda found: found and (found[0]["applied"] == commit or found[0]["problem"]),
+    )
+    assert found["problem"] is None, found
+    return found

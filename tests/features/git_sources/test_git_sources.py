@@ -15,6 +15,7 @@ from launchbay.cli.inputs import parse_duration_ms
 from launchbay.cli.main import main as cli
 from tests.support.databases import Databases
 from tests.support.documentation import DOCS
+from tests.support.eventually import eventually
 from tests.support.external_services import made_certificate
 from tests.support.git_server import Follower, GitServer, Repository, account, needs_git, ssh_server, symbolic_link
 from tests.support.machines import needs_sshd
@@ -231,9 +232,7 @@ async def test_a_branch_is_looked_at_again_after_the_interval(follower: Follower
     assert (await follower.read(source))["nextAt"] >= looked + 3_590_000
     fetched = len(follower.server.requests)
     await due(follower.api, source)
-    async with asyncio.timeout(20):
-        while (await follower.read(source))["lookedAt"] == looked:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: follower.read(source), lambda found: found["lookedAt"] != looked)
     # The same commit is seen by listing the branch alone.
     assert [path for path in follower.server.requests[fetched:] if "git-upload-pack" not in path] == []
     assert len(accepted(await follower.api.get(f"git-sources/{source}/syncs"))) == 1
@@ -334,9 +333,7 @@ async def test_instances_get_a_change_set_or_follow(
     assert (found["status"] == "Ready") is not applied
     if not applied:
         accepted(await api.post(f"change-sets/{change_set}/apply"))
-    async with asyncio.timeout(20):
-        while (document := await api.settled(instance))["version"] != 3:
-            await asyncio.sleep(0.05)
+    document = await eventually(lambda: api.settled(instance), lambda document: document["version"] == 3)
     assert document["status"] == "Running"
 
 
@@ -593,9 +590,7 @@ async def test_a_source_whose_process_died_is_taken_up_by_another_one(databases:
             async with running_api(url, **settings) as api:
                 first = Follower(api, slow, await account(api, *EVERYTHING))
                 source = await first.make("slow")
-                async with asyncio.timeout(20):
-                    while (await first.read(source))["status"] != "Running":
-                        await asyncio.sleep(0.05)
+                await eventually(lambda: first.read(source), lambda found: found["status"] == "Running")
             # The process ended in the middle: its lease is all that it leaves.
         async with running_api(url, **settings) as api:
             again = Follower(api, slow, first.account)

@@ -1,6 +1,5 @@
 """The rule that ends instances on which nothing runs."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from launchbay.features.lifetimes.mails import EndingMails
 from launchbay.features.lifetimes.usecases import WarningRunner
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.external_services import postbox
 from tests.support.owner_mails import app_of
 from tests.support.service import Api, accepted, fresh_name, refused, running_api
@@ -198,9 +198,9 @@ async def test_an_idle_end_in_its_grace_time_fails_in_an_environment_that_was_fr
     accepted(await api.put(f"environments/{environment}/freeze", {"reason": "Audit"}))
     async with api.database.transaction() as connection:
         await connection.execute("UPDATE schedules SET due_at = now() WHERE instance_id = %s", [instance])
-    async with asyncio.timeout(20):
-        while (newest := (await api.settled(instance))["workflowHistory"][0])["name"] != "destroy":
-            await asyncio.sleep(0.05)
+    newest = (
+        await eventually(lambda: api.settled(instance), lambda found: found["workflowHistory"][0]["name"] == "destroy")
+    )["workflowHistory"][0]
     assert (newest["status"], "Audit" in newest["errorMessage"]) == ("Failed", True)
 
 

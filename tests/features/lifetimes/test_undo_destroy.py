@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from launchbay.clock import from_ms, iso_time
+from tests.support.eventually import eventually
 from tests.support.pages import browser, get
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, refused
 
@@ -70,10 +71,8 @@ async def names_of_jobs(api: Api, instance: str) -> list[str]:
 
 async def until_jobs(api: Api, instance: str, names: list[str]) -> None:
     """Wait until the instance has had these jobs, and no others."""
-    async with asyncio.timeout(20):
-        while (found := await names_of_jobs(api, instance)) != names:
-            assert found == names[: len(found)]
-            await asyncio.sleep(0.01)
+    found = await eventually(lambda: names_of_jobs(api, instance), lambda found: len(found) >= len(names))
+    assert found == names
 
 
 @pytest.mark.parametrize(("manifest", "prefix"), [(STOPPABLE, ""), (COMPONENTS, "actions.")])
@@ -329,9 +328,9 @@ async def test_a_destroy_that_is_due_is_said_to_wait_for_the_job_before_it(
     job = (await api.post(f"instances/{instance}/hold")).headers["launchbay-job"]
     number = await scheduled(api, instance, 1)
     await move(api, instance, number, 1)
-    async with asyncio.timeout(20):
-        while "is waiting for the end of 'hold'" not in ((await api.document(instance))["waitingFor"] or ""):
-            await asyncio.sleep(0.01)
+    await eventually(
+        lambda: api.document(instance), lambda found: "is waiting for the end of 'hold'" in (found["waitingFor"] or "")
+    )
     [event] = (await lifetime(api, instance))["coming"]
     assert event["text"].startswith("The destruction is due, and waits for the job before it. It is scheduled; ")
     page = " ".join((await get(visitor, f"/console/instances/{instance}")).text.split())
@@ -542,9 +541,7 @@ async def test_an_approval_that_outlives_the_instance_names_its_end(api: Api, vi
     gate = "launch: {steps: []}\nask: {steps: [{gate: {action: approval, parameters: {text: Go?}}}]}"
     instance = await api.running(gate, destroyInterval=HOUR_MS)
     job = (await api.post(f"instances/{instance}/ask")).headers["launchbay-job"]
-    async with asyncio.timeout(20):
-        while not (waits := accepted(await api.get(f"jobs/{job}"))["waitingFor"]):
-            await asyncio.sleep(0.01)
+    waits = (await eventually(lambda: api.read(f"jobs/{job}"), lambda found: found["waitingFor"]))["waitingFor"]
     end = (await lifetime(api, instance))["destroyAt"]
     assert waits[0]["until"] > end
     assert f"The instance expires before that, at {iso_time(from_ms(end))}" in waits[0]["endsWhen"]

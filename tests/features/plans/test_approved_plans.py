@@ -1,6 +1,5 @@
 """Change sets with plans: approvals cover what steps do, and steps do exactly that or stop."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from textwrap import indent
@@ -10,6 +9,7 @@ import pytest
 
 from launchbay import limits
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu, tofu_manifest
 from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
 
@@ -57,19 +57,19 @@ async def made(api: Api, environment: str, **body: Any) -> Any:
 
 
 async def planned(api: Api, found: Any) -> Any:
-    async with asyncio.timeout(60):
-        while any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]):
-            await asyncio.sleep(0.1)
-            found = accepted(await api.get(f"change-sets/{found['id']}"))
+    found = await eventually(
+        lambda: api.read(f"change-sets/{found['id']}"),
+        lambda found: not any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]),
+        within_s=60,
+    )
     return found
 
 
 async def applied(api: Api, change_set: str) -> Any:
     accepted(await api.post(f"change-sets/{change_set}/apply"))
-    async with asyncio.timeout(60):
-        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
-            await asyncio.sleep(0.1)
-    return found
+    return await eventually(
+        lambda: api.read(f"change-sets/{change_set}"), lambda found: found["finishedAt"] is not None, within_s=60
+    )
 
 
 async def kept(api: Api, found: Any) -> int:

@@ -1,12 +1,11 @@
 """Plans with an act that only a later version knows, while both versions serve."""
 
-import asyncio
-
 import msgspec
 import pytest
 
 from launchbay.auth.secret_key import KeyFile, SecretKey
 from launchbay.features.plans.rows import request_purpose
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, refused
 
 
@@ -42,6 +41,4 @@ async def test_a_plan_of_a_later_version_is_left_to_a_server_of_that_and_keeps_n
 
 
 async def made(api: Api, plan: str) -> None:
-    async with asyncio.timeout(30):
-        while accepted(await api.get(f"plans/{plan}"))["status"] != "Planned":
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"plans/{plan}"), lambda found: found["status"] == "Planned")

@@ -14,6 +14,7 @@ from launchbay.auth.secret_key import KeyFile, SecretKey
 from launchbay.features.plans.rows import request_purpose
 from launchbay.usecases import leases
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu, tofu_manifest
 from tests.support.service import Api, accepted, fresh_name, running_api
 
@@ -40,10 +41,9 @@ async def planned(api: Api, manifest: str) -> Any:
     """Plan a launch of this manifest, and return the plan when it has ended."""
     body = {"act": "launch", "applicationId": await api.application(manifest), "launch": {}}
     plan = accepted(await api.post(f"organizations/{api.organization}/plans", body))
-    async with asyncio.timeout(20):
-        while plan["status"] not in {"Planned", "Failed"}:
-            await asyncio.sleep(0.05)
-            plan = accepted(await api.get(f"plans/{plan['id']}"))
+    plan = await eventually(
+        lambda: api.read(f"plans/{plan['id']}"), lambda plan: plan["status"] in {"Planned", "Failed"}
+    )
     return plan
 
 
@@ -63,9 +63,7 @@ class Hanging:
             writer.close()
 
     async def until(self, number: int) -> None:
-        async with asyncio.timeout(30):
-            while self.waiting != number:
-                await asyncio.sleep(0.05)
+        await eventually(lambda: self.waiting == number)
 
 
 @asynccontextmanager
@@ -91,10 +89,11 @@ async def test_the_plans_of_a_change_set_have_a_limit_together(api: Api, monkeyp
     monkeypatch.setattr(limits, "PLANS_RESULT_BYTES", 100)
     body = {"act": "launch", "applicationId": await api.application(CALL), "launch": {}, "plan": True}
     found = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))
-    async with asyncio.timeout(20):
-        while (effects := found["plan"][0]["effects"])["status"] not in {"Planned", "Failed"}:
-            await asyncio.sleep(0.05)
-            found = accepted(await api.get(f"change-sets/{found['id']}"))
+    found = await eventually(
+        lambda: api.read(f"change-sets/{found['id']}"),
+        lambda found: found["plan"][0]["effects"]["status"] in {"Planned", "Failed"},
+    )
+    effects = found["plan"][0]["effects"]
     assert effects["status"] == "Failed"
     assert "The plans of the change set have more than 100 bytes." in effects["problem"]
 
@@ -153,10 +152,7 @@ async def test_plans_of_one_organization_leave_room_for_another_and_stop_when_de
         await server.until(2)
 
         plan = accepted(await api.post(f"organizations/{other}/plans", {**body, "applicationId": theirs}))
-        async with asyncio.timeout(20):
-            while plan["status"] != "Planned":
-                await asyncio.sleep(0.05)
-                plan = accepted(await api.get(f"plans/{plan['id']}"))
+        plan = await eventually(lambda: api.read(f"plans/{plan['id']}"), lambda plan: plan["status"] == "Planned")
         assert server.waiting == 2
 
         for each in plans:

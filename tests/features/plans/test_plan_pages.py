@@ -1,6 +1,5 @@
 """Plans on the page of a change set: what deletes first, and an approval that says so."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from launchbay.features.plans.rules import PlannedStep
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu, tofu_manifest
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
@@ -51,9 +51,9 @@ async def test_a_planned_destruction_is_shown_and_applied_once_its_deletions_are
         answer = await sent(visitor, f"/console/instances/{instance}/end", page, do="save change set", changePlan="1")
         assert answer.status_code == 303, Page(answer).text
         path = answer.headers["location"]
-        async with asyncio.timeout(60):
-            while "data-refresh" in (page := await get(visitor, path)).attributes:
-                await asyncio.sleep(0.2)
+        page = await eventually(
+            lambda: get(visitor, path), lambda page: "data-refresh" not in page.attributes, within_s=60
+        )
         text = " ".join(page.text.split())
         for words in ("What its steps do", "deletes 1", "Deletes 1:", "terraform_data.file", "Allow 1 deletion"):
             assert words in text

@@ -1,6 +1,5 @@
 """Plans of launches, reconfigurations and destructions: what would happen, and nothing does."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.external_services import MODULE, needs_tofu, tofu_manifest
 from tests.support.service import Api, Caller, accepted, fresh_name, person, refused, running_api
 
@@ -61,20 +61,22 @@ async def planned(api: Api, caller: Caller | None = None, **body: Any) -> Any:
     """Ask for a plan, and return it when it has been made."""
     asked = caller or api
     plan = accepted(await asked.post(f"organizations/{api.organization}/plans", body))
-    async with asyncio.timeout(60):
-        while plan["status"] in {"Waiting", "Planning"}:
-            await asyncio.sleep(0.1)
-            plan = accepted(await asked.get(f"plans/{plan['id']}"))
+    plan = await eventually(
+        lambda: asked.read(f"plans/{plan['id']}"),
+        lambda plan: plan["status"] not in {"Waiting", "Planning"},
+        within_s=60,
+    )
     return plan
 
 
 async def planned_change_set(api: Api, **body: Any) -> Any:
     """Make a change set with plans, and return it when they have been made."""
     found = accepted(await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **body}))
-    async with asyncio.timeout(60):
-        while any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]):
-            await asyncio.sleep(0.1)
-            found = accepted(await api.get(f"change-sets/{found['id']}"))
+    found = await eventually(
+        lambda: api.read(f"change-sets/{found['id']}"),
+        lambda found: not any(each["effects"]["status"] in {"Waiting", "Planning"} for each in found["plan"]),
+        within_s=60,
+    )
     return found
 
 
@@ -338,9 +340,9 @@ async def made_again(api: Api, plan: Any, *, begun: int = 0, asked: Caller | Non
             " WHERE id = %s",
             (begun, plan["id"]),
         )
-    async with asyncio.timeout(30):
-        while (plan := accepted(await (asked or api).get(f"plans/{plan['id']}")))["status"] in {"Waiting", "Planning"}:
-            await asyncio.sleep(0.05)
+    plan = await eventually(
+        lambda: (asked or api).read(f"plans/{plan['id']}"), lambda plan: plan["status"] not in {"Waiting", "Planning"}
+    )
     return plan
 
 

@@ -1,6 +1,5 @@
 """Plans of steps on machines, playbooks and requests: they show what would happen, and hold the step to it."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from launchbay import limits
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.external_services import TOKEN, kube_server
 from tests.support.network import answer, loopback_server
 from tests.support.service import Api, accepted, running_api
@@ -64,19 +64,19 @@ async def change_set(api: Api, instance: str, **body: Any) -> Any:
     """Make a change set with plans, and return it when they are made."""
     given = body or {"act": "reconfigure", "ids": [instance], "configuration": {"parameters": {"input.size": 2}}}
     found = accepted(await api.post(f"organizations/{api.organization}/change-sets", {"plan": True, **given}))
-    async with asyncio.timeout(60):
-        while found["plan"][0]["effects"]["status"] in {"Waiting", "Planning"}:
-            await asyncio.sleep(0.1)
-            found = accepted(await api.get(f"change-sets/{found['id']}"))
+    found = await eventually(
+        lambda: api.read(f"change-sets/{found['id']}"),
+        lambda found: found["plan"][0]["effects"]["status"] not in {"Waiting", "Planning"},
+        within_s=60,
+    )
     return found
 
 
 async def applied(api: Api, change_set: str, **body: Any) -> Any:
     accepted(await api.post(f"change-sets/{change_set}/apply", body))
-    async with asyncio.timeout(60):
-        while (found := accepted(await api.get(f"change-sets/{change_set}")))["finishedAt"] is None:
-            await asyncio.sleep(0.1)
-    return found
+    return await eventually(
+        lambda: api.read(f"change-sets/{change_set}"), lambda found: found["finishedAt"] is not None, within_s=60
+    )
 
 
 def effects(found: Any) -> list[tuple[str, str, str]]:
@@ -95,10 +95,9 @@ async def test_a_launch_plans_its_machines_and_what_runs_on_them_is_unknown(api:
             f"organizations/{api.organization}/plans", {"act": "launch", "applicationId": application, "launch": {}}
         )
     )
-    async with asyncio.timeout(60):
-        while plan["status"] in {"Waiting", "Planning"}:
-            await asyncio.sleep(0.1)
-            plan = accepted(await api.get(f"plans/{plan['id']}"))
+    plan = await eventually(
+        lambda: api.read(f"plans/{plan['id']}"), lambda plan: plan["status"] not in {"Waiting", "Planning"}, within_s=60
+    )
 
     vms, first = plan["steps"]
     assert [(each["kind"], each["address"]) for each in vms["effects"]] == [("create", "web: new machine 1 of web")]
@@ -150,9 +149,9 @@ async def test_no_policy_rolls_back_what_a_plan_held_over_what_somebody_changed(
 
     await applied(api, found["id"])
 
-    async with asyncio.timeout(20):
-        while "The instance isn't rolled back" not in (await api.get(f"instances/{instance}/log")).text:
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: api.get(f"instances/{instance}/log"), lambda found: "The instance isn't rolled back" in found.text
+    )
     document = await api.settled(instance)
     assert document["parameters"] == {"input.size": 2}
     assert file.read_text() == "7\n"
@@ -187,9 +186,7 @@ async def test_a_resumed_job_looks_again_before_it_repeats_a_cancelled_command(a
     instance = await api.running(manifest(grow))
     found = await change_set(api, instance)
     accepted(await api.post(f"change-sets/{found['id']}/apply", {}))
-    async with asyncio.timeout(20):
-        while not ran.exists():
-            await asyncio.sleep(0.05)
+    await eventually(ran.exists)
     [under_way] = accepted(await api.get(f"change-sets/{found['id']}"))["plan"]
     accepted(await api.delete(f"instances/{instance}/jobs/{under_way['jobId']}"))
     await api.settled(instance)

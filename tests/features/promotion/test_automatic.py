@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.databases import until_locked
+from tests.support.eventually import eventually
 from tests.support.promotion import NEW, OLD, Way, way
 from tests.support.service import Api, Caller, accepted, refused
 
@@ -13,18 +15,13 @@ pytestmark = pytest.mark.slow  # the work looks once a second
 
 async def arrived(found: Way, number: int, version: int = NEW) -> Any:
     """Return an instance once it has a version."""
-    async with asyncio.timeout(20):
-        while (await found.api.document(found.instances[number]))["version"] != version:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: found.api.document(found.instances[number]), lambda found: found["version"] == version)
     return await found.api.settled(found.instances[number])
 
 
 async def said(found: Way, part: str, number: int = 1) -> Any:
     """Return the environment of the board once its message contains a text."""
-    async with asyncio.timeout(20):
-        while part not in ((column := (await found.board())[number])["message"] or ""):
-            await asyncio.sleep(0.05)
-    return column
+    return (await eventually(found.board, lambda found: part in (found[number]["message"] or "")))[number]
 
 
 async def at_once(found: Way) -> None:
@@ -224,15 +221,10 @@ async def test_who_promotes_by_hand_locks_the_organization_before_the_promotion(
     await found.order({"automatic": True, "soak": 3_600_000})
     await found.release()
     key = f"launchbay promotion {found.application} {found.environments[1]}"
-    waiting = (
-        "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "
-        "WHERE NOT granted AND query LIKE '%FROM organizations%'"
-    )
     async with api.database.transaction() as holder, asyncio.timeout(20):
         await holder.execute("SELECT FROM organizations WHERE id = %s FOR NO KEY UPDATE", (api.organization,))
         by_hand = asyncio.create_task(found.propose())
-        while not (await (await holder.execute(waiting)).fetchone() or (0,))[0]:
-            await asyncio.sleep(0.05)
+        await until_locked(found.api.database.url, statement="FROM organizations")
         # Automatic promotion locks it now, as who holds the organization.
         cursor = await holder.execute("SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (key,))
         assert await cursor.fetchone() == (True,)

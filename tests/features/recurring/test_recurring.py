@@ -1,6 +1,5 @@
 """Recurring schedules over HTTP: the real engine fires them (docs/howto/recurring-schedules.md)."""
 
-import asyncio
 import json
 from datetime import datetime
 from typing import Any
@@ -9,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from launchbay.clock import from_ms, iso_time
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, refused
 
 APP = """
@@ -42,12 +42,10 @@ async def set_due(api: Api, schedule: str) -> None:
 async def fired(api: Api, schedule: str, outcome: str = "Started") -> Any:
     """Have it fire now, and return it after that."""
     await set_due(api, schedule)
-    async with asyncio.timeout(20):
-        while True:
-            found = accepted(await api.get(f"recurring-schedules/{schedule}"))
-            if found["firings"] and found["firings"][0]["outcome"] == outcome:
-                return found
-            await asyncio.sleep(0.05)
+    return await eventually(
+        lambda: api.read(f"recurring-schedules/{schedule}"),
+        lambda found: found["firings"] and found["firings"][0]["outcome"] == outcome,
+    )
 
 
 async def test_a_workflow_runs_at_its_times_as_who_made_the_schedule(api: Api) -> None:
@@ -89,9 +87,9 @@ async def test_a_busy_instance_is_skipped_or_waited_for(api: Api, when_busy: str
         assert "runs job" in firing["message"]
         return
     await set_due(api, schedule["id"])
-    async with asyncio.timeout(20):
-        while accepted(await api.get(f"recurring-schedules/{schedule['id']}"))["waitingSince"] is None:
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: api.read(f"recurring-schedules/{schedule['id']}"), lambda found: found["waitingSince"] is not None
+    )
     accepted(await api.delete(f"instances/{instance}/jobs/{resting}"))
     assert (await fired(api, schedule["id"]))["fired"] == 1
 

@@ -1,12 +1,12 @@
 """Recurring schedules in the console: made, shown, changed, paused, deleted."""
 
-import asyncio
 import re
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.pages import ORIGIN, Page, get, words_of
 from tests.support.service import Api, accepted, fresh_name
 
@@ -120,9 +120,7 @@ async def test_the_page_shows_what_became_of_the_last_times(api: Api, visitor: h
     body = {"name": "Often", "cron": "*/10 * * * * ?", "instanceId": instance, "workflow": "back-up"}
     made = accepted(await api.post(f"organizations/{api.organization}/recurring-schedules", body))["id"]
     path = f"/console/organizations/{api.organization}/recurring/{made}"
-    async with asyncio.timeout(30):
-        while "1 start so far" not in (page := await get(visitor, path)).text:
-            await asyncio.sleep(0.2)
+    page = await eventually(lambda: get(visitor, path), lambda page: "1 start so far" in page.text)
     accepted(await api.post(f"recurring-schedules/{made}/pause"))
     await api.settled(instance)
     page = await get(visitor, path)

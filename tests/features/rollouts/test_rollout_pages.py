@@ -1,6 +1,5 @@
 """Rollouts in the console, and what a version would change on live instances."""
 
-import asyncio
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +10,7 @@ import pytest
 from launchbay.features.rollouts.pages import shown_wave
 from launchbay.features.rollouts.rows import Rollout
 from launchbay.features.rollouts.usecases import RUNNING, STOPPED, Wave
+from tests.support.eventually import eventually
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, person
 
@@ -62,10 +62,7 @@ async def _sent(visitor: httpx.AsyncClient, path: str, page: Page, **fields: Any
 
 
 async def _until(visitor: httpx.AsyncClient, path: str, words: str) -> Page:
-    async with asyncio.timeout(20):
-        while words not in (page := await get(visitor, path)).text:
-            await asyncio.sleep(0.05)
-    return page
+    return await eventually(lambda: get(visitor, path), lambda page: words in page.text)
 
 
 async def test_the_page_of_a_version_shows_which_instances_it_would_change(
@@ -117,9 +114,7 @@ async def test_a_rollout_goes_wave_by_wave_and_is_stopped_continued_and_taken_ba
     assert (await api.document(instances[2]))["version"] == 3
     await _sent(visitor, path, finished, do="take-back")
     back = await _until(visitor, path, "Taken back")
-    async with asyncio.timeout(20):
-        while "Going back" in (back := await get(visitor, path)).text:
-            await asyncio.sleep(0.05)
+    back = await eventually(lambda: get(visitor, path), lambda back: "Going back" not in back.text)
     assert "every 3s" not in back.answer.text, "what has ended isn't read again"
     assert "Tide 2 failed:" in back.text
     for instance in instances:

@@ -13,6 +13,7 @@ from launchbay import limits
 from launchbay.errors import BadRequest
 from launchbay.features.rollouts.usecases import sizes_of
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import Api, accepted, refused, running_api
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -71,10 +72,9 @@ async def begin(api: Api, application: str, **body: Any) -> Any:
 
 
 async def until(api: Api, rollout: str, *statuses: str, timeout_s: float = 30.0) -> Any:
-    async with asyncio.timeout(timeout_s):
-        while (document := accepted(await api.get(f"rollouts/{rollout}")))["status"] not in statuses:
-            await asyncio.sleep(0.05)
-    return document
+    return await eventually(
+        lambda: api.read(f"rollouts/{rollout}"), lambda document: document["status"] in statuses, within_s=timeout_s
+    )
 
 
 SECRET = "quay-side-pass-phrase"
@@ -122,9 +122,7 @@ async def test_change_sets_show_no_secret_of_the_instance(own: Api) -> None:
     body = {"act": "version", "ids": [instance], "version": 3}
     made = accepted(await own.post(f"organizations/{own.organization}/change-sets", body))
     accepted(await own.post(f"change-sets/{made['id']}/apply"))
-    async with asyncio.timeout(30):
-        while (found := accepted(await own.get(f"change-sets/{made['id']}")))["status"] == "Applying":
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: own.read(f"change-sets/{made['id']}"), lambda found: found["status"] != "Applying")
     assert found["status"] == "Failed"
     (planned,) = found["plan"]
     assert SECRET not in planned["message"]
@@ -135,9 +133,7 @@ async def test_change_sets_show_no_secret_of_the_instance(own: Api) -> None:
 async def without_turns(api: Api, rollout: str, status: str) -> AsyncIterator[str]:
     """Wait until the only instance has this status, and keep it while the block runs; give its ID."""
     path = f"rollouts/{rollout}/instances"
-    async with asyncio.timeout(30):
-        while not (rows := accepted(await api.get(path, status=status))):
-            await asyncio.sleep(0.01)
+    rows = await eventually(lambda: api.read(path, status=status))
     async with api.database.transaction() as connection:
         await connection.execute("SELECT FROM rollouts WHERE id = %s FOR UPDATE", (rollout,))
         assert accepted(await api.get(path, status=status)), "it was given a turn before it was locked"
@@ -174,9 +170,7 @@ async def test_a_verdict_waits_for_the_end_of_a_job_that_begins_before_it(
         job = await back_up(own, instance)
     path = f"rollouts/{begun['id']}"
     if check is not None:
-        async with asyncio.timeout(20):
-            while not accepted(await own.get(f"{path}/instances", status="Unchecked")):
-                await asyncio.sleep(0.05)
+        await eventually(lambda: own.read(f"{path}/instances", status="Unchecked"))
     assert accepted(await own.get(path))["status"] == "Running"
     accepted(await own.delete(f"instances/{instance}/jobs/{job}"))
     assert (await until(own, begun["id"], "Finished", "Returned"))["status"] == "Finished"
@@ -267,10 +261,8 @@ async def test_a_rollout_behind_a_busy_instance_says_so(own: Api) -> None:
     accepted(await own.post(f"instances/{instance}/actions.backUp", {}))
     begun = await begin(own, application, waves=[1])
     said = "Waiting for 1 busy instance, which gets its turn when other work allows it."
-    async with asyncio.timeout(20):
-        while (found := accepted(await own.get(f"rollouts/{begun['id']}")))["waitingFor"] != said:
-            assert found["waitingFor"] is not None
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(f"rollouts/{begun['id']}"), lambda found: found["waitingFor"] in {said, None})
+    assert accepted(await own.get(f"rollouts/{begun['id']}"))["waitingFor"] == said
     [row] = accepted(await own.get(f"rollouts/{begun['id']}/instances"))
     assert re.fullmatch(r"The instance '.+' runs job 2, 'actions\.backUp' \(ID \w+\)\.", row["message"])
     [job] = [each for each in (await own.document(instance))["workflowHistory"] if each["status"] == "Executing"]
@@ -296,9 +288,7 @@ async def test_a_rollout_says_when_its_pause_ends_and_that_it_is_stopped(own: Ap
     application, _ = await shops(own, 2)
     begun = await begin(own, application, waves=[1], pause=3_600_000)
     path = f"rollouts/{begun['id']}"
-    async with asyncio.timeout(30):
-        while (found := accepted(await own.get(path)))["waveDoneAt"] is None:
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: own.read(path), lambda found: found["waveDoneAt"] is not None)
     paused = re.fullmatch(rf"Pausing since ({TIME}); wave 2 of 2 begins at ({TIME})\.", found["waitingFor"])
     assert paused is not None, found["waitingFor"]
     since, begins = map(datetime.fromisoformat, paused.groups())
@@ -334,15 +324,11 @@ async def test_a_stopped_rollout_begins_nothing(own: Api) -> None:
     application, made = await shops(own, 3, triggered="600")
     begun = await begin(own, application, maxParallel=1)
     path = f"rollouts/{begun['id']}"
-    async with asyncio.timeout(20):
-        while accepted(await own.get(path))["counts"]["running"] < 1:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: own.read(path), lambda found: found["counts"]["running"] >= 1)
     accepted(await own.post(f"{path}/stop"))
     [row] = accepted(await own.get(f"{path}/instances", status="Running"))
     accepted(await own.delete(f"instances/{row['instanceId']}/jobs/{row['jobId']}"))
-    async with asyncio.timeout(20):
-        while (document := accepted(await own.get(path)))["counts"]["failed"] < 1:
-            await asyncio.sleep(0.05)
+    document = await eventually(lambda: own.read(path), lambda document: document["counts"]["failed"] >= 1)
     assert (document["status"], document["counts"]["waiting"]) == ("Stopped", 2)
     assert await versions(own, made) == [3, 2, 2]
 

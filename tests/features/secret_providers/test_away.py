@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from launchbay.app.doctor import Level, check_services
 from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, StoredBao
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, running_api
 
@@ -98,15 +100,20 @@ async def test_an_account_is_revoked_when_its_server_is_back_and_doctor_shows_it
     instance = await api.running(ACCOUNT)
     accepted(await api.post(f"instances/{instance}/use", {"url": receiver.url("/held")}))
     job = accepted(await api.get(f"instances/{instance}/jobs"))[0]["id"]
-    async with asyncio.timeout(30):
-        while not receiver.received:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: receiver.received)
     user = receiver.received[0].headers["x-user"]
     await asyncio.to_thread(bao.stop)
     accepted(await api.delete(f"instances/{instance}/jobs/{job}"))
-    async with asyncio.timeout(30):
-        while not (found := [each for each in await check_services(api.settings) if each.check == "secret sessions"]):
-            await asyncio.sleep(0.05)
+    found = [
+        each
+        for each in (
+            await eventually(
+                lambda: check_services(api.settings),
+                lambda found: [each for each in found if each.check == "secret sessions"],
+            )
+        )
+        if each.check == "secret sessions"
+    ]
     [shown] = found
     assert (shown.level, shown.where.endswith("/bao")) == (Level.WARNING, True)
     assert (
@@ -116,10 +123,10 @@ async def test_an_account_is_revoked_when_its_server_is_back_and_doctor_shows_it
     assert await account_exists(api, user)
     await asyncio.to_thread(bao.start)
     assert await account_exists(api, user), "it is Launchbay that ends it"
-    async with asyncio.timeout(90):  # the pause between two attempts grows
-        while await account_exists(api, user):
-            await asyncio.sleep(0.05)
-    async with asyncio.timeout(30):
-        while [each for each in await check_services(api.settings) if each.check == "secret sessions"]:
-            await asyncio.sleep(0.05)
+    # the pause between two attempts grows
+    await eventually(lambda: account_exists(api, user), not_, within_s=90)
+    await eventually(
+        lambda: check_services(api.settings),
+        lambda found: not [each for each in found if each.check == "secret sessions"],
+    )
     assert await asyncio.to_thread(bao.leases, "database/creds/shop") == []

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import asyncssh
@@ -14,6 +15,7 @@ from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.machines import LOGIN, Hosts, needs_sshd, trust_only
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, running_api
@@ -205,14 +207,10 @@ async def test_a_certificate_of_a_server_is_revoked_with_its_step(api: Api, bao:
         assert sent["key"].startswith("-----BEGIN EC PRIVATE KEY-----")
         assert sent["chain"][0].startswith("-----BEGIN CERTIFICATE-----")
         if role == "leased":
-            async with asyncio.timeout(30):
-                while not await revoked_at(bao, sent["id"]):
-                    await asyncio.sleep(0.1)
+            await eventually(partial(revoked_at, bao, sent["id"]))
         assert sent["key"].splitlines()[1] not in await stored_texts(api.database)
         assert sent["key"].splitlines()[1] not in (await api.get(f"instances/{instance}/log")).text
-    async with asyncio.timeout(30):
-        while "secret session" in (await stored_texts(api.database)):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: stored_texts(api.database), lambda found: "secret session" not in found)
     assert await revoked_at(bao, sent["id"]) == 0, "the role gives no lease: it is for a server that stays"
 
 

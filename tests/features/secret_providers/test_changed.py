@@ -35,6 +35,7 @@ from tests.support.aws import REGION, ROLE, Aws
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import READ_SECRET as READ
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
@@ -222,9 +223,7 @@ async def test_those_that_read_the_old_one_can_be_renewed_together(
         "select": {"secretsChanged": True},
     }
     run = accepted(await api.post(f"organizations/{api.organization}/bulk", body))
-    async with asyncio.timeout(30):
-        while accepted(await api.get(f"bulk/{run['id']}"))["finishedAt"] is None:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"bulk/{run['id']}"), lambda found: found["finishedAt"] is not None)
     assert await marked(api) == set()
     assert [each["instanceId"] for each in accepted(await api.get(f"bulk/{run['id']}/instances"))] == [second]
     assert receiver.received[-1].headers["x-password"] == SECOND
@@ -599,9 +598,9 @@ async def test_a_rollout_renews_exactly_those_that_read_an_older_version_of_aws(
     version = accepted(await api.put_yaml(f"applications/{application}/manifest", next_one))["version"]
     wanted = {"applicationId": application, "version": version, "select": {"secretsChanged": True}}
     rollout = accepted(await api.post(f"organizations/{api.organization}/rollouts", wanted))["id"]
-    async with asyncio.timeout(60):
-        while (found := accepted(await api.get(f"rollouts/{rollout}")))["status"] == "Running":
-            await asyncio.sleep(0.05)
+    found = await eventually(
+        lambda: api.read(f"rollouts/{rollout}"), lambda found: found["status"] != "Running", within_s=60
+    )
     assert found["status"] == "Finished", found
     assert [each.headers["x-password"] for each in receiver.received[before:]] == [SECOND]
     versions = {each: (await api.document(each))["version"] for each in (old, other)}

@@ -1,6 +1,5 @@
 """Steps read secrets of AWS and of the server itself: what they get, and what is left of it."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from tests.support.aws import REGION, ROLE, Aws
 from tests.support.canaries import stored_texts
 from tests.support.clouds import MISSING, PROGRAM
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.manifests import READ_SECRET as READ
 from tests.support.network import LoopbackServer, answer, loopback_server
 from tests.support.service import Api, accepted, running_api
@@ -63,9 +63,12 @@ async def sent(api: Api, receiver: LoopbackServer, secret: str, canary: str) -> 
     job = await api.ran(instance, "read", url=receiver.url(), reference=secret)
     assert job["status"] == "Succeeded", job
     assert (await api.document(instance))["returnValues"]["said"] == "********"
-    async with asyncio.timeout(10):
-        while f"The step read {secret}." not in (log := (await api.get(f"instances/{instance}/log")).text):
-            await asyncio.sleep(0.02)  # it is written in groups
+    # it is written in groups
+    log = (
+        await eventually(
+            lambda: api.get(f"instances/{instance}/log"), lambda found: f"The step read {secret}." in found.text
+        )
+    ).text
     assert canary not in log
     assert canary not in await stored_texts(api.database)
     return receiver.received[-1].headers
