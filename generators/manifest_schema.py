@@ -42,7 +42,9 @@ _KEYS = {
     "components": "The components inside, by name.",
     "bindings": "Pairs of components whose interfaces are connected.",
     "checks": "What checks of drift run: `plan`, and workflows of the component that only read.",
+    "onDifference": "What follows if a step can't do what was approved: it stops, or is also planned again.",
 }
+_ON_DIFFERENCE = {"enum": ["stop", "replan"]}
 _PIN = (
     "`configuration(T)`, `publish-signal(T)`, `consume-signal(T)`, `receive-command(arguments => results)`,"
     " `send-command(arguments => results)`; of a composite or the application: `bind(component#interface.pin)`."
@@ -90,8 +92,13 @@ def _workflow_manifest() -> Schema:
             "header": {
                 "type": "object",
                 "description": "Needs: `services`, by interface, with their pins. `concurrency` limits the"
-                " jobs, `checks` says what checks of drift run.",
-                "properties": {"concurrency": {"$ref": "#/$defs/concurrency"}, "checks": _CHECKS},
+                " jobs, `checks` says what checks of drift run, and `onDifference` what follows if a step can't do"
+                " what was approved.",
+                "properties": {
+                    "concurrency": {"$ref": "#/$defs/concurrency"},
+                    "checks": _CHECKS,
+                    "onDifference": _ON_DIFFERENCE,
+                },
             },
         },
         "additionalProperties": {"$ref": "#/$defs/workflow"},
@@ -108,6 +115,7 @@ def _component() -> Schema:
         "components": {"additionalProperties": {"$ref": "#/$defs/component"}},
         "bindings": {"items": {"anyOf": [{"type": "array", "items": _TEXT}, _TEXT]}},
         "checks": _CHECKS,
+        "onDifference": _ON_DIFFERENCE,
     }
     return {
         "type": ["object", "null"],

@@ -130,6 +130,8 @@ CHANGE_SET_DAYS = 90  # that an ended one stays
 CHANGE_SET_EXPIRY_MS = 7 * 24 * 3_600_000  # by default
 CHANGE_SET_EXPIRY_LONGEST_MS = 30 * 24 * 3_600_000
 CHANGE_SET_COMMENT_CHARS = 2_000
+REPLAN_TRIES = 10  # at what follows a change set that stopped, while what refuses it may pass
+REPLAN_PAUSE_S = 60.0  # between them
 
 # Rules about changes.
 CHANGE_RULES_BYTES = 64 * KIB  # in one text, which is that of an organization, an application or an environment

@@ -229,6 +229,35 @@ async def _change_set(bay: Bay) -> Begun:
     return Begun(outcome, ("Succeeded", ["Succeeded"] * 2, 1))
 
 
+async def _replan(bay: Bay) -> Begun:
+    """Make the change set that follows one of which a step wasn't as approved."""
+    api = bay.api
+    instance = await api.launch(await api.application(picky()), destroyInterval=-1)
+    await api.until(instance, "Running")
+    configuration = {"parameters": {"input.size": BAD_SIZE}}
+    body = {"act": "reconfigure", "ids": [instance], "configuration": configuration}
+    change_set = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
+    accepted(await api.post(f"change-sets/{change_set}/apply"))
+    job = (await api.settled(instance))["workflowHistory"][0]["id"]
+    await bay.execute("SELECT launchbay_refuse_job(%s, %s, 1, 'web#grow/act', 'It differs.', true)", job, change_set)
+
+    async def outcome() -> Any:
+        made = await bay.execute(
+            "SELECT change_sets.id FROM change_sets JOIN change_set_instances ON change_set_id = change_sets.id"
+            " WHERE instance_id = %s AND comment = 'Plan again'",
+            instance,
+        )
+        [[is_due, follow_up, problem]] = await bay.execute(
+            "SELECT due_at IS NOT NULL, follow_up_id, problem FROM refused_jobs WHERE job_id = %s", job
+        )
+        told = await bay.execute(
+            "SELECT 1 FROM log_lines WHERE job_id = %s AND position('planned again' in text) > 0", job
+        )
+        return len(made), [each for [each] in made] == [follow_up], REFUSAL in (problem or ""), is_due, len(told)
+
+    return Begun(outcome, (1, True, False, False, 1), (0, False, True, False, 1))
+
+
 def _window(begin: datetime, end: datetime) -> dict[str, Any]:
     return {"windows": [{"sleepAt": f"{begin:%H:%M}", "wakeAt": f"{end:%H:%M}"}]}
 
@@ -454,6 +483,7 @@ SCENES: dict[str, tuple[Callable[[Bay], Awaitable[Begun]], ...]] = {
     "rollouts": (_rollout, _taken_back),
     "recurring schedules": (_recurring_run, _recurring_launch, _recurring_bulk),
     "change sets": (_change_set,),
+    "replans": (_replan,),
     "sleep windows": (_sleep, _wake),
     "idle instances": (_idle,),
     "rollbacks": (_rollback,),

@@ -53,20 +53,40 @@ def test_warnings_stay_with_the_compiled_manifest() -> None:
     assert [finding.code for finding in compiled("application: {extra: 1}").warnings] == ["UnknownKey"]
 
 
+WEB = "{type: workflow.Instance, configuration: {configuration.workflows: {launch: {steps: []}}}%s}"
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("text", "replans"),
     [
-        "application: {onDifference: replan}",
-        "application: {components: {a: {type: workflow.Instance, onDifference: replan}}}",
-        "launch: {onDifference: replan, steps: []}",
-        "launch: {steps: [{a: {action: execrun, onDifference: replan, parameters: {roles: [web], command: [go]}}}]}",
+        (f"application: {{components: {{web: {WEB % ''}}}}}", False),
+        (f"application: {{onDifference: replan, components: {{web: {WEB % ''}}}}}", True),
+        (f"application: {{onDifference: replan, components: {{web: {WEB % ', onDifference: stop'}}}}}", False),
+        (f"application: {{components: {{web: {WEB % ', onDifference: replan'}}}}}", True),
+        (f"application: {{components: {{a: {{onDifference: replan, components: {{web: {WEB % ''}}}}}}}}}", True),
+        ("header: {onDifference: replan}\nlaunch: {steps: []}", True),
+        ("header: {onDifference: stop}\nlaunch: {steps: []}", False),
     ],
 )
-def test_who_lets_a_step_plan_again_learns_that_it_stops_and_how_to_plan_again(text: str) -> None:
-    [warning] = [finding for finding in compiled(text).warnings if "onDifference" in finding.message]
-    assert warning.code == "UnknownKey"
-    assert "always stops" in warning.message
-    assert "launchbay change-set create" in warning.message
+def test_a_component_is_planned_again_if_it_or_what_is_around_it_says_so(text: str, *, replans: bool) -> None:
+    manifest = compiled(text)
+    assert [each.replans for each in manifest.components.values()] == [replans]
+    assert manifest.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("launch: {onDifference: replan, steps: []}", "Write it at a component or the application"),
+        ("launch: {steps: {a: {action: nothing, onDifference: replan}}}", "Write it at a component or the application"),
+        ("application: {onDifference: replans}", "Write stop or replan."),
+        ("application: {onDifference: [stop]}", "Write stop or replan."),
+        ("application: {components: {a: {type: reference.Submodule, onDifference: replan}}}", "has no effect on a"),
+    ],
+)
+def test_who_writes_on_difference_where_it_says_nothing_is_warned(text: str, told: str) -> None:
+    found = [finding for finding in findings(text) if "onDifference" in finding.message]
+    assert [told in each.message for each in found] == [True]
 
 
 def test_findings_beyond_the_bound_are_counted() -> None:

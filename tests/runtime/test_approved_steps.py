@@ -10,7 +10,7 @@ import pytest
 
 from launchbay.actions.contract import ActionCall, ActionParameter, Document
 from launchbay.actions.plan import ActionPlan, refuse_begun
-from launchbay.errors import ActionFailed
+from launchbay.errors import ActionFailed, NotApproved
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.plans import plan_destroy, plan_launch
 from launchbay.runtime.contract import DocumentKey, JobRun
@@ -25,13 +25,22 @@ HELD_DESTROY = plan_destroy(InstanceStatus.RUNNING).holding()
 
 @dataclass
 class Approved:
-    """Approved plans that say the same of each step; `notes` outlives a crash."""
+    """Approved plans that say the same of each step; `notes` and `refused` outlive a crash."""
 
     what: bytes = b"this"
     notes: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
     async def artifact(self, job: JobRun, path: str) -> bytes | None:
+        if path in self.refused:
+            raise NotApproved(self.refused[path][0])
         return self.what
+
+    async def refuse(self, job: JobRun, path: str, reason: str, *, replans: bool) -> None:
+        self.refused[path] = reason, replans
+
+    async def refusal(self, job: JobRun, path: str) -> str | None:
+        return next((reason for each, (reason, _) in self.refused.items() if each.startswith(path)), None)
 
     async def begin(self, job: JobRun, path: str, attempt: str) -> None:
         self.notes[path] = attempt
@@ -238,3 +247,55 @@ def test_servers_of_an_earlier_version_check_a_digest_or_give_their_action_what_
     document = Document(b"made", 1)
     assert teardown_artifact(KeepOnce(), document) == DIGEST_OF_MADE
     assert len(teardown_artifact(PlanningKeep(), document)) != len(DIGEST_OF_MADE)
+
+
+DIFFERS = raising(NotApproved("This isn't what was approved: the size. Nothing was done."))
+
+
+@pytest.mark.parametrize(
+    ("key", "replans"), [("", False), ("onDifference: replan", True), ("onDifference: stop", False)]
+)
+async def test_a_refusal_is_noted_with_what_the_manifest_says_of_it(key: str, *, replans: bool) -> None:
+    act, approved = Act([DIFFERS]), Approved()
+    workflow = "{steps: [{s: {action: act}}]}"
+    live = instance(f"header: {{{key}}}\nlaunch: {workflow}", WorldOf(act))
+    live.surroundings = replace(live.surroundings, approved_plans=approved)
+
+    assert "Nothing was done" in str(await live.run(HELD_LAUNCH))
+
+    assert approved.refused == {PATH: ("This isn't what was approved: the size. Nothing was done.", replans)}
+
+
+async def test_a_step_that_was_refused_stays_so_after_a_crash_though_the_world_is_as_before() -> None:
+    live, act, approved = acting(KILLED)
+    approved.refused[PATH] = "It differed.", True  # the process died before it could record the step
+
+    assert "It differed." in str(await live.run(HELD_LAUNCH))
+
+    assert act.calls == []
+
+
+CALL, INNER = "workflow#launch/outer", "workflow#launch/outer/s"
+
+
+@pytest.mark.parametrize("recorded", [(), (INNER,), (CALL, INNER)], ids=["nothing", "the step", "the call too"])
+async def test_a_crash_after_a_refusal_does_not_let_a_call_around_it_be_ignored(recorded: tuple[str, ...]) -> None:
+    act, approved = Act([DIFFERS]), Approved()
+    text = """
+        launch:
+          steps:
+            - outer: {action: outer, parameters: {ignoreFail: true}}
+            - after: {action: act, precedingPhases: [outer]}
+        outer: {steps: [{s: {action: act}}]}
+    """
+    live = instance(text, WorldOf(act))
+    live.surroundings = replace(live.surroundings, approved_plans=approved)
+    disk = Disk()
+    assert "the size" in str(await live.run(HELD_LAUNCH, disk=disk))
+    for path in [each for each in disk.steps if each not in recorded]:
+        del disk.steps[path]
+
+    again = await live.run(HELD_LAUNCH, disk=disk)
+
+    assert "the size" in str(again)
+    assert len(act.calls) == 1

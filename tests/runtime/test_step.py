@@ -81,6 +81,10 @@ class NothingApproved:
     async def artifact(self, _job: JobRun, path: str) -> bytes | None:
         raise NotApproved(f"{path} isn't in the plan.")
 
+    async def refuse(self, job: JobRun, path: str, reason: str, *, replans: bool) -> None: ...
+
+    async def refusal(self, job: JobRun, path: str) -> str | None: ...
+
     async def begin(self, job: JobRun, path: str, attempt: str) -> None: ...
 
     async def begun_by(self, _job: JobRun, path: str) -> str | None:

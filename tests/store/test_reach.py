@@ -136,6 +136,7 @@ CELL_WIDE: dict[str, set[str]] = {
             "drift.list_due_mails",
             "drift.take_mail",
             "drift.list_due_put_backs",
+            "change_sets.list_due_replans",
             "promotion.list_due",
             "rollouts.list_open",
         ),

@@ -91,7 +91,7 @@ FEATURES: dict[str, Feature] = {
     "identities": Feature(),
     "impact": Feature(may_import=("freezes", "secret_providers")),
     "lifetimes": Feature(tables="idle_ends expiry_warnings instance_extensions"),
-    "plans": Feature(tables="plans plan_artifacts"),
+    "plans": Feature(tables="plans plan_artifacts refused_jobs"),
     "promotion": Feature(
         may_import=("change_sets", "directories", "generations"), tables="promotions promotion_attempts"
     ),

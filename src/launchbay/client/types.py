@@ -1906,6 +1906,13 @@ class DirectoryChanges(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     differences: list[str] | None
 
 
+class FollowUp(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How an instance is planned again after its job stopped. `problem` is why there is no change set for that."""
+
+    change_set_id: str | None
+    problem: str | None
+
+
 class Cost(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What machines cost per hour, by currency; `unknown` counts those without a price."""
 
@@ -1992,6 +1999,7 @@ class PlannedInstance(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     message: str | None
     differences: list[str] | None
     effects: PlanDocument | None = None
+    follow_up: FollowUp | None = None
 
 
 class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -2018,6 +2026,7 @@ class ChangeSetDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     directory: DirectoryChanges | None
     commit: str | None
     plan_digest: str | None = None
+    follows: str | None = None
     waiting_for: str | None = None
     stale: list[str] | None = None
 

@@ -392,6 +392,7 @@ class _Compilation:
             propagate_status=frozenset({"launch", *(name.text for name in syntax.workflows.propagate_status)}),
             always_configured=always_configured(workflows, {leaf.pins[key].name for key in configuration}),
             checks=checks,
+            replans=syntax.replans,
         )
 
     def _check_triggers(self, layout: Layout, components: Mapping[str, Component]) -> None:

@@ -200,6 +200,7 @@ class Component(Meant):
     always_configured: frozenset[str] = frozenset()
     # What checks of drift run: names of its workflows, and `plan` for the plan of its launch. None: the plan.
     checks: tuple[str, ...] | None = None
+    replans: bool = False  # whether a step that isn't as approved is planned again (`onDifference`)
     scaler: str | None = None  # path of the composite.Scaler whose template this is
     line: int = 1
 
@@ -225,6 +226,7 @@ class Component(Meant):
             "status": self.propagate_status,
             "Scaler": self.scaler,
             "checks": None if self.checks is None else {"run": self.checks},
+            "onDifference": "replan" if self.replans else None,
             "configuration": settings,
             "workflows": self.workflows,
         }

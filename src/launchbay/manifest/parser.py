@@ -51,7 +51,7 @@ from launchbay.model.types import PRIMITIVES, UNREADABLE_PIN, Type, TypeSyntaxEr
 from launchbay.model.values import coerced_if_possible
 
 _APPLICATION = "application"  # its label in findings
-COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings", "checks")
+COMPONENT_KEYS = ("type", "interfaces", "configuration", "required", "components", "bindings", "checks", "onDifference")
 _PIN_KEYS = ("type", "name", "suggestions", "arguments", "results", "description")
 _APPLICATION_KEYS = (*COMPONENT_KEYS, "concurrency")
 _WORKFLOW_KEYS = (
@@ -85,8 +85,11 @@ NO_WORKFLOWS = WorkflowsSyntax()
 _parse_pin_type = lru_cache(maxsize=4096)(parse_pin_type)
 
 
-def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax:
-    """Return the component at `path` with everything inside it; "" is the application. `findings` are of all parts."""
+def read_component(path: str, node: Node, findings: Findings, *, replans: bool = False) -> ComponentSyntax:
+    """Return the component at `path` with everything inside it.
+
+    The application is at "". `findings` are of all parts. What surrounds it says whether it `replans` by default.
+    """
     label = path or _APPLICATION
     own = findings.at(label)
     parts = children_of(node, "A component", own, COMPONENT_KEYS if path else _APPLICATION_KEYS)
@@ -94,6 +97,10 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
     type_name = text_of(type_node, "'type'", own)
     configuration_node = parts.get("configuration")
     configuration = children_of(configuration_node, "'configuration'", own)
+    replans = read_on_difference(parts.get("onDifference"), own, default=replans)
+    if "onDifference" in parts and type_name not in (None, WORKFLOW_INSTANCE) and "components" not in parts:
+        message = f"'onDifference' has no effect on a {type_name}. Write it at a {WORKFLOW_INSTANCE}."
+        own.warning("IgnoredValue", message, node.place_of("onDifference") if isinstance(node, MappingNode) else node)
     workflows = NO_WORKFLOWS
     if type_name == WORKFLOW_INSTANCE:
         workflows = _read_workflows(configuration, own)
@@ -105,7 +112,7 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
         read_interfaces(parts.get("interfaces"), "'interfaces'", own),
         configuration,
         _named(names_of(parts.get("required"), "'required'", own)),
-        _read_components(path, parts.get("components"), findings),
+        _read_components(path, parts.get("components"), findings, replans=replans),
         tuple(_read_bindings(parts.get("bindings"), own)),
         workflows,
         node.line,
@@ -113,7 +120,22 @@ def read_component(path: str, node: Node, findings: Findings) -> ComponentSyntax
         configuration_node.keys if isinstance(configuration_node, MappingNode) else {},
         () if path else read_concurrency(parts.get("concurrency"), own),
         read_checks(parts.get("checks"), own, has_times=not path),
+        replans,
     )
+
+
+def read_on_difference(node: Node | None, findings: Findings, *, default: bool = False) -> bool:
+    """Return whether what stops because it isn't as approved is planned again.
+
+    Anything but `stop` and `replan` had no meaning in older manifests, and still has none.
+    """
+    if node is None or is_null(node):
+        return default
+    value = plain(node)
+    if value not in ("stop", "replan"):
+        findings.warning("IgnoredValue", "Can't read 'onDifference' (ignored). Write stop or replan.", node)
+        return default
+    return bool(value == "replan")
 
 
 def read_concurrency(node: Node | None, findings: Findings) -> tuple[ConcurrencyLimit, ...]:
@@ -160,7 +182,9 @@ def _named_text(node: Node | None, what: str, findings: Findings) -> Named | Non
     return None if node is None or text is None else Named(text, node.line, node.column)
 
 
-def _read_components(path: str, node: Node | None, findings: Findings) -> Mapping[str, ComponentSyntax]:
+def _read_components(
+    path: str, node: Node | None, findings: Findings, *, replans: bool
+) -> Mapping[str, ComponentSyntax]:
     own = findings.at(path or _APPLICATION)
     components: dict[str, ComponentSyntax] = {}
     for name, child in children_of(node, "'components'", own).items():
@@ -180,7 +204,7 @@ def _read_components(path: str, node: Node | None, findings: Findings) -> Mappin
             message = "The component has neither a type nor components. Add one of them."
             findings.at(inner).error("MissingType", message, place)
         else:
-            components[name] = read_component(inner, child, findings)
+            components[name] = read_component(inner, child, findings, replans=replans)
     return components
 
 

@@ -238,6 +238,7 @@ class ComponentSyntax(msgspec.Struct, frozen=True, gc=False):
     configuration_places: Mapping[str, Place] = {}  # of the keys
     concurrency: tuple[ConcurrencyLimit, ...] = ()  # of the application
     checks: ChecksSyntax | None = None
+    replans: bool = False  # whether a step that isn't as approved is planned again
 
 
 class ManifestSyntax(msgspec.Struct, frozen=True, gc=False):

@@ -141,11 +141,8 @@ def unquoted_expression(node: Node) -> str | None:
     return f"{{{', '.join(f'{key} : {text}' if text else key for key, text in written)}}}"
 
 
-# What to say of keys that look as if they held, instead of the known ones (decision 0207).
-_ADVICE = {
-    "onDifference": " A step always stops if it can't do what was approved. To plan and approve the change again, use"
-    " 'launchbay change-set create' with --plan."
-}
+# What to say of keys that have a meaning elsewhere, instead of the known ones.
+_ADVICE = {"onDifference": " Write it at a component or the application, or in the header of a workflow manifest."}
 
 
 def children_of(

@@ -6,8 +6,17 @@ Findings don't name the component `workflow`, since the author of such a manifes
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from launchbay.manifest.graph import SERVICE, WORKFLOW_INSTANCE, CompiledManifest, is_workflow_service
-from launchbay.manifest.parser import NO_WORKFLOWS, read_checks, read_concurrency, read_interfaces, read_workflow
+from launchbay.manifest.parser import (
+    NO_WORKFLOWS,
+    read_checks,
+    read_concurrency,
+    read_interfaces,
+    read_on_difference,
+    read_workflow,
+)
 from launchbay.manifest.syntax import (
     BindingSyntax,
     BindTarget,
@@ -31,7 +40,7 @@ from launchbay.model.types import OBJECT, UNREADABLE_PIN, PinKind, PinType, Sign
 COMPONENT = "workflow"
 INPUT, RESULT, ACTIONS = "input", "result", "actions"
 _ABOUT = frozenset({"version", "header"})
-_HEADER_KEYS = ("services", "concurrency", "checks")
+_HEADER_KEYS = ("services", "concurrency", "checks", "onDifference")
 _VERSIONS = ("1.0", "1.1")
 _NOT_COMMANDS = frozenset({"launch", "destroy"})
 _SERVICES = ("header", "services")  # where an author writes them, as findings show it
@@ -66,7 +75,9 @@ def read_workflow_manifest(document: MappingNode, findings: Findings) -> Manifes
     header = document.get("header")
     about = header.children if isinstance(header, MappingNode) else {}
     checks = read_checks(about.get("checks"), findings.at("header"), has_times=True)
+    replans = read_on_difference(about.get("onDifference"), findings.at("header"))
     workflow = _component(COMPONENT, "", WORKFLOW_INSTANCE, own, document, WorkflowsSyntax(workflows), required)
+    workflow = msgspec.structs.replace(workflow, replans=replans)
     components = {COMPONENT: workflow, **_service_components(services, document)}
     bindings = tuple(
         _binding(interface, document)

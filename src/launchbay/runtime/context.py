@@ -199,14 +199,15 @@ class StepRun:
         """Run the action once. Raises ActionFailed, also for a defect of a third-party action."""
         self._is_pure = action.pure
         try:
-            call = await self._call(action, parameters, expressions)
-            refuse_lost(call, action.parameters)
-            simulated = self._simulate(action, parameters)
-            if simulated is not None:
-                return simulated
-            async with self.noting_failure():
-                with staying() if action.pure else nullcontext():  # one with an effect is counted as such
-                    return await action.run(call)
+            async with self.noting_refusal() if self._job.plan.held else nullcontext():
+                call = await self._call(action, parameters, expressions)
+                refuse_lost(call, action.parameters)
+                simulated = self._simulate(action, parameters)
+                if simulated is not None:
+                    return simulated
+                async with self.noting_failure():
+                    with staying() if action.pure else nullcontext():  # one with an effect is counted as such
+                        return await action.run(call)
         except (ActionFailed, WorkflowFailed, Fenced, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
@@ -217,6 +218,17 @@ class StepRun:
         # An action is foreign code: any exception of its own, even SystemExit, fails the step, not the worker.
         except BaseException as error:
             raise ActionFailed(f"The action {action.name!r} crashed: {describe(error)}") from error
+
+    @asynccontextmanager
+    async def noting_refusal(self) -> AsyncIterator[None]:
+        """Note that a step of a held job isn't as approved, before anybody learns of it."""
+        try:
+            yield
+        except NotApproved as error:
+            plans, replans = self._job.deps.approved_plans, self._workflow.component.replans
+            reason = self._job.secrets.redact(error.messages[0])
+            await plans.refuse(self._job, self.step_path, reason, replans=replans)
+            raise
 
     @asynccontextmanager
     async def noting_failure(self) -> AsyncIterator[None]:

@@ -402,8 +402,18 @@ class ApprovedPlans(Protocol):
         """Return with what the step at `path` does exactly what was approved.
 
         It is asked for each step with an effect of a job whose plan is `held`. None if the approved plan left the step
-        open. Raises NotApproved for a step that the plan doesn't have, and if the plan is gone.
+        open. Raises NotApproved for a step that the plan doesn't have, if the plan is gone, and for a step that was
+        refused before.
         """
+
+    async def refuse(self, job: "JobRun", path: str, reason: str, *, replans: bool) -> None:
+        """Note that a step wasn't as approved; durable before it returns.
+
+        With `replans`, the change is planned again once the job has failed. `reason` has no secrets.
+        """
+
+    async def refusal(self, job: "JobRun", path: str) -> str | None:
+        """Return why a step at `path`, or inside it, was refused in this job."""
 
     async def begin(self, job: "JobRun", path: str, attempt: str) -> None:
         """Note that an attempt acts from now on; durable before it returns."""
@@ -493,6 +503,11 @@ class NullApprovedPlans:
     """Knows no plan; for servers without the feature, and for tests of manifests."""
 
     async def artifact(self, job: "JobRun", path: str) -> bytes | None:  # noqa: ARG002 - the contract's
+        return None
+
+    async def refuse(self, job: "JobRun", path: str, reason: str, *, replans: bool) -> None: ...
+
+    async def refusal(self, job: "JobRun", path: str) -> str | None:  # noqa: ARG002 - the contract's
         return None
 
     async def begin(self, job: "JobRun", path: str, attempt: str) -> None: ...

@@ -7,6 +7,7 @@ and then runs the workflows that changed pins trigger. Components that stay keep
 import asyncio
 import hashlib
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -432,21 +433,27 @@ async def _run_teardown(job: JobRun, key: DocumentKey, path: str) -> Mapping[str
     action = job.deps.actions.find(key.action)
     if not isinstance(action, SupportsTeardown):
         raise ActionFailed(f"The action {key.action!r} is no longer installed.", "Install its package.")
+    running = _teardown_run(job, key, path)
+    try:
+        async with running.noting_refusal() if job.plan.held else nullcontext():
+            call = await _teardown_call(job, key, path, action, running)
+            # A timeout isn't a failure: nobody knows how far it came.
+            async with asyncio.timeout(limits.TEARDOWN_S), running.noting_failure():
+                await action.teardown(call, key.name)
+    except TimeoutError:
+        raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
+    return {}
+
+
+async def _teardown_call(job: JobRun, key: DocumentKey, path: str, action: object, running: StepRun) -> ActionCall:
+    """Return the call, with what was approved, if anything. Raises NotApproved."""
     approved = await job.deps.approved_plans.artifact(job, path) if job.plan.held else None
     stored = None if approved is None else await job.deps.documents.read(job, key)
     if approved is not None and _is_of_document(approved, action, stored):
         if stored is not None and not approved.endswith(_digest(stored)):
             raise NotApproved("The stored document has changed since the plan was approved. Nothing was done.")
         approved = None
-    running = _teardown_run(job, key, path)
-    call = ActionCall({}, running) if approved is None else await running.approved_call(approved, {}, {})
-    try:
-        # A timeout isn't a failure: nobody knows how far it came.
-        async with asyncio.timeout(limits.TEARDOWN_S), running.noting_failure():
-            await action.teardown(call, key.name)
-    except TimeoutError:
-        raise ActionFailed(f"It exceeded its limit of {limits.TEARDOWN_S:g} s.") from None
-    return {}
+    return ActionCall({}, running) if approved is None else await running.approved_call(approved, {}, {})
 
 
 def teardown_call(job: JobRun, key: DocumentKey, path: str) -> ActionCall:

@@ -389,6 +389,8 @@ class _Execution:
         earlier = self.earlier
         if earlier is not None and earlier.status is StepStatus.FAILED:
             await self._replay_failed_attempts(parameters, earlier.attempt)
+            if await was_refused(self.job, self.path):
+                raise WorkflowFailed(earlier.error or "The step was refused.", is_refusal=True)
             raise ActionFailed(earlier.error or "The step failed.", retryable=False)
         # After a crash the step repeats the interrupted attempt: a crash doesn't count as a failed attempt.
         attempt = 1 if earlier is None else earlier.attempt
@@ -598,6 +600,11 @@ def _ignore_fail(value: Any) -> bool:
         raise ActionFailed(f"ignoreFail: {error}", retryable=False) from error
 
 
+async def was_refused(job: JobRun, path: str) -> bool:
+    """Return whether a failure that is recorded was that of a step that isn't as approved."""
+    return job.plan.held and await job.deps.approved_plans.refusal(job, path) is not None
+
+
 async def run_recorded(
     job: JobRun, path: str, name: str, work: Callable[[], Awaitable[Mapping[str, Any]]], *, is_replay: bool = False
 ) -> Mapping[str, Any]:
@@ -612,7 +619,7 @@ async def run_recorded(
     if earlier is not None and earlier.status is StepStatus.SUCCEEDED and earlier.outputs is not None:
         return earlier.outputs
     if earlier is not None and earlier.status is StepStatus.FAILED:
-        raise WorkflowFailed(earlier.error or f"{name} failed.")
+        raise WorkflowFailed(earlier.error or f"{name} failed.", is_refusal=await was_refused(job, path))
     if is_replay:
         raise WorkflowFailed(f"{name} was interrupted.")
     async with uninterruptible():

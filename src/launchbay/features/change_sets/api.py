@@ -6,7 +6,7 @@ import msgspec
 
 from launchbay.clock import to_ms
 from launchbay.features.change_sets import usecases as change_sets
-from launchbay.features.change_sets.rows import AnswerRow, ChangeSet, ChangeSetInstance
+from launchbay.features.change_sets.rows import AnswerRow, ChangeSet, ChangeSetInstance, FollowUpRow
 from launchbay.features.change_sets.rules import ChangePolicy
 from launchbay.features.change_sets.usecases import (
     ChangeAct,
@@ -157,6 +157,16 @@ class ChangeSetItem(msgspec.Struct, kw_only=True):
     finishedAt: int | None
 
 
+class FollowUp(msgspec.Struct):
+    """How an instance is planned again after its job stopped.
+
+    `problem` is why there is no change set for that.
+    """
+
+    changeSetId: Annotated[str | None, msgspec.Meta(description="It waits for approval; null if it was deleted.")]
+    problem: str | None
+
+
 class PlannedInstance(msgspec.Struct, kw_only=True):
     """What happens to one instance, as it was shown."""
 
@@ -185,6 +195,9 @@ class PlannedInstance(msgspec.Struct, kw_only=True):
     ]
     effects: Annotated[
         PlanDocument | None, msgspec.Meta(description="What its steps would do, if that was planned.")
+    ] = None
+    followUp: Annotated[
+        FollowUp | None, msgspec.Meta(description="What follows a step that stopped, with onDifference: replan.")
     ] = None
 
 
@@ -216,6 +229,9 @@ class ChangeSetDocument(ChangeSetItem, kw_only=True):
         msgspec.Meta(
             description="Covers the plans as shown, made or not. Send it with the approval; null without plans."
         ),
+    ] = None
+    follows: Annotated[
+        str | None, msgspec.Meta(description="The change set that stopped, whose change this one plans again.")
     ] = None
     waitingFor: Annotated[
         str | None, msgspec.Meta(description="What it waits for, since when, and what ends that.")
@@ -430,10 +446,11 @@ def change_set_document(view: ChangeSetView) -> ChangeSetDocument:
         **msgspec.structs.asdict(_item(view.change_set)),
         answers=[_answer(row, counts=row.user_id not in view.lost) for row in view.answers],
         roleIds=view.change_set.role_ids,
-        plan=[_planned(row, view.plans.get(row.place)) for row in view.instances],
+        plan=[_planned(row, view.plans.get(row.place), view.follow_ups.get(row.place)) for row in view.instances],
         directory=None if view.directory is None else _directory(view.directory),
         commit=view.change_set.git_commit,
         planDigest=view.plan_digest,
+        follows=view.follows,
         waitingFor=change_sets.waiting_for(view),
         stale=view.stale,
     )
@@ -461,7 +478,7 @@ def _status(row: ChangeSetInstance, plan: PlanRow | None) -> str:
     return "NotPlanned" if status == "Failed" else status
 
 
-def _planned(row: ChangeSetInstance, plan: PlanRow | None) -> PlannedInstance:
+def _planned(row: ChangeSetInstance, plan: PlanRow | None, follow_up: FollowUpRow | None) -> PlannedInstance:
     promise = read_promise(row.promise)
     return PlannedInstance(
         instanceId=row.instance_id,
@@ -481,4 +498,5 @@ def _planned(row: ChangeSetInstance, plan: PlanRow | None) -> PlannedInstance:
         message=row.message,
         differences=None if row.differences is None else msgspec.json.decode(row.differences),
         effects=None if plan is None else plan_document(plan),
+        followUp=None if follow_up is None else FollowUp(follow_up.follow_up_id, follow_up.problem),
     )

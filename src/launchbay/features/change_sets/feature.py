@@ -2,7 +2,7 @@
 
 from launchbay.feature import Feature
 from launchbay.features.change_sets import api, pages, rows
-from launchbay.features.change_sets.later import ChangeSetWork
+from launchbay.features.change_sets.later import ChangeSetWork, ReplanWork
 from launchbay.features.change_sets.usecases import count_asking, require_change_set
 from launchbay.usecases.context import Ports
 
@@ -13,7 +13,7 @@ FEATURE = Feature(
     traces=rows.traces,
     locks={"change-sets": rows.lock_change_set},
     pages=(pages.routes,),
-    later=(ChangeSetWork,),
+    later=(ChangeSetWork, ReplanWork),
     change_rules=(require_change_set,),
     ports=Ports(count_asking=count_asking),
 )

@@ -1,6 +1,7 @@
-"""The ends of jobs that change sets began, compared with what was shown.
+"""What follows jobs that change sets began: their ends are compared with what was shown.
 
-Nothing is acted on: applying a change set is one transaction of who applies it.
+Applying a change set is one transaction of who applies it, so nothing is applied here. One that stopped may be planned
+again.
 """
 
 from collections.abc import Sequence
@@ -9,10 +10,12 @@ from typing import Any, Never
 import msgspec
 import structlog
 
-from launchbay.errors import InvalidManifest
+from launchbay import limits
+from launchbay.auth.permissions import Actor, Method
+from launchbay.errors import InvalidManifest, LaunchbayError, NotAllowed, TooManyRequests
 from launchbay.features.change_sets import rows as store
-from launchbay.features.change_sets.rows import EndedRow
-from launchbay.features.change_sets.usecases import FINGERPRINT, read_facts, read_promise
+from launchbay.features.change_sets.rows import EndedRow, StoppedRow
+from launchbay.features.change_sets.usecases import FINGERPRINT, follow_up, read_facts, read_promise
 from launchbay.features.plans import rows as plans
 from launchbay.manifest.configuration import Change
 from launchbay.manifest.graph import CompiledManifest
@@ -20,10 +23,14 @@ from launchbay.manifest.scaling import component_at
 from launchbay.model.job import JobStatus, is_cancellation, unescaped
 from launchbay.runtime.lifecycle import TEARDOWN
 from launchbay.store.database import Connection
-from launchbay.usecases.later import LaterWork
+from launchbay.usecases.context import Context
+from launchbay.usecases.later import LaterWork, pause_of
+from launchbay.usecases.on_behalf import PASSING, acting_token
 
 log = structlog.get_logger(__name__)
 _SETTLED = 50  # instances of one round
+_REPLANS = 20  # of one round
+_PASSING = {*PASSING, TooManyRequests.code}
 
 
 class ChangeSetWork(LaterWork[str, Never]):
@@ -104,6 +111,55 @@ class ChangeSetWork(LaterWork[str, Never]):
             missing = [each.name for each in promise.workflows if each.name not in row.ran]
             found += [f"The workflow {name} didn't run." for name in missing if _has_steps(manifest, name)]
         return found
+
+
+class ReplanWork(LaterWork[StoppedRow, StoppedRow]):
+    """Makes the change sets that follow stopped ones, by the IDs of the jobs that stopped (decision 0253).
+
+    Each waits for a person.
+    """
+
+    task = "replans"
+    noun = "new plan after job"
+    due = (store.list_due_replans,)
+
+    async def list_due(self, connection: Connection, failed: Sequence[str]) -> Sequence[str]:
+        return await store.list_due_replans(connection, but=list(failed), count=_REPLANS)
+
+    async def take(self, connection: Connection, row_id: str) -> StoppedRow | None:
+        return await store.take_replan(connection, job_id=row_id)
+
+    async def next(self, connection: Connection, row: StoppedRow) -> StoppedRow | bool:
+        """Return the job, unless it did all the same what it should, or is gone."""
+        if row.job_status == JobStatus.FAILED and row.instance_id is not None:
+            return row
+        await store.end_replan(connection, job_id=row.job_id, follow_up_id=None, problem=None)
+        return True
+
+    async def act(self, row: StoppedRow, item: StoppedRow) -> str:
+        """Make the change set as the author of the first one, with the rights that they have now."""
+        if row.owner_name is None:
+            raise NotAllowed("The account that made the change set was deleted.")
+        token = await acting_token(self.app, row.token_id)
+        actor = Actor(row.owner_id, row.owner_email, row.owner_name, "", Method.ENGINE, token=token)
+        return await follow_up(Context(self.app, actor), row)
+
+    async def note(self, connection: Connection, row: StoppedRow, item: StoppedRow, done: str) -> None:
+        await store.end_replan(connection, job_id=row.job_id, follow_up_id=done, problem=None)
+        text = f"The change is planned again. The change set {done} waits until somebody approves or applies it."
+        await store.note_in_log(connection, job_id=row.job_id, level="info", text=text)
+
+    async def put_off(self, connection: Connection, row: StoppedRow, item: StoppedRow, refusal: LaunchbayError) -> None:
+        """Try a few times if it may pass. Then a person has to plan again."""
+        if refusal.code in _PASSING and row.tries + 1 < limits.REPLAN_TRIES:
+            pause_s = pause_of(refusal, self.app.clock.now(), limits.REPLAN_PAUSE_S)
+            await store.postpone_replan(connection, job_id=row.job_id, pause_s=pause_s, problem=str(refusal))
+            return
+        log.warning("change_set.not_planned_again", change_set=row.change_set_id, reason=str(refusal))
+        problem = f"{refusal} To plan again, create a change set of the instance with plans."
+        await store.end_replan(connection, job_id=row.job_id, follow_up_id=None, problem=problem)
+        text = f"The change isn't planned again: {problem}"
+        await store.note_in_log(connection, job_id=row.job_id, level="error", text=text)
 
 
 def _has_steps(manifest: CompiledManifest, name: str) -> bool:

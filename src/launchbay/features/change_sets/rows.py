@@ -123,6 +123,43 @@ class EndedRow(NamedTuple):
     ran: list[str]
 
 
+class StoppedRow(NamedTuple):
+    """A job that stopped because a step wasn't as approved, with its change set.
+
+    Its act is sealed. The job and its instance may be gone, and so may the account of the owner, who has no name then.
+    """
+
+    job_id: str
+    change_set_id: str
+    tries: int
+    job_status: str | None
+    instance_id: str | None
+    version: int | None
+    instance_status: str | None
+    organization_id: str
+    owner_id: str
+    owner_email: str
+    owner_name: str | None
+    token_id: str | None
+    act: bytes
+    comment: str
+    needed: int
+    confirm: bool
+    expires_in_ms: int
+
+
+class FollowUpRow(NamedTuple):
+    """What follows an instance whose job stopped.
+
+    That is a change set, unless it was deleted. While it `is_due`, `problem` says why it is late.
+    """
+
+    place: int
+    is_due: bool
+    follow_up_id: str | None
+    problem: str | None
+
+
 class UsualRow(NamedTuple):
     """How long a workflow usually takes."""
 
@@ -182,6 +219,14 @@ end_directory = _sql.change("end_directory")
 supersede = _sql.column("supersede", str)
 list_of_source = _sql.column("list_of_source", str)
 list_usual_durations = _sql.rows("list_usual_durations", UsualRow)
+list_due_replans = _sql.column("list_due_replans", str)
+take_replan = _sql.row("take_replan", StoppedRow)
+end_replan = _sql.change("end_replan")
+postpone_replan = _sql.change("postpone_replan")
+list_open_follow_ups = _sql.column("list_open_follow_ups", str)
+list_refused = _sql.rows("list_refused", FollowUpRow)
+get_followed = _sql.value("get_followed", str)
+note_in_log = _sql.change("note_in_log")
 get_approval = _sql.row("get_approval", ApprovalRow)
 list_policies = _sql.rows("list_policies", PolicyRow)
 set_policy = _sql.change("set_policy")
@@ -193,4 +238,5 @@ traces = (
     traces_in(_sql, "answers to change sets", "change_set_answers", ids=list_ids_of_address),
     traces_in(_sql, "change sets", "change_sets"),
     traces_in(_sql, "instances of change sets", "change_set_instances"),
+    traces_in(_sql, "stopped jobs of change sets", "refused_jobs"),
 )

@@ -1,11 +1,14 @@
 """The policy of an environment: which changes need a change set, approved by whom."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Literal
 
 import msgspec
 
 from launchbay.model.changes import ChangeKind, Refusal
 from launchbay.model.job import Cause
+
+FollowUpAct = Literal["version", "relaunch", "destroy"]
 
 # What a change set, or a directory that one applies, can do instead. A command of a manifest runs as before: no change
 # set holds it.
@@ -50,6 +53,34 @@ def is_covered(kind: ChangeKind, cause: Cause | None) -> bool:
     application needs none, so its rule ends nothing there.
     """
     return kind in _COVERED and (cause is None or cause.kind != "idle" or cause.name == "application")
+
+
+# With what a change that stopped is planned again. The instance has the configuration already that it was given, so
+# `version` with its present one brings it there; what was taken over is no longer observed.
+_FOLLOWED_BY: Mapping[str, FollowUpAct] = {
+    "launch": "version",
+    "reconfigure": "version",
+    "version": "version",
+    "relaunch": "relaunch",
+    "manage": "relaunch",
+    "destroy": "destroy",
+}
+AGAIN = "Plan again"
+
+
+def follow_up_act(kind: str, *, is_running: bool) -> FollowUpAct:
+    """Return the act of the change set that follows one of a kind.
+
+    Only an instance that is running launches again; otherwise a reconfiguration launches what is left.
+    """
+    act = _FOLLOWED_BY[kind]
+    return "version" if act == "relaunch" and not is_running else act
+
+
+def follow_up_comment(comment: str, most_chars: int) -> str:
+    """Return the comment of the change set that follows one with a comment."""
+    text = comment if comment.startswith(AGAIN) else f"{AGAIN}: {comment}" if comment.strip() else AGAIN
+    return text[:most_chars]
 
 
 def missing_approval(

@@ -196,6 +196,50 @@ FROM (
 WHERE took_s IS NOT NULL
 GROUP BY workflow;
 
+-- name: list_due_replans
+-- Refused jobs that have ended, and that a change set has to follow.
+SELECT job_id FROM refused_jobs
+WHERE due_at <= now() AND job_id <> ALL (%(but)s::text[])
+  AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = refused_jobs.job_id AND jobs.status = 'Executing')
+ORDER BY due_at LIMIT %(count)s;
+
+-- name: take_replan
+-- Locked for one transaction. No row: another process has it. An account that was deleted has no name.
+SELECT refused_jobs.job_id, refused_jobs.change_set_id, refused_jobs.tries, jobs.status AS job_status, jobs.instance_id,
+       instances.version, instances.status AS instance_status, change_sets.organization_id, change_sets.owner_id, change_sets.owner_email,
+       users.name AS owner_name, change_sets.token_id, change_sets.act, change_sets.comment, change_sets.needed, change_sets.confirm,
+       (extract(epoch FROM change_sets.expires_at - change_sets.created_at) * 1000)::bigint AS expires_in_ms
+FROM refused_jobs JOIN change_sets ON change_sets.id = refused_jobs.change_set_id
+LEFT JOIN jobs ON jobs.id = refused_jobs.job_id LEFT JOIN instances ON instances.id = jobs.instance_id
+LEFT JOIN users ON users.id = change_sets.owner_id
+WHERE refused_jobs.job_id = %(job_id)s AND refused_jobs.due_at <= now() AND jobs.status IS DISTINCT FROM 'Executing'
+FOR UPDATE OF refused_jobs SKIP LOCKED;
+
+-- name: end_replan
+UPDATE refused_jobs SET due_at = NULL, follow_up_id = %(follow_up_id)s, problem = %(problem)s WHERE job_id = %(job_id)s;
+
+-- name: postpone_replan
+UPDATE refused_jobs SET due_at = now() + %(pause_s)s * interval '1 second', tries = tries + 1, problem = %(problem)s WHERE job_id = %(job_id)s;
+
+-- name: list_open_follow_ups
+-- Change sets that follow stopped ones of an instance, and that nobody has applied.
+SELECT change_sets.id FROM change_sets JOIN change_set_instances ON change_set_id = change_sets.id
+WHERE organization_id = %(organization_id)s AND instance_id = %(instance_id)s AND change_sets.status IN ('Pending', 'Ready')
+  AND expires_at > now() AND change_sets.id IN (SELECT follow_up_id FROM refused_jobs);
+
+-- name: list_refused
+-- What follows the refused jobs of a change set, the newest of each place.
+SELECT DISTINCT ON (place) place, due_at IS NOT NULL AS is_due, follow_up_id, problem FROM refused_jobs
+WHERE change_set_id = %(change_set_id)s AND (due_at IS NOT NULL OR follow_up_id IS NOT NULL OR problem IS NOT NULL)
+ORDER BY place, refused_at DESC;
+
+-- name: get_followed
+SELECT change_set_id FROM refused_jobs WHERE follow_up_id = %(change_set_id)s;
+
+-- name: note_in_log
+INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
+SELECT instance_id, id, NULL, %(level)s, %(text)s, now() FROM jobs WHERE id = %(job_id)s;
+
 -- name: list_policies
 SELECT id, change_policy FROM environments WHERE id = ANY (%(environment_ids)s::text[]) AND change_policy IS NOT NULL ORDER BY id;
 
@@ -240,6 +284,14 @@ SELECT count(*) FROM change_set_instances WHERE message ~* %(address)s;
 -- name: erase_in_change_set_instances
 UPDATE change_set_instances SET message = regexp_replace(message, %(address)s, %(pseudonym)s, 'gi')
 WHERE (change_set_id, place) IN (SELECT change_set_id, place FROM change_set_instances WHERE message ~* %(address)s LIMIT %(count)s);
+
+-- name: count_in_refused_jobs
+SELECT count(*) FROM refused_jobs WHERE reason ~* %(address)s OR problem ~* %(address)s;
+
+-- name: erase_in_refused_jobs
+UPDATE refused_jobs SET reason = regexp_replace(reason, %(address)s, %(pseudonym)s, 'gi'),
+    problem = regexp_replace(problem, %(address)s, %(pseudonym)s, 'gi')
+WHERE job_id IN (SELECT job_id FROM refused_jobs WHERE reason ~* %(address)s OR problem ~* %(address)s LIMIT %(count)s);
 
 -- name: list_ids_of_address
 SELECT DISTINCT user_id FROM change_set_answers WHERE email ~* %(address)s;

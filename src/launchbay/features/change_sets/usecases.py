@@ -20,8 +20,15 @@ from launchbay.auth.permissions import Permission, Resource, on_behalf
 from launchbay.clock import iso_time
 from launchbay.errors import BadRequest, Conflict, LaunchbayError, NotAllowed, NotFound, TooManyRequests
 from launchbay.features.change_sets import rows as store
-from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance, act_purpose
-from launchbay.features.change_sets.rules import ChangePolicy, is_covered, missing_approval, read_policy
+from launchbay.features.change_sets.rows import ChangeSet, ChangeSetInstance, FollowUpRow, StoppedRow, act_purpose
+from launchbay.features.change_sets.rules import (
+    ChangePolicy,
+    follow_up_act,
+    follow_up_comment,
+    is_covered,
+    missing_approval,
+    read_policy,
+)
 from launchbay.features.directories.plans import (
     DirectoryPlan,
     PlannedObject,
@@ -324,6 +331,49 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
     return change_set_id
 
 
+async def follow_up(ctx: Context, stopped: StoppedRow) -> str:
+    """Make the change set that plans again what a job has not done, and return its ID.
+
+    The caller is the author of the change set of that job. It needs at least as many approvals as that one, and takes
+    the place of an earlier one that nobody has applied. Raises as `create_change_set` does.
+    """
+    assert stopped.instance_id is not None, "a job that is there has an instance"
+    sealed = ctx.app.secret_key.open(bytes(stopped.act), act_purpose(stopped.change_set_id))
+    former = _read_act(sealed)
+    act = follow_up_act(former.act, is_running=stopped.instance_status == InstanceStatus.RUNNING)
+    again = ChangeAct(
+        act=act,
+        version=stopped.version if act == "version" else None,
+        force=former.force if act == "destroy" else None,
+    )
+    request = ChangeSetRequest(
+        act=again,
+        ids=[stopped.instance_id],
+        wanted=None,
+        comment=follow_up_comment(stopped.comment, limits.CHANGE_SET_COMMENT_CHARS),
+        expires_in_ms=stopped.expires_in_ms,
+        on_failure="keep",
+        confirm=stopped.confirm,
+        approvals=0 if stopped.confirm else stopped.needed,
+        with_plans=True,
+    )
+    organization_id = stopped.organization_id
+    async with ctx.begin() as work:
+        older = await store.list_open_follow_ups(
+            work.connection, organization_id=organization_id, instance_id=stopped.instance_id
+        )
+        await end_superseded(work, organization_id, older, "a newer plan", {"stoppedJob": stopped.job_id})
+        with ctx.app.database.joined(work.connection):
+            made = await create_change_set(ctx, organization_id, request)
+        await work.audit(
+            "replan_change_set",
+            organization_id,
+            after={"changeSet": made, "job": stopped.job_id},
+            at=_at(organization_id, stopped.change_set_id),
+        )
+    return made
+
+
 async def _foresee(work: Work, act: ChangeAct, planned: _Planned) -> Refusal | Allowed:
     """Return what rules say to one change before anybody approves it."""
     if planned.instance_id is None:
@@ -528,6 +578,8 @@ class ChangeSetView:
     directory: "DirectoryView | None" = None
     plans: Mapping[int, PlanRow] = field(default_factory=dict)  # by the place of their instance
     stale: list[str] | None = None
+    follow_ups: Mapping[int, FollowUpRow] = field(default_factory=dict)  # by the place of their instance
+    follows: str | None = None  # the change set that it plans again
 
     @property
     def plan_digest(self) -> str | None:
@@ -602,10 +654,17 @@ async def read_change_set(ctx: Context, change_set_id: str) -> ChangeSetView:
             for row in rows
             if row.place in readable
         ]
-        plans = await plans_of_change_set(work, found.organization_id, found.id) if found.plans and visible else {}
+        plans, refused, follows = dict[int, PlanRow](), list[FollowUpRow](), None
+        if found.plans and visible:
+            plans = await plans_of_change_set(work, found.organization_id, found.id)
+            refused = await store.list_refused(work.connection, change_set_id=found.id)
+            follows = await store.get_followed(work.connection, change_set_id=found.id)
     lost = await _lost_approvers(ctx, found, rows, answers)
     shown = {row.place: plans[row.place] for row in visible if row.place in plans}
-    return ChangeSetView(found, answers, visible, may_answer, lost, directory, shown)
+    follow_ups = {row.place: row for row in refused if row.place in readable}
+    return ChangeSetView(
+        found, answers, visible, may_answer, lost, directory, shown, follow_ups=follow_ups, follows=follows
+    )
 
 
 def _readable(work: Work, found: ChangeSet, rows: Iterable[ChangeSetInstance]) -> set[int]:

@@ -51,11 +51,22 @@ class TakenPlan(NamedTuple):
 
 
 class ApprovedRow(NamedTuple):
-    """The plan of a job, with the artifact of one step."""
+    """The plan of a job, with the artifact of one step.
+
+    `refused` is why the job refused that step already.
+    """
 
     id: str
     result: str | None
     sealed: bytes | None
+    refused: str | None
+
+
+class RefusedJob(NamedTuple):
+    """A job with steps at `paths` that weren't as approved, and why the first wasn't."""
+
+    paths: list[str]
+    reason: str
 
 
 class ArtifactRow(NamedTuple):
@@ -106,6 +117,8 @@ finish = _sql.change("finish")
 insert_artifact = _sql.change("insert_artifact")
 list_artifacts = _sql.rows("list_artifacts", ArtifactRow)
 get_of_job = _sql.row("get_of_job", ApprovedRow)
+refuse_job = _sql.value("refuse_job", str)
+get_refused = _sql.row("get_refused", RefusedJob)
 begin_step = _sql.change("begin_step")
 begun_by = _sql.value("begun_by", str)
 sealed_requests = sealed_column(_sql, "requests of plans", "list_sealed_requests", "put_sealed_request")

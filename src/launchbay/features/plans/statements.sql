@@ -116,9 +116,18 @@ SELECT path, sealed FROM plan_artifacts WHERE plan_id = %(plan_id)s;
 
 -- name: get_of_job
 -- What was approved of a job, with the artifact of a step.
-SELECT plans.id, plans.result, plan_artifacts.sealed
+SELECT plans.id, plans.result, plan_artifacts.sealed,
+       (SELECT reason FROM refused_jobs WHERE refused_jobs.job_id = %(job_id)s AND %(path)s = ANY (paths)) AS refused
 FROM plans LEFT JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id AND plan_artifacts.path = %(path)s
 WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s;
+
+-- name: refuse_job
+-- A step of a job wasn't as approved. The job may be one that resumes that of the change set.
+SELECT launchbay_refuse_job(%(job_id)s, change_set_id, place, %(path)s, %(reason)s, %(replans)s)::text
+FROM plans WHERE job_id = ANY (%(job_ids)s::text[]) AND organization_id = %(organization_id)s AND change_set_id IS NOT NULL;
+
+-- name: get_refused
+SELECT paths, reason FROM refused_jobs WHERE job_id = %(job_id)s;
 
 -- name: begin_step
 -- Before its first effect, and after a failure. Servers of an earlier version read only whether it has begun.

@@ -45,6 +45,7 @@ from launchbay.features.plans.rules import (
 )
 from launchbay.ids import new_id
 from launchbay.model.changes import ChangeKind, Refusal
+from launchbay.model.job import outer_paths
 from launchbay.planning.decisions import Refused
 from launchbay.runtime.contract import JobRun, RuntimeDeps
 from launchbay.store import organizations
@@ -542,15 +543,32 @@ class JobPlans:
         found = await run_until_available(
             self._database,
             store.get_of_job,
+            job_id=job.job_id,
             **_step(job, path),
         )
         if found is None:
             raise NotApproved("The plan that was approved was deleted. Nothing was done.")
+        if found.refused is not None:
+            raise NotApproved(found.refused)
         if found.sealed is not None:
             return self._secret_key.open(bytes(found.sealed), artifact_purpose(found.id, path))
         if not leaves_open(read_steps(found.result or "[]"), path):
             raise NotApproved("This step isn't in the plan that was approved. Nothing was done.")
         return None
+
+    async def refuse(self, job: JobRun, path: str, reason: str, *, replans: bool) -> None:
+        """Note that a step of a job wasn't as approved.
+
+        A plan that is gone says nothing of its change set, so nothing is noted then.
+        """
+        noted = {"job_id": job.job_id, "reason": reason[: limits.LOG_LINE_CHARS], "replans": replans}
+        await run_until_available(self._database, store.refuse_job, **noted, **_step(job, path))
+
+    async def refusal(self, job: JobRun, path: str) -> str | None:
+        """Return why a step of a job, or one inside it, wasn't as approved."""
+        found = await run_until_available(self._database, store.get_refused, job_id=job.job_id)
+        paths = set() if found is None else {around for each in found.paths for around in (each, *outer_paths(each))}
+        return found.reason if found is not None and path in paths else None
 
     async def begin(self, job: JobRun, path: str, attempt: str) -> None:
         """Note that an attempt of a step begins what was approved."""
