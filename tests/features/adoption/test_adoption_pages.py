@@ -32,7 +32,7 @@ async def test_the_page_says_what_observed_means_and_offers_only_what_works(
     assert page.answer.status_code == 200
     for text in (">Observed</span>", "only observed", "Take over…", "only forgets it"):
         assert text in page.answer.text
-    for text in ("Run workflow", "Change configuration", "Offer as a service"):
+    for text in ("Run workflow", "Change configuration", "Offer as a service", "No return values yet"):
         assert text not in page.answer.text
     assert "Adopted <span" in page.answer.text
     assert "It adopted the state &#39;shop&#39; of web, with 1 resource (lineage " in page.answer.text
