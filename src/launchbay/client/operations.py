@@ -768,7 +768,7 @@ class Operations:
 
         `cron`: As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one.
         `jitter`: Delays each time by a random part of it, in milliseconds.
-        `paused`: No checks run, not even those of the manifest, until somebody sets it again.
+        `paused`: No checks by schedule, also none of the manifest, and no emails, until somebody sets it again.
         `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
@@ -1244,7 +1244,7 @@ class Operations:
 
         `cron`: As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one.
         `jitter`: Delays each time by a random part of it, in milliseconds.
-        `paused`: No checks run, not even those of the manifest, until somebody sets it again.
+        `paused`: No checks by schedule, also none of the manifest, and no emails, until somebody sets it again.
         `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 
@@ -1689,7 +1689,7 @@ class Operations:
 
         `cron`: As of a recurring schedule. Without it, the schedule of the manifest applies, if it has one.
         `jitter`: Delays each time by a random part of it, in milliseconds.
-        `paused`: No checks run, not even those of the manifest, until somebody sets it again.
+        `paused`: No checks by schedule, also none of the manifest, and no emails, until somebody sets it again.
         `mail`: Owners get an email about new findings, once a day at most. The server needs an SMTP server.
         """
 

@@ -113,6 +113,23 @@ async def test_nobody_hears_of_what_is_ignored_gone_or_no_longer_theirs(api: Api
         assert await send(api, box) == []
 
 
+async def test_a_paused_schedule_sends_none_even_if_somebody_starts_a_check(api: Api) -> None:
+    async with postbox() as box:
+        shop = await mailed(api)
+        application = accepted(await api.get(f"instances/{shop}"))["applicationId"]
+        accepted(await api.put(f"applications/{application}/drift-schedule", {**YEARLY, "paused": True}))
+        await found(api, shop, BOX)
+        await pass_hours(api, 1)
+        assert await send(api, box) == []
+
+        accepted(await api.put(f"applications/{application}/drift-schedule", YEARLY))
+        await found(api, shop, BOX, LOCK)
+        await pass_hours(api, 1)
+
+        [(_, text)] = await send(api, box)
+        assert "shop: 2 findings" in text, "also what was found meanwhile, as it still differs"
+
+
 async def test_a_mail_server_that_is_away_gets_the_same_email_later(api: Api) -> None:
     async with postbox() as box:
         await found(api, await mailed(api), BOX)

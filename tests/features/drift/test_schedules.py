@@ -229,6 +229,26 @@ async def test_an_environment_application_or_instance_replaces_the_times_of_the_
     assert await is_waiting(api, instance)
 
 
+async def test_a_schedule_that_stopped_by_itself_leaves_the_times_to_the_manifest(api: Api) -> None:
+    environment = await api.offer()
+    instance = await api.launch(await api.application(DAILY), environmentId=environment)
+    await api.until(instance, "Running")
+    await api.round_of("times of checks")
+    await drift_of(api, instance)
+    path = f"environments/{environment}/drift-schedule"
+    accepted(await api.put(path, NIGHTLY))
+    assert (await schedules_of(api, instance))["manifest"]["replaced"]
+    async with api.database.transaction() as connection:  # as of a server before schedules had owners
+        await connection.execute("UPDATE drift_schedules SET owner_id = NULL WHERE object_id = %s", [environment])
+    await pass_time(api, environment)
+    assert accepted(await api.get(path))["problem"].startswith("Stopped: ")
+
+    await pass_time(api, instance)
+
+    assert not (await schedules_of(api, instance))["manifest"]["replaced"]
+    assert await is_waiting(api, instance)
+
+
 async def test_an_instance_follows_the_times_of_its_version(api: Api) -> None:
     application = await api.application(DAILY)
     instance = await of_manifest(api, application)

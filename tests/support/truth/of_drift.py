@@ -119,6 +119,7 @@ def _schedules(oracle: Oracle, each: str) -> list[Json]:
     rows = {row["object_id"]: row for row in oracle.tables["drift_schedules"]}
     places = {"instance": each, "application": instance["application_id"], "environment": instance["environment_id"]}
     others = [rows[at] for source, at in places.items() if source != "instance" and at in rows]
+    others = [row for row in others if row["is_paused"] or row["fires_at"] is not None]
     return [
         {
             "cron": rows[at]["cron"],

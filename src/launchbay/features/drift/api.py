@@ -48,7 +48,10 @@ class DriftScheduleBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
         int, msgspec.Meta(ge=0, le=_DAY_MS, description="Delays each time by a random part of it, in milliseconds.")
     ] = 0
     paused: Annotated[
-        bool, msgspec.Meta(description="No checks run, not even those of the manifest, until somebody sets it again.")
+        bool,
+        msgspec.Meta(
+            description="No checks by schedule, also none of the manifest, and no emails, until somebody sets it again."
+        ),
     ] = False
     mail: Annotated[
         bool,

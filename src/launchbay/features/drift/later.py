@@ -66,7 +66,11 @@ class DriftScheduleWork(LaterWork[ScheduleRow, datetime]):
         return await store.list_due_schedules(connection, now=self.app.clock.now(), but=list(failed), count=_ROUND)
 
     async def take(self, connection: Connection, row_id: str) -> ScheduleRow | None:
-        return await store.take_schedule(connection, scope_id=row_id, now=self.app.clock.now())
+        organization_id = await store.lock_schedule(connection, scope_id=row_id, now=self.app.clock.now())
+        if organization_id is None:
+            return None
+        [row] = await store.list_schedules(connection, scope_ids=[row_id], organization_id=organization_id)
+        return row
 
     async def next(self, connection: Connection, row: ScheduleRow) -> datetime | bool:
         """Return the time that is due; an edit of the schedule changes it."""

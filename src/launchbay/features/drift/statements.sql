@@ -112,12 +112,13 @@ ORDER BY instances.id LIMIT %(count)s;
 
 -- name: list_schedules
 -- A server of the version before leaves `of_manifest` and `is_paused` when somebody sets a schedule there.
+-- One that has stopped, since who set it may not check any more, doesn't replace that of a manifest: nobody has chosen to check nothing.
 SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
        coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
        is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,
        of_manifest AND method = 'engine' AND EXISTS (
            SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
-           WHERE instances.id = drift_schedules.object_id) AS is_replaced
+           WHERE instances.id = drift_schedules.object_id AND (others.is_paused OR others.fires_at IS NOT NULL)) AS is_replaced
 FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id
 WHERE object_id = ANY (%(scope_ids)s::text[]) AND drift_schedules.organization_id = %(organization_id)s;
 
@@ -169,15 +170,8 @@ DELETE FROM drift_schedules WHERE object_id = %(scope_id)s;
 -- name: list_due_schedules
 SELECT object_id FROM drift_schedules WHERE fires_at <= %(now)s AND object_id <> ALL (%(but)s::text[]) ORDER BY fires_at LIMIT %(count)s;
 
--- name: take_schedule
-SELECT object_id, kind, drift_schedules.organization_id, cron, zone, jitter_ms, due_at, fires_at, drift_schedules.owner_id,
-       coalesce(users.email, '') AS owner_email, coalesce(users.name, '') AS owner_name, method, token_id, problem,
-       is_paused AND fires_at IS NULL AS is_paused, mail, of_manifest AND method = 'engine' AS of_manifest,
-       of_manifest AND method = 'engine' AND EXISTS (
-           SELECT FROM instances JOIN drift_schedules AS others ON others.object_id IN (instances.application_id, instances.environment_id)
-           WHERE instances.id = drift_schedules.object_id) AS is_replaced
-FROM drift_schedules LEFT JOIN users ON users.id = drift_schedules.owner_id
-WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE OF drift_schedules SKIP LOCKED;
+-- name: lock_schedule
+SELECT organization_id FROM drift_schedules WHERE object_id = %(scope_id)s AND fires_at <= %(now)s FOR UPDATE SKIP LOCKED;
 
 -- name: count_scheduled
 -- The running instances of a schedule, those of them that its owner may check, and those of these that don't wait yet. Those that sleep
@@ -328,13 +322,15 @@ WHERE organizations.id = organization_id AND (user_id, organization_id) IN (
 RETURNING user_id, organization_id, organizations.name AS organization, noted_at, sent_at;
 
 -- name: list_for_mail
--- Instances of an owner with findings that nobody ignores, which they may read now, if a schedule with emails checks them.
+-- Instances of an owner with findings that nobody ignores, which they may read now, if a schedule there sends emails and isn't paused.
 SELECT instances.id AS instance_id, instances.name, new_findings + over AS new, count(*) OVER () AS total
 FROM drift_reports JOIN instances ON instances.id = drift_reports.instance_id
      CROSS JOIN LATERAL (SELECT count(*)::integer AS over FROM unnest(ignored_until) AS ends_at WHERE ends_at <= now()) AS counted
 WHERE drift_reports.organization_id = %(organization_id)s AND instances.owner_id = %(user_id)s AND instances.status <> 'Destroyed'
   AND new_findings + over > 0 AND {visible(instances.application_id, instances.id, instances.environment_id)}
-  AND EXISTS (SELECT FROM drift_schedules WHERE mail AND object_id IN (instances.id, instances.application_id, instances.environment_id))
+  AND EXISTS (
+      SELECT FROM drift_schedules
+      WHERE mail AND NOT (is_paused AND fires_at IS NULL) AND object_id IN (instances.id, instances.application_id, instances.environment_id))
 ORDER BY instances.name, instances.id LIMIT %(count)s;
 
 -- name: mail_is_done
