@@ -10,7 +10,7 @@ import pytest
 from launchbay.service_types import registry
 from tests.support.databases import Databases
 from tests.support.service import UNKNOWN, Api, Caller, accepted, fresh_name, refused, running_api
-from tests.support.services import Oracle
+from tests.support.services import Oracle, made_vault, told
 
 ACCOUNT = {
     "configuration.provider": "aws-ec2",
@@ -437,6 +437,22 @@ async def test_a_secret_is_not_kept_for_another_address(api: Api) -> None:
     accepted(await editor.put(path, {"parameters": {**moved, secret: "for the second address"}}))
     without = {"configuration.address": "https://third.example.org", "configuration.sign-in": "jwt", secret: None}
     accepted(await editor.put(path, {"parameters": {**without, "configuration.role": "x"}}))
+
+
+async def test_what_is_changed_while_a_secret_is_missing_is_checked_all_the_same(api: Api) -> None:
+    vault = await made_vault(api)
+    await told(api, vault, "set-secret", name="credential", value="Lantern")
+    cloud = {"configuration.provider": "aws-ec2", "configuration.identity": "harbor"}
+    wanted = {"configuration.credential": {"fromVault": "credential", "vault": vault}}
+    service = await make(api, "builtin:cloud_account", {**cloud, **wanted})
+    await told(api, vault, "delete-secret", name="credential")
+    path, url = f"services/{service}", "configuration.endpoint-url"
+    for given, name in (({url: "no url"}, url), ({"configuration.provider": "No Name"}, "configuration.provider")):
+        fields = by_field(await api.put(path, {"parameters": given}))
+        assert [*fields] == [name]
+    assert "Lantern" not in str(fields)
+    accepted(await api.put(path, {"parameters": {url: "https://cloud.example.org", "configuration.identity": "quay"}}))
+    assert (await shown(api, service))["parameters"]["configuration.identity"] == "quay"
 
 
 async def test_tokens_of_jobs_go_elsewhere_only_if_the_environments_that_offer_the_service_may_be_edited(

@@ -31,7 +31,7 @@ from launchbay.egress.http import EgressClient
 from launchbay.errors import ActionFailed, Conflict, FieldErrors
 from launchbay.model.job import StepWait
 from launchbay.model.scalars import with_fields_as_texts
-from launchbay.model.types import ListType, MapType, PinKind, PinType, Signature, Type
+from launchbay.model.types import STRING, ListType, MapType, PinKind, PinType, Signature, Type
 from launchbay.model.values import CoercionError, coerce, coerce_text
 from launchbay.store import services
 from launchbay.store.database import Connection
@@ -168,7 +168,10 @@ class ServiceType(Protocol):
         """The pins for manifests: interface → pin → type. `command_pins` derives them from commands."""
 
     async def check(self, scope: ParameterScope, parameters: Mapping[str, Any]) -> FieldMessages:
-        """Return the errors of parameters, by name. Types are checked before; secret parameters are decrypted."""
+        """Return the errors of parameters, by name.
+
+        Types are checked before, and secret parameters are decrypted. A text that is set later is `REDACTED`.
+        """
 
     async def run(self, command: str, call: ServiceCall) -> Mapping[str, Any]:
         """Run a command and return its final results.
@@ -389,8 +392,8 @@ async def changed_parameters(
 ) -> ServiceParameters:
     """Return the parameters after a change. Null removes a parameter, and missing ones stay.
 
-    The secret parameters `set_later` have no values yet: the type checks the others when those are set. Raises
-    FieldErrors with all errors, by parameter.
+    The secret parameters `set_later` have no values yet: the type checks the others as if they had. Raises FieldErrors
+    with all errors, by parameter.
     """
     problems: dict[str, list[str]] = {}
     values = old.everything()
@@ -414,9 +417,10 @@ async def changed_parameters(
             is_moved = values.get(parameter.goes_to) != old.open.get(parameter.goes_to)
             if is_moved and name in old.secret:
                 problems[name] = [f"With another {parameter.goes_to}, enter this secret again: it would go there."]
-    if not problems and not set_later:
-        found = await kind.check(scope, values)
-        problems = {name: list(messages) for name, messages in found.items() if messages}
+    later = {name: kind.parameters[name] for name in set_later if name in kind.parameters}
+    if not problems and all(parameter.type == STRING for parameter in later.values()):
+        found = await kind.check(scope, {**values, **dict.fromkeys(later, REDACTED)})
+        problems = {name: list(messages) for name, messages in found.items() if messages and name not in later}
     if problems:
         raise FieldErrors(problems)
     secret_names = {name for name, parameter in kind.parameters.items() if parameter.secret}
