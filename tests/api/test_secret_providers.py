@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from operator import not_
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -33,6 +34,7 @@ from tests.support import bao as bao_server
 from tests.support.bao import MISSING, PROGRAM, Bao
 from tests.support.canaries import stored_texts
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.machines import LOGIN, Hosts, needs_sshd
 from tests.support.network import LoopbackServer, Received, answer, loopback_server
 from tests.support.servers import Process, administrator_of
@@ -212,9 +214,7 @@ async def sessions(api: Api) -> int:
 
 
 async def until_revoked(api: Api) -> None:
-    async with asyncio.timeout(30):
-        while await sessions(api):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: sessions(api), not_)
 
 
 async def account_exists(api: Api, name: str) -> bool:
@@ -233,15 +233,11 @@ async def cancel(api: Api, instance: str) -> None:
 
 async def until_gone(api: Api, name: str) -> None:
     """Wait for the server of secrets, which ends leases of a revoked token after its answer."""
-    async with asyncio.timeout(30):
-        while await account_exists(api, name):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: account_exists(api, name), not_)
 
 
 async def received(receiver: LoopbackServer) -> dict[str, str]:
-    async with asyncio.timeout(30):
-        while not receiver.received:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: receiver.received)
     return receiver.received[-1].headers
 
 
@@ -301,9 +297,7 @@ async def test_get_secret_hands_on_what_lasts_and_refuses_an_account(
     assert "ends it with the step. Name it in `secrets` of the step" in job["errorMessage"]
     assert len(receiver.received) == 1
     await until_revoked(api)
-    async with asyncio.timeout(30):
-        while await asyncio.to_thread(bao.leases, "database/creds/shop"):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: asyncio.to_thread(bao.leases, "database/creds/shop"), not_)
 
 
 @pytest.fixture
@@ -362,9 +356,9 @@ def spans(collector: LoopbackServer) -> list[Any]:
 
 async def until_traced(collector: LoopbackServer, instance: str) -> None:
     """Wait for the span of the job with the secret, which ends after those of its steps."""
-    async with asyncio.timeout(30):
-        while not [each for each in spans(collector) if each.name == "job account" and instance in str(each)]:
-            await asyncio.sleep(0.05)
+    await eventually(
+        lambda: [each for each in spans(collector) if each.name == "job account" and instance in str(each)]
+    )
 
 
 def backup(api: Api, directory: Path) -> str:
@@ -414,18 +408,15 @@ async def test_a_hundred_jobs_at_once_have_an_account_each_until_they_end(
         await api.settled(instance)
     for instance in instances:
         accepted(await api.post(f"instances/{instance}/account", {"url": receiver.url("/held")}))
-    async with asyncio.timeout(120):
-        while len(receiver.received) < JOBS:
-            await asyncio.sleep(0.1)
+    await eventually(lambda: len(receiver.received) >= JOBS, within_s=120)
     users = {each.headers["x-user"] for each in receiver.received}
     assert len(users) == JOBS
     assert await sessions(api) == JOBS
     assert len(await rows_of(api, "SELECT FROM pg_roles WHERE rolname LIKE 'v-%%'")) == JOBS
     for instance in instances:
         await cancel(api, instance)
-    async with asyncio.timeout(120):
-        while await sessions(api) or await rows_of(api, "SELECT FROM pg_roles WHERE rolname LIKE 'v-%%'"):
-            await asyncio.sleep(0.1)
+    await eventually(lambda: sessions(api), not_, within_s=120)
+    await eventually(lambda: rows_of(api, "SELECT FROM pg_roles WHERE rolname LIKE 'v-%%'"), not_, within_s=120)
     assert bao.leases("database/creds/shop") == []
     assert await rows_of(api, "SELECT id FROM passing_values") == []
 
@@ -458,9 +449,7 @@ async def test_it_lives_as_long_as_its_step_and_ends_when_that_is_cancelled(api:
 
 async def until_received(receiver: LoopbackServer, count: int) -> list[str]:
     """Wait for so many requests; return the account of each."""
-    async with asyncio.timeout(60):
-        while len(receiver.received) < count:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: len(receiver.received) >= count, within_s=60)
     return [each.headers["x-user"] for each in receiver.received]
 
 
@@ -507,14 +496,8 @@ async def test_sessions_are_renewed_while_their_step_runs(api: Api, receiver: Lo
         cursor = await connection.execute("UPDATE secret_sessions SET renew_at = now() RETURNING expires_at")
         row = await cursor.fetchone()
     assert row is not None
-    async with asyncio.timeout(30):
-        while True:
-            async with api.database.connection() as connection:
-                cursor = await connection.execute("SELECT renew_at > now(), expires_at FROM secret_sessions")
-                [(is_renewed, expires_at)] = await cursor.fetchall()
-            if is_renewed:
-                break
-            await asyncio.sleep(0.05)
+    asked: LiteralString = "SELECT expires_at FROM secret_sessions WHERE renew_at > now()"
+    [(expires_at,)] = await eventually(lambda: rows_of(api, asked))
     assert expires_at > row[0]
     assert await account_exists(api, user)
     await cancel(api, instance)
@@ -524,13 +507,9 @@ async def test_sessions_are_renewed_while_their_step_runs(api: Api, receiver: Lo
 async def renewed_session(api: Api) -> tuple[list[str], str | None]:
     """Wait for the next renewal of the only session; return its leases and what went wrong."""
     await rows_of(api, "UPDATE secret_sessions SET renew_at = now() - interval '1 second' RETURNING id")
-    async with asyncio.timeout(30):
-        while True:
-            found = await rows_of(api, "SELECT renew_at > now(), leases, message FROM secret_sessions")
-            [(is_renewed, leases, message)] = found
-            if is_renewed:
-                return json.loads(leases), message
-            await asyncio.sleep(0.05)
+    asked: LiteralString = "SELECT leases, message FROM secret_sessions WHERE renew_at > now()"
+    [(leases, message)] = await eventually(lambda: rows_of(api, asked))
+    return json.loads(leases), message
 
 
 async def rows_of(api: Api, statement: LiteralString, *parameters: str) -> list[tuple[Any, ...]]:
@@ -567,9 +546,7 @@ async def test_a_session_that_its_policies_keep_from_ending_is_not_taken_for_gon
     await asyncio.to_thread(bao.ask, "POST", "auth/jwt/role/bare", role)
     await provider(api, "bare", {"configuration.address": bao.url, "configuration.role": "bare"})
     await api.ran(await api.running(READ), "read", url=receiver.url(), secret="bare/secret/shop#password")
-    async with asyncio.timeout(30):
-        while not (found := await rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0")):
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0"))
     assert "The role needs the policy default" in found[0][0]
     await rows_of(api, "DELETE FROM secret_sessions RETURNING id")
 
@@ -582,9 +559,7 @@ async def test_a_session_that_cannot_be_opened_holds_up_no_other(api: Api, recei
     copied += ", expires_at, next_at"
     values = copied.replace("id,", "'broken',", 1).replace("job_id", "'ended'")
     await rows_of(api, f"INSERT INTO secret_sessions ({copied}) SELECT {values} FROM secret_sessions RETURNING id")
-    async with asyncio.timeout(30):
-        while not (found := await rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0")):
-            await asyncio.sleep(0.05)
+    found = await eventually(lambda: rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0"))
     assert "cannot be opened with this server's secret key" in found[0][0]
     await cancel(api, instance)
     await until_gone(api, user)
@@ -637,25 +612,21 @@ async def test_a_provider_that_never_answers_delays_no_other_tenant(
     accepted(await other.post(f"instances/{theirs}/read", {"url": receiver.url("/held")}))
     ours = await api.running(READ)
     accepted(await api.post(f"instances/{ours}/account", {"url": receiver.url("/held")}))
-    async with asyncio.timeout(60):
-        while len([each for each in receiver.received if each.target == "/held"]) < 13:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: len([each for each in receiver.received if each.target == "/held"]) >= 13, within_s=60)
     # All are due, and those of the neighbor have waited longest.
     await rows_of(
         api,
         "UPDATE secret_sessions SET renew_at = now() - interval '1 second',"
         " next_at = next_at - CASE provider WHEN 'slow' THEN interval '1 hour' ELSE interval '0' END RETURNING id",
     )
-    async with asyncio.timeout(30):
-        while await rows_of(api, "SELECT id FROM secret_sessions WHERE provider = 'bao' AND renew_at <= now()"):
-            await asyncio.sleep(0.02)
+    await eventually(
+        lambda: rows_of(api, "SELECT id FROM secret_sessions WHERE provider = 'bao' AND renew_at <= now()"), not_
+    )
     waiting = [each for each in receiver.received if each.target == "/v1/auth/token/renew-self"]
     assert len(waiting) >= 8, "they were asked, and have not answered"
     assert await rows_of(api, "SELECT id FROM secret_sessions WHERE failures > 0") == [], "nor run out of time"
     await cancel(api, ours)
-    async with asyncio.timeout(30):
-        while await rows_of(api, "SELECT id FROM secret_sessions WHERE provider = 'bao'"):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: rows_of(api, "SELECT id FROM secret_sessions WHERE provider = 'bao'"), not_)
     assert await rows_of(api, "SELECT id FROM secret_sessions WHERE failures > 0") == []
     gate.set()
     await other.settled(theirs)
@@ -665,12 +636,11 @@ async def test_a_provider_that_never_answers_delays_no_other_tenant(
 async def test_a_session_that_takes_too_long_is_tried_again_later(
     api: Api, receiver: LoopbackServer, gate: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_sessions, "SECRET_SESSION_S", 0.05)
     other = await neighbor(api, receiver, gate)
-    await other.run(await other.running(SLOW), "read", url=receiver.url())
-    async with asyncio.timeout(30):
-        while not (found := await rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0")):
-            await asyncio.sleep(0.02)
+    with monkeypatch.context() as hurry:
+        hurry.setattr(kept_sessions, "SECRET_SESSION_S", 0.05)
+        await other.run(await other.running(SLOW), "read", url=receiver.url())
+        found = await eventually(lambda: rows_of(api, "SELECT message FROM secret_sessions WHERE failures > 0"))
     assert "The secret provider 'slow' took longer than 0.05 s." in found[0][0]
     gate.set()
     await until_revoked(api)
@@ -691,9 +661,7 @@ async def test_a_cancellation_during_the_sign_in_leaves_no_session_behind(api: A
     await received(receiver)
     await cancel(api, instance)
     may_answer.set()
-    async with asyncio.timeout(30):
-        while "/v1/auth/token/revoke-self" not in [each.target for each in receiver.received]:
-            await asyncio.sleep(0.05)
+    await eventually(lambda: "/v1/auth/token/revoke-self" in [each.target for each in receiver.received])
     assert receiver.received[-1].headers["x-vault-token"] == "s.of-the-slow"
     await until_revoked(api)
 
@@ -822,8 +790,9 @@ async def test_jobs_sign_in_while_the_key_of_the_issuer_is_rotated_three_times(
     async def signed_with_another_than(known: set[str]) -> str:
         """Wait until each worker has signed in again, and with a new key."""
         until = len(statuses) + 2 * SIGN_INS_AT_ONCE
-        while len(statuses) < until or not {key_of(each) for each in receiver.received[-SIGN_INS_AT_ONCE:]} - known:
-            await asyncio.sleep(0.02)
+        await eventually(
+            lambda: len(statuses) >= until and {key_of(each) for each in receiver.received[-SIGN_INS_AT_ONCE:]} - known
+        )
         return key_of(receiver.received[-1])
 
     instances = [await api.running(SIGNED) for _ in range(SIGN_INS_AT_ONCE)]
@@ -934,21 +903,15 @@ async def test_a_sealed_server_fails_the_step_and_revocation_waits_for_it(
         await cancel(api, instance)
         document = await api.run(await api.running(READ), "read", url=receiver.url())
         assert "Vault is sealed. Its operator must unseal it." in document["errorMessage"]
-        async with asyncio.timeout(30):
-            while True:
-                async with api.database.connection() as connection:
-                    cursor = await connection.execute("SELECT failures, message FROM secret_sessions")
-                    [(failures, message)] = await cursor.fetchall()
-                if failures:
-                    break
-                await asyncio.sleep(0.05)
+        asked: LiteralString = "SELECT failures, message FROM secret_sessions WHERE failures > 0"
+        [(failures, message)] = await eventually(lambda: rows_of(api, asked))
         assert "sealed" in message
         assert await account_exists(api, user)
         # The session may last longer than what is known of it: only the server's word ends it.
         await rows_of(api, "UPDATE secret_sessions SET expires_at = now(), next_at = now() RETURNING id")
-        async with asyncio.timeout(30):
-            while await rows_of(api, "SELECT id FROM secret_sessions WHERE failures = %s", str(failures)):
-                await asyncio.sleep(0.05)
+        await eventually(
+            lambda: rows_of(api, "SELECT id FROM secret_sessions WHERE failures = %s", str(failures)), not_
+        )
         assert await sessions(api) == 1
     finally:
         await asyncio.to_thread(bao.ask, "PUT", "sys/unseal", {"key": bao.unseal_key})
@@ -993,9 +956,7 @@ class Killable:
         return int(row[0])
 
     async def until_sessions(self, count: int) -> None:
-        async with asyncio.timeout(60):
-            while await asyncio.to_thread(self.sessions) != count:
-                await asyncio.sleep(0.1)
+        await eventually(lambda: asyncio.to_thread(self.sessions), lambda found: found == count, within_s=60)
 
 
 @pytest.fixture
@@ -1036,9 +997,7 @@ async def test_accounts_live_on_when_the_server_is_killed_and_end_with_their_ste
 ) -> None:
     async with killable.caller() as caller:
         instance = await killable.start(caller, READ)
-        async with asyncio.timeout(30):
-            while accepted(await caller.get(f"instances/{instance}"))["status"] != "Running":
-                await asyncio.sleep(0.1)
+        await eventually(lambda: caller.read(f"instances/{instance}"), lambda found: found["status"] == "Running")
         accepted(await caller.post(f"instances/{instance}/account", {"url": receiver.url("/held"), "rest": 600}))
     await until_received(receiver, 1)
     killable.server.kill()
@@ -1061,9 +1020,10 @@ async def renewals(database: str) -> None:
     """Wait until the server has renewed each session."""
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("UPDATE secret_sessions SET renew_at = now() - interval '1 second'")
-        async with asyncio.timeout(60):
-            while connection.execute("SELECT FROM secret_sessions WHERE renew_at <= now()").fetchone() is not None:
-                await asyncio.sleep(0.1)
+        await eventually(
+            lambda: connection.execute("SELECT FROM secret_sessions WHERE renew_at <= now()").fetchone() is None,
+            within_s=60,
+        )
 
 
 COMMAND = """
@@ -1097,16 +1057,16 @@ async def test_a_command_that_another_process_adopts_keeps_its_account_until_it_
             accepted(await caller.put_yaml(f"environments/{killable.environment}", policies))
             manifest = COMMAND.replace("LEDGER", str(ledger)).replace("HOST", f'"{hosts[0].address}"')
             instance = await killable.start(caller, manifest)
-        async with asyncio.timeout(60):
-            while not ledger.exists():
-                await asyncio.sleep(0.1)
+        await eventually(ledger.exists, within_s=60)
         user = ledger.read_text().strip()
         killable.server.kill()
         await asyncio.to_thread(killable.server.start)
         async with killable.caller() as caller:
-            async with asyncio.timeout(60):
-                while "started before" not in (await caller.get(f"instances/{instance}/log")).text:
-                    await asyncio.sleep(0.1)
+            await eventually(
+                lambda: caller.get(f"instances/{instance}/log"),
+                lambda found: "started before" in found.text,
+                within_s=60,
+            )
             assert ledger.read_text().strip() == user, "it runs once, and has the first account"
             await renewals(killable.database)
             assert await account_exists(api, user)
@@ -1224,9 +1184,7 @@ async def test_a_test_whose_sign_in_takes_too_long_ends_the_session_that_it_gets
     receiver.routes |= {"/v1/auth/jwt/login": late, "/v1/auth/token/revoke-self": answer(204)}
     service = await provider(api, "late", {"configuration.address": receiver.url(), "configuration.role": "x"})
     running = asyncio.create_task(outcome(api, service, "secret/shop"))
-    async with asyncio.timeout(10):
-        while not receiver.received:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: receiver.received)
     asyncio.get_running_loop().call_later(0.4, gate.set)  # when its time is over
     assert "took longer than" in (await running)["problem"]
     assert [each.target for each in receiver.received] == ["/v1/auth/jwt/login", "/v1/auth/token/revoke-self"]

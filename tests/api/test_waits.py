@@ -13,6 +13,7 @@ from launchbay.app import build
 from launchbay.fairness.turns import RequestTurns
 from launchbay.usecases.waits import Ends
 from tests.support.databases import Databases
+from tests.support.eventually import eventually
 from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, basic, running_api, served
 
 HOLDING = """
@@ -118,23 +119,23 @@ async def until_they_wait(bay: Bay, held: Held) -> None:
     """Wait until all have had their first look, and the streams have begun."""
     jobs, instances = WAITERS // 6 * 3, WAITERS // 6
     async with asyncio.timeout(20):
-        while (
-            held.ends[0].waiting < jobs + instances
-            or bay.api.parts.feed.streams.of(bay.api.organization) < WAITERS // 6 * 2
-        ):
-            await asyncio.sleep(0.02)
-        while held.turns_of(bay.api.organization) or bay.api.database.pool.used:
-            await asyncio.sleep(0.02)
+        await eventually(
+            lambda: (
+                held.ends[0].waiting >= jobs + instances
+                and bay.api.parts.feed.streams.of(bay.api.organization) >= WAITERS // 6 * 2
+            )
+        )
+        await eventually(lambda: not held.turns_of(bay.api.organization) and not bay.api.database.pool.used)
 
 
 async def cost_of_reads(caller: Caller, paths: list[str]) -> float:
-    """Return what the quickest of some rounds of reads took."""
+    """Return how much of the process the quickest of some rounds of reads took: other programs don't count."""
     best = float("inf")
     for _ in range(15):
-        began_s = time.perf_counter()
+        began_s = time.process_time()
         for path in paths:
             accepted(await caller.get(path))
-        best = min(best, time.perf_counter() - began_s)
+        best = min(best, time.process_time() - began_s)
     return best
 
 
@@ -189,6 +190,11 @@ async def test_what_clients_leave_is_given_back_at_once(databases: Databases, he
             await until_they_wait(bay, held)
         async with asyncio.timeout(10):
             organization = bay.api.organization
-            while held.ends[0].waiting or bay.api.parts.feed.streams.of(organization) or held.turns_of(organization):
-                await asyncio.sleep(0.02)
+            await eventually(
+                lambda: (
+                    not held.ends[0].waiting
+                    and not bay.api.parts.feed.streams.of(organization)
+                    and not held.turns_of(organization)
+                )
+            )
         assert time.monotonic() - began_s < ASKED_S

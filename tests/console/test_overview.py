@@ -1,6 +1,5 @@
 """The start page of an organization."""
 
-import asyncio
 import re
 
 import httpx
@@ -8,6 +7,7 @@ import pytest
 
 from launchbay.pages import overview
 from tests.support.applications import until_step
+from tests.support.eventually import eventually
 from tests.support.manifests import FAILING_LATE
 from tests.support.pages import ORIGIN, browser, get
 from tests.support.service import PERSON_PASSWORD, Api, accepted, fresh_name, person
@@ -96,9 +96,7 @@ async def test_a_run_in_progress_shows_its_step_its_time_and_how_long_it_usually
     await api.run(instance, "copy")
     accepted(await api.post(f"instances/{instance}/copy", {"pace": 60_000}))
     home = f"/console/organizations/{api.organization}?environment={environment}"
-    async with asyncio.timeout(20):
-        while "· read" not in (page := await get(visitor, home)).text:
-            await asyncio.sleep(0.05)
+    page = await eventually(lambda: get(visitor, home), lambda page: "· read" in page.text)
     running = page.answer.text.partition('id="h-now"')[2].partition("</section>")[0]
     assert re.search(r">usually [\d.]+ m?s<", running)
     assert "<rect" not in running, "a share of the time would differ from the share of steps that the job has"
@@ -146,9 +144,7 @@ async def test_the_navigation_counts_the_approvals_that_wait_for_the_user(api: A
     instance = await api.running(f"launch: {{steps: []}}\nask: {asks}\n")
     home = f"/console/organizations/{api.organization}"
     accepted(await api.post(f"instances/{instance}/ask", {}))
-    async with asyncio.timeout(20):
-        while not accepted(await api.get(f"instances/{instance}/approvals")):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: api.read(f"instances/{instance}/approvals"))
     overview = await get(visitor, home)
     waiting = overview.answer.text.partition('id="h-wait"')[2].partition("</section>")[0]
     assert "Open the sluice?" in waiting

@@ -8,13 +8,16 @@ import inspect
 import socket
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
+from reprlib import Repr
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 Errors = type[Exception] | tuple[type[Exception], ...]
 PATIENCE_S = 30.0
+_SHORTLY = Repr()
+_SHORTLY.maxstring, _SHORTLY.maxother, _SHORTLY.maxdict, _SHORTLY.maxlist = 2000, 300, 20, 20
 _FIRST_PAUSE_S, _GROWTH, _LONGEST_PAUSE_S = 0.005, 1.3, 0.1
 
 
@@ -127,9 +130,10 @@ def _pauses_s() -> Iterator[float]:
 
 def _still(look: Callable[[], Any], so: Callable[[Any], object], within_s: float, seen: Any) -> str:
     """Say what was seen last, and what the variables of the conditions contain."""
-    known = {name: value for each in (look, so) for name, value in _variables(each).items()}
-    return f"after {within_s:g} s there is still {seen!r}, with {known!r}"
+    known = {name: value for each in (look, so) if inspect.isfunction(each) for name, value in _variables(each)}
+    said = "".join(f", {name} = {_SHORTLY.repr(value)}" for name, value in known.items())
+    return f"after {within_s:g} s there is still {_SHORTLY.repr(seen)}{said}"
 
 
-def _variables(function: Callable[..., Any]) -> dict[str, Any]:
-    return dict(inspect.getclosurevars(function).nonlocals) if inspect.isfunction(function) else {}
+def _variables(function: Callable[..., Any]) -> Iterable[tuple[str, Any]]:
+    return inspect.getclosurevars(function).nonlocals.items()
