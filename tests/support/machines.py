@@ -39,12 +39,11 @@ from launchbay.machines.registry import Providers
 from launchbay.machines.static import StaticMachines
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.machine import ChefRun, CommandResult, LoginKey, Machine, MachineSpec, RemoteCommand
-from tests.support.eventually import until_listening
+from tests.support.eventually import eventually_blocking, until_listening
 from tests.support.runtime import JOB, Instance, instance
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 UIDS = {"ops": 61001, "plain": 61002}
-START_S = 20.0
 _PREFIX = "launchbay-hosts-"
 _CONFIG = """
 ListenAddress {address}:{port}
@@ -140,10 +139,20 @@ class Host:
 
     def stop(self) -> None:
         """Take everything down that runs there."""
-        if self._server is not None:
-            self._server.send_signal(signal.SIGKILL)
-            self._server.wait(10)
-            self._server = None
+        if self._server is None:
+            return
+        self._server.send_signal(signal.SIGKILL)
+        self._server.wait(10)
+        self._server = None
+        # What `unshare` started ends after it. Whoever starts the next server would take the old one for it.
+        eventually_blocking(lambda: not self._answers())
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((self.address, self.port), 1).close()
+        except OSError:
+            return False
+        return True
 
     def restart(self) -> None:
         """Take everything down and start it again."""
