@@ -580,12 +580,17 @@ async def test_a_worker_declared_dead_drops_its_jobs_and_works_on_as_a_new_one(d
         await runs.next()
         [before] = await ask(database, "SELECT id FROM workers")
         assert await other_process(database).take_over_all() == 1
-        assert await runs.next(within_s=3.0) == "acme0"
-        assert await ask(database, "SELECT array_agg(id) FROM workers") != ([before],)
+        # A claim that began before the worker was removed may still give it the job, which it drops once more.
+        await until(
+            database,
+            f"SELECT worker_id <> {before} AND worker_id IN (SELECT id FROM workers) FROM jobs",
+        )
         assert await ask(database, "SELECT count(*) FROM workers") == (1,)
+        while runs.running != ["acme0"]:
+            assert await runs.next(within_s=3.0) == "acme0"
         runs.go.set()
         await empty(database)
-    assert runs.cancelled == ["acme0"]
+    assert set(runs.cancelled) == {"acme0"}
 
 
 async def test_a_worker_that_lost_a_job_cannot_release_the_claim_of_its_successor(database: Database) -> None:
