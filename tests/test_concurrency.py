@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from launchbay.concurrency import Pace, Shared, Tasks, gather_bounded
+from launchbay.concurrency import Pace, Shared, Tasks, gather_bounded, shielded
 from launchbay.errors import ActionFailed, AddressRefused
 
 
@@ -156,3 +156,26 @@ async def test_shared_work_ends_with_its_last_waiter() -> None:
     waiting[1].cancel()
     await asyncio.wait(waiting)
     await ended.wait()
+
+
+async def test_a_future_goes_on_without_its_waiter_and_its_late_error_is_reported_to_nobody() -> None:
+    """Since Python 3.14, `asyncio.shield` reports it."""
+    loop = asyncio.get_running_loop()
+    reports: list[object] = []
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: reports.append(context))
+    try:
+        future = loop.create_future()
+        future.add_done_callback(asyncio.Future.exception)
+        gone, there = asyncio.create_task(shielded(future)), asyncio.create_task(shielded(future))
+        await asyncio.sleep(0)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        future.set_exception(ActionFailed("late"))
+        with pytest.raises(ActionFailed, match="late"):
+            await there
+        await asyncio.sleep(0)
+    finally:
+        loop.set_exception_handler(before)
+    assert reports == []

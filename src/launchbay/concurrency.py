@@ -45,11 +45,20 @@ async def computed(size: int, work: Callable[[], T]) -> T:
     return work() if size <= limits.INLINE_BYTES else await asyncio.to_thread(work)
 
 
+async def shielded(future: "asyncio.Future[T]") -> T:
+    """Return the result of a future that continues if the caller is canceled.
+
+    `asyncio.shield` does so too, but since Python 3.14 it logs an error that comes when the caller has gone.
+    """
+    await asyncio.wait([future])
+    return future.result()
+
+
 async def uncancelled(work: Coroutine[Any, Any, T]) -> T:
     """Do work to its end, also if the caller is canceled meanwhile."""
     task = asyncio.create_task(work)
     try:
-        return await asyncio.shield(task)
+        return await shielded(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
@@ -70,7 +79,7 @@ class Shared(Generic[T]):
         task = self._task
         self._waiting += 1
         try:
-            return await asyncio.shield(task)
+            return await shielded(task)
         finally:
             self._waiting -= 1
             if not self._waiting and not task.done():

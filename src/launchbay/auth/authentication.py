@@ -15,6 +15,7 @@ from launchbay.auth.permissions import Actor, Method
 from launchbay.auth.throttle import SignInThrottle
 from launchbay.auth.tokens import AccessTokens, SessionTokens, is_access_token
 from launchbay.clock import Clock
+from launchbay.concurrency import shielded
 from launchbay.errors import BadRequest, NotAuthenticated
 from launchbay.limits import VERIFIED_CREDENTIALS, VERIFIED_CREDENTIALS_S
 from launchbay.model.email_address import canonical_email
@@ -167,7 +168,7 @@ class BasicAuthentication:
             task.add_done_callback(lambda done: self._end(key, done))
         else:
             verification.close()
-        return await asyncio.shield(task)
+        return await shielded(task)
 
     def _end(self, key: bytes, done: "asyncio.Task[_Verified]") -> None:
         del self._in_flight[key]

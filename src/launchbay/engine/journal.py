@@ -22,6 +22,7 @@ from launchbay import limits
 from launchbay.actions.contract import Document
 from launchbay.auth.secret_key import SecretKey, UnsealFailed
 from launchbay.clock import Backoff, Clock, to_ms
+from launchbay.concurrency import shielded
 from launchbay.errors import ActionFailed, Fenced, Unavailable
 from launchbay.ids import new_id
 from launchbay.manifest.workflow_rules import IDENTITY, SECRETS
@@ -298,7 +299,7 @@ class PostgresJournal:
             batch = self._put(path, row)
             batch.starts.add(path)
             self._write_now()
-            await asyncio.shield(batch.written)
+            await shielded(batch.written)
             # A process that was suspended since the write may have lost the job: it must not start the effect.
             if self._clock.monotonic_s() - batch.sent_at_s < FRESH_S:
                 break
@@ -539,7 +540,7 @@ class PostgresJournal:
         """
         self._write_now()
         while self._writer is not None and not self._writer.done():
-            await asyncio.shield(self._writer)
+            await shielded(self._writer)
         if self._lost is not None:
             raise self._lost
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import asyncssh
 
 from launchbay import limits
+from launchbay.concurrency import shielded
 from launchbay.egress.addresses import ALLOW_POLICY
 from launchbay.machines.contract import ProviderContext, ProviderDeps, ShellLost
 from launchbay.machines.ssh_connection import PINNED_POLICY, SshHost, connect
@@ -93,7 +94,7 @@ class JumpHosts:
         key = await self._key(context, jump)
         shared = self._joined(key, lambda: self._opened(context, jump))
         try:
-            way = await asyncio.shield(shared.ready)
+            way = await shielded(shared.ready)
             try:
                 yield way
             except ShellLost as error:

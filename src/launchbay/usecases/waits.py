@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from launchbay.clock import Backoff
+from launchbay.concurrency import shielded
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.acceptance import Dispatch
 from launchbay.store import jobs as store
@@ -69,7 +70,7 @@ class Ends:
             self._look = asyncio.create_task(self._look_soon(), name="look for ended jobs")
             self._look.add_done_callback(_mark_retrieved)
         self._asked.add(awaited)
-        return (awaited.job_id or awaited.instance_id) in await asyncio.shield(self._look)
+        return (awaited.job_id or awaited.instance_id) in await shielded(self._look)
 
     async def _look_soon(self) -> set[str]:
         """Return which of the awaited jobs are under way, and which instances are busy."""

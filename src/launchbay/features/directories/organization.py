@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from launchbay.concurrency import shielded
 from launchbay.errors import BadRequest, Unavailable
 from launchbay.features.change_rules import usecases as change_rules
 from launchbay.features.concurrency_limits.usecases import read_concurrency, replace_concurrency
@@ -70,7 +71,7 @@ async def in_thread(ctx: Context, organization_id: str, work: "Callable[[StoredO
     organization = StoredOrganization(ctx, organization_id, asyncio.get_running_loop())
     running = asyncio.ensure_future(asyncio.to_thread(work, organization))
     try:
-        return await asyncio.shield(running)
+        return await shielded(running)
     except asyncio.CancelledError:
         organization.stop()
         await asyncio.wait({running})
