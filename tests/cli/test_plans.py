@@ -117,3 +117,21 @@ def test_a_plan_is_waited_for_and_shown_by_its_command(cli: Shell) -> None:
     out = cli.good("plan", "create", "launch", "--application", "planned", "--wait")
     assert "The plan: unknown 1" in out
     assert "launch/sail  (restcall)" in out
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "line"),
+    [
+        (
+            {"changeSetId": "6a1f0c9d2b7e4a5083d6c1f3", "problem": None},
+            "shop-1: planned again by the change set 6a1f0c9d2b7e4a5083d6c1f3, which waits for somebody",
+        ),
+        ({"changeSetId": None, "problem": "You may not."}, "shop-1: not planned again: You may not."),
+    ],
+)
+def test_what_follows_an_instance_that_stopped_is_shown(
+    capsys: pytest.CaptureFixture[str], follow_up: dict[str, Any], line: str
+) -> None:
+    rows = [{"instanceName": "shop-1", "effects": None, "followUp": follow_up}]
+    show_change_set({"id": "6a1f0c9d2b7e4a5083d6c1f2", "status": "Failed", "plan": rows}, "table")
+    assert capsys.readouterr().out.splitlines()[-1] == line

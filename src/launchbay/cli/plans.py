@@ -39,18 +39,30 @@ def show_change_set(found: Mapping[str, Any], output: str) -> None:
         return
     rows = found.get("plan") or ()
     plans = {each["instanceName"]: each["effects"] for each in rows if each.get("effects")}
-    bare = [{name: value for name, value in each.items() if name != "effects"} for each in rows]
+    bare = [{name: value for name, value in each.items() if name not in {"effects", "followUp"}} for each in rows]
     # What a dry run would make has no status.
     status = {"status": f"{found['status']}, but stale"} if found.get("stale") else {}
     show({**found, **status, "plan": bare}, output)
     for name, plan in plans.items():
         _print(_plan_lines(name, plan))
+    for each in rows:
+        if (line := _follow_up(each.get("followUp"))) is not None:
+            click.echo(printable(f"{each['instanceName']}: {line}"))
     deletes = list(dict.fromkeys(address for plan in plans.values() for address in plan["deletes"]))
     verb = {"Pending": "approve", "Ready": "" if found.get("needed") else "apply"}.get(found.get("status", ""))
     if deletes and verb:  # approvals have allowed what is deleted
         allowed = " ".join(f"--allow-deletes {shlex.quote(each)}" for each in deletes[:5])
         more = "" if len(deletes) <= 5 else f", and {len(deletes) - 5} more"
         click.echo(printable(f"To allow what is deleted, {verb} with {allowed}{more}"), err=True)
+
+
+def _follow_up(found: Mapping[str, Any] | None) -> str | None:
+    """Return what follows an instance whose job stopped, if anything does."""
+    if found is None:
+        return None
+    if found["changeSetId"] is not None:
+        return f"planned again by the change set {found['changeSetId']}, which waits for somebody"
+    return f"not planned again: {found['problem']}"
 
 
 def show_drift(found: Mapping[str, Any], output: str) -> None:

@@ -1173,6 +1173,7 @@ def _change_set(found: ChangeSetDocument) -> dict[str, Any]:
                 "status": each.status,
                 "job": each.job_id,
                 "message": each.message,
+                "followUp": None if each.follow_up is None else msgspec.to_builtins(each.follow_up),
             }
             for each in found.plan
         ],

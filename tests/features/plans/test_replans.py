@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.drift import applied, boxes, change_outside, planned, running_boxes
 from tests.support.external_services import needs_tofu
-from tests.support.service import Api, Caller, accepted, running_api
+from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
 
 pytestmark = [needs_tofu, pytest.mark.slow]
 DESTROY = """\
@@ -76,3 +77,96 @@ async def test_a_reconfiguration_that_stopped_is_planned_again_and_waits_until_s
     entries = accepted(await api.get(f"organizations/{api.organization}/audit?action=replan_change_set"))
     assert entries[0]["after"] == {"changeSet": again["id"], "job": first["plan"][0]["jobId"]}
     assert (await applied(api, again["id"]))["status"] == "Succeeded"
+
+
+async def test_without_the_key_nothing_follows(api: Api) -> None:
+    instance = await running_boxes(api)
+    first = await stopped(api, instance)
+    assert accepted(await api.get(f"change-sets/{first['id']}"))["plan"][0]["followUp"] is None
+    assert not await api.round_of("replans")
+
+
+async def test_a_stopped_destruction_is_planned_again_and_destroys_only_what_is_allowed_anew(api: Api) -> None:
+    instance = await running_boxes(api, replanned(boxes(more=DESTROY)))
+    found = await change_set(api, api, act="destroy", ids=[instance])
+    await change_outside(api, instance, box="nine")
+    accepted(await api.post(f"change-sets/{found['id']}/apply", {"allowDeletes": ["*"]}))
+    await api.settled(instance)
+
+    again = await planned(api, (await followed(api, found["id"]))["changeSetId"])
+
+    assert (again["act"], again["follows"]) == ("destroy", found["id"])
+    refused(await api.post(f"change-sets/{again['id']}/apply"), 409, "DeletionsNotAllowed")
+    accepted(await api.post(f"change-sets/{again['id']}/apply", {"allowDeletes": ["*"]}))
+    assert (await api.settled(instance))["status"] == "Destroyed"
+
+
+async def test_it_needs_the_approvals_of_the_first_one_and_replaces_a_follow_up_that_nobody_applied(api: Api) -> None:
+    lab = accepted(await api.post(f"organizations/{api.organization}/environments", {"name": fresh_name("lab")}))["id"]
+    policy = {"approvals": 1, "roleId": None, "plansBeforeApproval": True}
+    application = await api.application(replanned(boxes()))
+    instance = await api.launch(application, environmentId=lab)
+    await api.until(instance, "Running")
+    accepted(await api.put(f"environments/{lab}/changePolicy", policy))
+    approver = await api.member("Read: [/*]", "ApproveInstanceWorkflow: [/*]")
+    found = await change_set(api, api, **resized(instance))
+    accepted(await approver.post(f"change-sets/{found['id']}/approve"))
+    await change_outside(api, instance, box="nine")
+    job = (await applied(api, found["id"]))["plan"][0]["jobId"]
+
+    first = await planned(api, (await followed(api, found["id"]))["changeSetId"])
+
+    assert (first["status"], first["needed"], first["answers"]) == ("Pending", 1, [])
+    refused(await api.post(f"change-sets/{first['id']}/apply"), 409, "ChangeSetPending")
+    # What is resumed is held to the first plan, and stops for the same reason.
+    accepted(await api.post(f"instances/{instance}/jobs/{job}/resume", {}))
+    await api.settled(instance)
+    async with asyncio.timeout(60):
+        while (second := await followed(api, found["id"]))["changeSetId"] == first["id"]:
+            await asyncio.sleep(0.05)
+    former = accepted(await api.get(f"change-sets/{first['id']}"))
+    assert former["status"] == "Expired"
+    assert "Superseded by a newer plan" in former["comment"]
+    assert (await planned(api, second["changeSetId"]))["follows"] == found["id"]
+
+
+async def test_an_author_who_lost_the_permission_gets_none_and_everybody_sees_why(api: Api) -> None:
+    instance = await running_boxes(api, replanned(boxes()))
+    author = await api.member("Read: [/*]", "EditInstance: [/*]", "RunInstanceWorkflow: [/*]")
+    found = await change_set(author, api, **resized(instance))
+    await change_outside(api, instance, box="nine")
+    for each in accepted(await api.get(f"organizations/{api.organization}/roles")):
+        role = accepted(await api.get(f"roles/{each['id']}"))
+        if each["canEdit"] and "- RunInstanceWorkflow: [/*]" in role["permissions"]:
+            accepted(await api.put(f"roles/{each['id']}", {**role, "permissions": "- Read: [/*]\n"}))
+
+    await applied(api, found["id"])
+
+    follow_up = await followed(api, found["id"])
+    assert follow_up["changeSetId"] is None
+    assert "EditInstance" in follow_up["problem"]
+    assert follow_up["problem"].endswith("create a change set of the instance with plans.")
+    assert "The change isn't planned again" in (await api.get(f"instances/{instance}/log")).text
+    assert not await api.round_of("replans"), "nobody tries again"
+
+
+async def test_a_limit_that_may_pass_is_tried_again_and_then_it_is_over(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "REPLAN_TRIES", 3)
+    monkeypatch.setattr(limits, "REPLAN_PAUSE_S", 0.0)
+    instance = await running_boxes(api, replanned(boxes()))
+    found = await change_set(api, api, **resized(instance))
+    await change_outside(api, instance, box="nine")
+    monkeypatch.setattr(limits, "CHANGE_SETS_OPEN", 0)
+
+    await applied(api, found["id"])
+
+    async with asyncio.timeout(60):
+        while "To plan again" not in (problem := (await followed(api, found["id"]))["problem"]):
+            await asyncio.sleep(0.05)
+    assert "open change sets" in problem
+    statement = "SELECT tries, due_at FROM refused_jobs WHERE change_set_id = %s"
+    async with api.database.connection() as connection:
+        rows = await (await connection.execute(statement, [found["id"]])).fetchall()
+    assert rows == [(2, None)]

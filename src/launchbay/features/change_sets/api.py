@@ -163,7 +163,7 @@ class FollowUp(msgspec.Struct):
     `problem` is why there is no change set for that.
     """
 
-    changeSetId: Annotated[str | None, msgspec.Meta(description="It waits for approval; null if it was deleted.")]
+    changeSetId: Annotated[str | None, msgspec.Meta(description="What plans it again, and waits for a person.")]
     problem: str | None
 
 

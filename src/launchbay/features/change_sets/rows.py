@@ -151,7 +151,7 @@ class StoppedRow(NamedTuple):
 class FollowUpRow(NamedTuple):
     """What follows an instance whose job stopped.
 
-    That is a change set, unless it was deleted. While it `is_due`, `problem` says why it is late.
+    That is a change set, or `problem` says what prevents it. While it `is_due`, it will be tried again.
     """
 
     place: int

@@ -230,7 +230,7 @@ WHERE organization_id = %(organization_id)s AND instance_id = %(instance_id)s AN
 -- name: list_refused
 -- What follows the refused jobs of a change set, the newest of each place.
 SELECT DISTINCT ON (place) place, due_at IS NOT NULL AS is_due, follow_up_id, problem FROM refused_jobs
-WHERE change_set_id = %(change_set_id)s AND (due_at IS NOT NULL OR follow_up_id IS NOT NULL OR problem IS NOT NULL)
+WHERE change_set_id = %(change_set_id)s AND (follow_up_id IS NOT NULL OR problem IS NOT NULL)
 ORDER BY place, refused_at DESC;
 
 -- name: get_followed
