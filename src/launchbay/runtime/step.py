@@ -601,7 +601,7 @@ def _ignore_fail(value: Any) -> bool:
 
 
 async def was_refused(job: JobRun, path: str) -> bool:
-    """Return whether a failure that is recorded was that of a step that isn't as approved."""
+    """Return whether a recorded failure is a refusal of what wasn't approved."""
     return job.plan.held and await job.deps.approved_plans.refusal(job, path) is not None
 
 

@@ -332,7 +332,7 @@ async def create_change_set(ctx: Context, organization_id: str, request: ChangeS
 
 
 async def follow_up(ctx: Context, stopped: StoppedRow) -> str:
-    """Make the change set that plans again what a job has not done, and return its ID.
+    """Make the change set that plans a stopped change again; return its ID.
 
     The caller is the author of the change set of that job. It needs at least as many approvals as that one, and takes
     the place of an earlier one that nobody has applied. Raises as `create_change_set` does.
