@@ -23,6 +23,7 @@ from launchbay.machines.ssh import SshMachines
 from launchbay.model.machine import ChefRun, CommandResult, JumpHost, Machine, MachineSpec, RemoteCommand, SshAccess
 from launchbay.model.price import Price
 from launchbay.processes.run import Programs
+from launchbay.telemetry.tracing import trace_parent
 from tests.support.contexts import RecordingContext, context, run
 from tests.support.eventually import eventually
 from tests.support.machines import LOGIN, Host, Hosts, needs_sshd, parts
@@ -468,6 +469,21 @@ class TestOnMachines:
         assert groups["web"] == [hosts[0].address]
         assert groups["data_base"] == [hosts[1].address]
         assert list(places.iterdir()) == []
+
+    async def test_a_host_gets_the_trace_only_of_a_playbook_that_passes_it_on(
+        self, hosts: Hosts, tmp_path: Path
+    ) -> None:
+        parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        seen: dict[str, Any] = {"ansible.builtin.shell": "echo ${TRACEPARENT-none}"}
+        passed = {"TRACEPARENT": "{{ lookup('ansible.builtin.env', 'TRACEPARENT') }}"}
+        tasks = [{**seen, "register": "bare"}, {**seen, "register": "traced", "environment": passed}]
+        told = {"ansible.builtin.set_stats": {"data": {"said": ["{{ bare.stdout }}", "{{ traced.stdout }}"]}}}
+        token = trace_parent.set(parent)
+        try:
+            outputs = await run(ANSIBLE, self.context(hosts, tmp_path), roles="web", playbook=play(*tasks, told))
+        finally:
+            trace_parent.reset(token)
+        assert outputs["data"]["said"] == ["none", parent]
 
     async def test_only_the_roles_that_are_named_are_reached(self, hosts: Hosts, tmp_path: Path) -> None:
         context = self.context(hosts, tmp_path)

@@ -27,7 +27,10 @@ _SUBJECT_CHARS = 100  # of a name
 
 
 class Due(Protocol):
-    """An email that is due. `key` is the same for each attempt, and names no other email to this person."""
+    """An email that is due.
+
+    `key` is the same for each attempt, and names no other email to this person.
+    """
 
     @property
     def user_id(self) -> str: ...
