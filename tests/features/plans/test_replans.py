@@ -170,3 +170,13 @@ async def test_a_limit_that_may_pass_is_tried_again_and_then_it_is_over(
     async with api.database.connection() as connection:
         rows = await (await connection.execute(statement, [found["id"]])).fetchall()
     assert rows == [(2, None)]
+
+
+async def test_two_servers_make_one_change_set(api: Api) -> None:
+    async with running_api(str(api.settings.database_url), server_programs="opentofu") as other:
+        instance = await running_boxes(api, replanned(boxes()))
+        first = await stopped(api, instance, comment="twice")
+        follow_up = await followed(other, first["id"])
+        await asyncio.gather(api.round_of("replans"), other.round_of("replans"))
+        rows = accepted(await api.get(f"organizations/{api.organization}/change-sets"))
+    assert [each["id"] for each in rows if each["comment"] == "Plan again: twice"] == [follow_up["changeSetId"]]
