@@ -55,6 +55,7 @@ def test_the_help_loads_no_command() -> None:
 def test_an_unknown_command_is_told_with_what_may_have_been_meant(shell: Shell) -> None:
     assert "Did you mean 'launch'" in shell.bad(2, "lunch")
     assert "Did you mean 'launch'" in shell.bad(2, "application", "lauch")
+    assert "Did you mean 'launchbay destroy'" in shell.bad(2, "instance", "destroy")
 
 
 def test_the_advice_for_an_unknown_name_is_a_command_that_exists() -> None:

@@ -58,7 +58,11 @@ class HelpfulGroup(click.Group):
         """Find the command. Raises UsageError with similar names."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            raise click.UsageError(unknown_name(f"command '{name}'", name, self.list_commands(ctx)), ctx)
+            root = ctx.find_root()
+            is_shortcut = isinstance(root.command, click.Group) and name in root.command.list_commands(root)
+            unknown = unknown_name(f"command '{name}'", name, self.list_commands(ctx))
+            meant = f"Unknown command '{name}'. Did you mean 'launchbay {name}'?"
+            raise click.UsageError(meant if is_shortcut else unknown, ctx)
         return super().resolve_command(ctx, args)
 
 
