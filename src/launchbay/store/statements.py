@@ -472,7 +472,9 @@ def _file(aggregate: str) -> Traversable:
 
 
 class _Loader(QueryLoader):
-    """aiosql's reader, which looks for no `/* … */`: that took a tenth of the start of a server."""
+    """aiosql's reader, without its search for `/* … */`."""
+
+    # No file has such comments, and the search took a tenth of the start of a server.
 
     def load_query_data_from_sql(self, sql: str, ns_parts: list[str], fname: Path | str = "<unknown>") -> list[Any]:
         ends = [found.end() for found in _QUERY_DEF.finditer(sql)]
