@@ -44,7 +44,10 @@ class ClaimRow(NamedTuple):
 
     @classmethod
     def of_launch(cls, links: Mapping[str, Link], **given: Any) -> Self:
-        """Return the claim of a new instance's first job, as `claim` would read it after the acceptance."""
+        """Return the claim of a new instance's first job.
+
+        It is what `claim` would read after the acceptance.
+        """
         found = {path: (link.instance_id, link.kind, link.binding_text()) for path, link in links.items()}
         return cls(
             fence=1,
