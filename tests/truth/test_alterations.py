@@ -47,7 +47,7 @@ async def _noticed(view: View, asked: str, text: str) -> bool:
     kept = record.answers[asked]
     record.altered = {asked: text}
     try:
-        if record.check(asked, replace(kept, text=text)):  # which each of them would ask first
+        if record.check(asked, replace(kept, text=text)):  # as each answer is when it is recorded
             return True
         for reader in kept.readers:
             await COMPARISONS[reader](view)

@@ -243,6 +243,21 @@ class Agreement:
             for table, columns in _COLUMNS.items()
         ]
 
+    @cached_property
+    def _facts(self) -> dict[str, list[dict[str, Any]]]:
+        """What answers may say of each object, by its ID."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        kinds = (self._instances, self._jobs, self._approvals, self._change_sets, self._sources, *self._others)
+        for each, facts in (fact for kind in kinds for fact in kind.items()):
+            found.setdefault(each, []).append(facts)
+        return found
+
+    @cached_property
+    def _names(self) -> dict[str, frozenset[str]]:
+        """The names of all objects that links lead to, by their kinds."""
+        kinds = ("instances", "applications", "environments")
+        return {kind: frozenset(row["name"] for row in getattr(self.oracle, kind).values()) for kind in kinds}
+
     def _is_unknown(self, text: str) -> bool:
         """Tell whether it is an ID of nothing. Entries of the activity and events are numbered; new ones come."""
         return bool(_ID.fullmatch(text)) and text not in self.known and not text.startswith(_NUMBERED)
@@ -296,9 +311,8 @@ class Agreement:
                 )
         if _is_in(each, self._instances) and shown.get("status") not in INSTANCE_WORDS:
             shown = {name: value for name, value in shown.items() if name != "status"}  # what a change set does to it
-        for facts in (self._instances, self._jobs, self._approvals, self._change_sets, self._sources, *self._others):
-            if _is_in(each, facts):
-                yield from _differing(f"{each}", shown, facts[each])
+        for facts in self._facts.get(each, ()) if isinstance(each, str) else ():
+            yield from _differing(f"{each}", shown, facts)
         if _is_in(shown.get("job"), self._jobs) and "number" in shown:
             yield from _differing(f"job {shown['job']}", shown, self._jobs[shown["job"]])
         for name, (table, names) in _NAMED.items():
@@ -393,8 +407,7 @@ class Agreement:
             found += [f"a link to {each}, which nothing stored has" for each in unknown]
             if (to := _LINKS.match(address)) and to[2] in (objects := getattr(self.oracle, to[1])):
                 name = objects[to[2]]["name"]
-                others = {row["name"] for row in objects.values()} - {name}
-                if label != name and (label in others or re.search(r"\d", label.replace(name, ""))):
+                if label != name and (label in self._names[to[1]] or re.search(r"\d", label.replace(name, ""))):
                     found.append(f"{label!r} leads to {name}")
             if (to := _TO_RUN.match(address)) and to[1] in self.oracle.jobs:
                 job = self.oracle.jobs[to[1]]

@@ -31,10 +31,10 @@ class Node:
 
     def walk(self) -> Iterator["Node"]:
         """Yield this element and all inside of it, in the order of the page."""
-        yield self
-        for child in self.children:
-            if isinstance(child, Node):
-                yield from child.walk()
+        left = [self]
+        while left:
+            yield (node := left.pop())
+            left += [child for child in reversed(node.children) if isinstance(child, Node)]
 
     def all(self, tag: str = "", css: str = "", **attributes: str) -> list["Node"]:
         """Return the elements inside with a tag, a class and attributes, `aria_label=` for `aria-label`."""
