@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.fleet import fill
+from benchmarks.population import Size
 from benchmarks.reads import running_instance
 from benchmarks.server import EMAIL, PASSWORD, Server, running
 from benchmarks.table import Limit, Table
@@ -141,9 +142,9 @@ def _page(
 def measure_pages(table: Table, rounds: int = ROUNDS) -> list[Page]:
     """Fill a server, open its pages, and add a line for each."""
     with running() as server:
-        instance = asyncio.run(running_instance(server))
         with EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
-            fill(joined.url, instance, instances=COUNT, jobs_each=JOBS_EACH)
+            fill(joined.url, Size(COUNT, JOBS_EACH))
+        instance = asyncio.run(running_instance(server))
         pages = measure(server, instance, rounds)
     for page in pages:
         table.add(

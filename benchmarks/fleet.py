@@ -1,6 +1,8 @@
 """Lists of an organization with 100,000 instances and 1,000,000 jobs, and a log of 100 MB: how long each takes.
 
-python -m benchmarks.fleet [--json FILE] [--quick]
+python -m benchmarks.fleet [--json FILE] [--quick] [--instances N]
+
+The rows are those of `population.py`, with steps and logs, and five kinds of people read them.
 
 A read of one instance before each request shows how fast the machine is at that moment. A list whose p99 is above
 50 ms, and whose median is above MOST_READS of these, makes the exit code 1. So does a sequential scan of a large table.
@@ -19,8 +21,10 @@ from urllib.parse import urlencode
 
 import psycopg
 
+from benchmarks import population
 from benchmarks.http_client import Client
 from benchmarks.lists import read_on, read_whole
+from benchmarks.readers import readers
 from benchmarks.reads import running_instance
 from benchmarks.server import Server, running
 from benchmarks.table import Limit, Table
@@ -39,43 +43,6 @@ VACUUM_WITHIN_S = 60.0
 COUNTED_S = 12.0  # until PostgreSQL has counted the scans of connections that do nothing
 LARGE = ("fleet", "fleet_jobs", "fleet_labels", "instances", "jobs")
 
-# Copies of one instance: over twenty applications and four environments, with labels. One in fifty has failed.
-_APPLICATIONS = """
-INSERT INTO applications (id, organization_id, name, latest_version)
-SELECT lpad(to_hex(number), 24, 'a'), %(organization)s, 'shop ' || number, 1 FROM generate_series(1, 20) AS number
-"""
-_MANIFESTS = """
-INSERT INTO manifests (application_id, version, content, author_id)
-SELECT id, 1, 'launch: {steps: []}', 'nobody' FROM applications WHERE id LIKE 'aaaa%%'
-"""
-_ENVIRONMENTS = """
-INSERT INTO environments (id, organization_id, name)
-SELECT lpad(to_hex(number), 24, 'b'), %(organization)s, 'region ' || number FROM generate_series(1, 4) AS number
-"""
-_INSTANCES = """
-INSERT INTO instances (id, organization_id, application_id, environment_id, version, name, owner_id, status, parameters,
-                       components, environment_view, state, return_values, created_at, labels, destroy_at)
-SELECT lpad(to_hex(extract(epoch FROM now())::bigint - %(count)s + number), 8, '0') || lpad(to_hex(number), 16, '0'),
-       organization_id, lpad(to_hex(1 + number %% 20), 24, 'a'), lpad(to_hex(1 + number / 20 %% 4), 24, 'b'), 1,
-       'shop-' || md5(number::text), CASE WHEN number %% 1000 = 0 THEN lpad('c', 24, 'c') ELSE owner_id END,
-       CASE WHEN number %% 50 = 0 THEN 'Failed' ELSE 'Running' END, parameters, components, environment_view, state,
-       return_values, now() - (%(count)s - number) * interval '1 second',
-       jsonb_build_object('team', 'team-' || number %% 200, 'tier', CASE WHEN number %% 3 = 0 THEN 'db' ELSE 'web' END),
-       CASE WHEN number %% 10 = 0 THEN now() + number * interval '1 minute' END
-FROM instances, generate_series(1, %(count)s::integer) AS number WHERE id = %(id)s
-"""
-_JOBS = """
-INSERT INTO jobs (id, instance_id, organization_id, number, name, owner_id, status, plan, steps, error_message,
-                  created_at, started_at, finished_at)
-SELECT lpad(to_hex(extract(epoch FROM created)::bigint), 8, '0') || lpad(to_hex(row_number() OVER ()), 16, '0'), id,
-       organization_id, number,
-       CASE WHEN number = 1 THEN 'launch' WHEN one.place %% 500 = 0 THEN 'restore' ELSE 'check' END, owner_id,
-       CASE WHEN number = %(each)s AND one.status = 'Failed' THEN 'Failed' ELSE 'Succeeded' END, '{"version":1}', '[]',
-       CASE WHEN number = %(each)s AND one.status = 'Failed' THEN 'The disk is full.' END, created, created, created
-FROM (SELECT *, row_number() OVER (ORDER BY id) AS place FROM instances WHERE application_id LIKE 'aaaa%%') AS one,
-     generate_series(1, %(each)s::integer) AS number,
-     LATERAL (SELECT one.created_at - (%(each)s - number) * interval '7 minutes' AS created) AS at
-"""
 # Another organization with a few instances, whose words are among those of the large one.
 NEIGHBOR = "f" * 24
 _NEIGHBOR = """
@@ -97,7 +64,8 @@ INSERT INTO instances (id, organization_id, application_id, environment_id, vers
                        components, environment_view, state, return_values)
 SELECT lpad(to_hex(number), 24, 'd'), %(neighbor)s, application_id, environment_id, version, 'shop-' || number,
        owner_id, status, parameters, components, environment_view, state, return_values
-FROM instances, generate_series(1, 50) AS number WHERE id = %(id)s
+FROM instances, generate_series(1, 50) AS number
+WHERE id = (SELECT min(id) FROM instances WHERE organization_id = %(organization)s AND status = 'Running')
 """
 _LOG = """
 INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
@@ -105,11 +73,9 @@ SELECT %(id)s, 'none', 'step', 'info', repeat('a line of a log ', 12), now() FRO
 """
 _SCANS = "SELECT sum(seq_scan)::bigint FROM pg_stat_user_tables WHERE relname = ANY (%s)"
 _UNSEEN = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname = ANY (%s) AND relallvisible < relpages * 0.9"
-_LAST_JOBS = """
-UPDATE fleet SET job_id = last.id, job_name = last.name, job_status = last.status, job_ended_at = last.finished_at
-FROM (SELECT DISTINCT ON (instance_id) * FROM jobs ORDER BY instance_id, created_at DESC) AS last
-WHERE fleet.instance_id = last.instance_id
-"""
+_PERSON = "c" + "7".rjust(23, "0")
+_APPLICATION = "a" + "5".rjust(23, "0")
+_ENVIRONMENT = "b" + "2".rjust(23, "0")
 
 FILTERS: Mapping[str, Mapping[str, str]] = {
     "newest": {},
@@ -124,14 +90,14 @@ FILTERS: Mapping[str, Mapping[str, str]] = {
     "failed": {"status": "Failed"},
     "failed last job": {"lastStatus": "Failed", "sort": "-lastJob"},
     "last workflow": {"lastWorkflow": "restore"},
-    "application": {"application": "1".rjust(24, "a"), "sort": "name"},
+    "application": {"application": population.LARGE_APPLICATION, "sort": "name"},
     "application, environment, failed": {
-        "application": "b".rjust(24, "a"),
-        "environment": "2".rjust(24, "b"),
+        "application": _APPLICATION,
+        "environment": _ENVIRONMENT,
         "status": "Failed",
     },
-    "nothing fits": {"application": "2".rjust(24, "a"), "owner": "c" * 24},
-    "owner": {"owner": "c" * 24},
+    "nothing fits": {"application": population.SMALL_APPLICATION, "owner": population.INACTIVE},
+    "owner": {"owner": _PERSON},
     "labels": {"labels": "team=team-7,tier!=db"},
     "many labels": {"labels": "tier=web", "sort": "name"},
     "expiring": {"expiresBefore": "2000000000000", "sort": "expiry"},
@@ -141,15 +107,15 @@ FILTERS: Mapping[str, Mapping[str, str]] = {
 JOB_FILTERS: Mapping[str, Mapping[str, str]] = {
     "newest jobs": {},
     "failed jobs": {"status": "Failed"},
-    "jobs of an application": {"application": "1".rjust(24, "a")},
-    "failed jobs of an application": {"application": "b".rjust(24, "a"), "status": "Failed"},
-    "jobs of an environment": {"environment": "2".rjust(24, "b")},
+    "jobs of an application": {"application": population.LARGE_APPLICATION},
+    "failed jobs of an application": {"application": _APPLICATION, "status": "Failed"},
+    "jobs of an environment": {"environment": _ENVIRONMENT},
     "jobs of a rare workflow": {"workflow": "restore"},
     "jobs of an instance": {"instance": "7".rjust(24, "c")},
     "long jobs": {"longerThan": "3600000"},
-    "long jobs of an owner": {"longerThan": "3600000", "owner": "c" * 24},
+    "long jobs of an owner": {"longerThan": "3600000", "owner": _PERSON},
     "jobs that took any time": {"longerThan": "1"},
-    "jobs of an owner": {"owner": "c" * 24},
+    "jobs of an owner": {"owner": _PERSON},
     "jobs by words": {"q": "dcc509 team-1"},
     "jobs of a time": {"since": "1700000000000", "until": "1800000000000", "sort": "created"},
     "failed jobs, counted": {"status": "Failed", "count": "true"},
@@ -174,18 +140,14 @@ class Found:
         return _p99(self.times_ms) > MUST_MS and self.reads > MOST_READS
 
 
-def fill(url: str, instance: str, instances: int = INSTANCES, jobs_each: int = JOBS_EACH) -> None:
-    """Fill the organization of an instance with copies of it and their jobs."""
+def fill(url: str, size: population.Size) -> None:
+    """Fill the first organization of a server, and the small one next to it."""
+    _fill_neighbor(url, population.fill_first(url, size))
+
+
+def _fill_neighbor(url: str, organization: str) -> None:
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
-        connection.execute("SET statement_timeout = 0")
-        row = connection.execute("SELECT organization_id FROM instances WHERE id = %s", [instance]).fetchone()
-        assert row is not None, "the instance exists"
-        about = {"organization": row[0], "neighbor": NEIGHBOR, "id": instance}
-        for statement in (_APPLICATIONS, _MANIFESTS, _ENVIRONMENTS, _NEIGHBOR):
-            connection.execute(statement.encode(), about)
-        connection.execute(_INSTANCES.encode(), {"count": instances, "id": instance})
-        connection.execute(_JOBS.encode(), {"each": jobs_each})
-        connection.execute(_LAST_JOBS.encode())
+        connection.execute(_NEIGHBOR.encode(), {"neighbor": NEIGHBOR, "organization": organization})
         _vacuum(connection)
 
 
@@ -216,38 +178,37 @@ def scans(url: str) -> int:
 
 
 async def measure(
-    client: Client, path: str, filters: Mapping[str, Mapping[str, str]], instance: str, rounds: int
+    readers: Mapping[str, Client], path: str, filters: Mapping[str, Mapping[str, str]], instance: str, rounds: int
 ) -> list[Found]:
-    """Make each request several times, one after the other, and read an instance before each."""
+    """Make each request several times as each reader, and read an instance before each."""
 
-    async def took_ms(path: str) -> float:
+    async def took_ms(client: Client, path: str) -> float:
         began = time.perf_counter()
         status, body = await client.request("GET", path)
-        assert status == 200, body
+        assert status in {200, 403}, body
         return (time.perf_counter() - began) * 1000
 
     found = []
     for what, query in filters.items():
-        of = Found(what, [], [])
-        for _ in range(rounds):
-            of.reads_ms.append(await took_ms(f"/api/1/instances/{instance}"))
-            of.times_ms.append(await took_ms(f"{path}?{urlencode(query)}"))
-        found.append(of)
+        for who, client in readers.items():
+            of = Found(f"{what}: {who}", [], [])
+            for _ in range(rounds):
+                of.reads_ms.append(await took_ms(readers[population.ADMINISTRATOR], f"/api/1/instances/{instance}"))
+                of.times_ms.append(await took_ms(client, f"{path}?{urlencode(query)}"))
+            found.append(of)
     return found
 
 
-async def lists_of(client: Client, instance: str, rounds: int = ROUNDS) -> list[Found]:
-    """Return how long the lists and the summary of the organization of an instance take."""
-    organizations = await client.json("GET", "/api/1/organizations")
-    [own] = [each["id"] for each in organizations if each["id"] != NEIGHBOR]
-    path = f"/api/1/organizations/{own}"
+async def lists_of(root: str, readers: Mapping[str, Client], instance: str, rounds: int = ROUNDS) -> list[Found]:
+    """Return how long the lists and the summary of an organization take, and a search in the small one."""
+    administrator = {population.ADMINISTRATOR: readers[population.ADMINISTRATOR]}
     neighbor = f"/api/1/organizations/{NEIGHBOR}/instances"
     return [
-        *await measure(client, f"{path}/instances", FILTERS, instance, rounds),
-        *await measure(client, f"{path}/jobs", JOB_FILTERS, instance, rounds),
-        *await measure(client, f"{path}/summary", {"summary": {}}, instance, rounds),
-        *await measure(client, f"{path}/schedules", {"schedules": {}}, instance, rounds),
-        *await measure(client, neighbor, {"words of a small organization": {"q": "shop"}}, instance, rounds),
+        *await measure(readers, f"{root}/instances", FILTERS, instance, rounds),
+        *await measure(readers, f"{root}/jobs", JOB_FILTERS, instance, rounds),
+        *await measure(readers, f"{root}/summary", {"summary": {}}, instance, rounds),
+        *await measure(readers, f"{root}/schedules", {"schedules": {}}, instance, rounds),
+        *await measure(administrator, neighbor, {"words of a small organization": {"q": "shop"}}, instance, rounds),
     ]
 
 
@@ -270,13 +231,18 @@ async def measure_log(table: Table, server: Server, instance: str, read: Limit) 
     table.add("others' reads meanwhile, p99", waited_ms, "ms", must=MUST_MS, limit=read, beside=middle)
 
 
-def measure_fleet(table: Table, *, rounds: int) -> list[str]:
+def measure_fleet(table: Table, *, rounds: int, instances: int = INSTANCES) -> list[str]:
     """Add the lists, and the log, of a server of its own to a table. Return what is too slow."""
-    with running() as server, EmbeddedPostgres.start(server.data_dir, serving=False) as joined:
+    size = population.Size(instances, JOBS_EACH, people=2_000, versions=100, steps_each=2)
+    with (
+        running(None, quota_requests_per_s="0") as server,
+        EmbeddedPostgres.start(server.data_dir, serving=False) as joined,
+    ):
+        root, people = asyncio.run(readers(server, joined.url, size))
         instance = asyncio.run(running_instance(server))
-        fill(joined.url, instance)
+        _fill_neighbor(joined.url, root.rpartition("/")[2])
         before = scans(joined.url)
-        found = asyncio.run(lists_of(server.bearer(), instance, rounds))
+        found = asyncio.run(lists_of(root, people, instance, rounds))
         scanned = scans(joined.url) - before
         read = Limit("reading one instance, p99", _p99([each for one in found for each in one.reads_ms]))
         for one in found:
@@ -297,10 +263,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--json", type=Path, help="write the result here")
+    parser.add_argument("--instances", type=int, default=INSTANCES)
     options = parser.parse_args()
     table = Table()
     table.head()
-    missed = measure_fleet(table, rounds=QUICK_ROUNDS if options.quick else ROUNDS)
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    missed = measure_fleet(table, rounds=rounds, instances=options.instances)
     table.write(options.json)
     if missed:
         sys.exit(

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Client:
-    """One kept-alive connection."""
+    """One kept-alive connection; it is opened again if the server has closed it meanwhile."""
 
     def __init__(self, host: str, port: int, authorization: str) -> None:
         self._host = host
@@ -30,7 +30,8 @@ class Client:
         self, method: str, path: str, body: bytes = b"", media: str = "application/json"
     ) -> tuple[int, bytes]:
         """Return status and body."""
-        if self._writer is None:
+        if self._writer is None or (self._reader is not None and self._reader.at_eof()):
+            self.close()
             self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
         assert self._reader is not None
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self._authorization}\r\n"

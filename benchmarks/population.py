@@ -10,11 +10,15 @@ from typing import NamedTuple
 
 import psycopg
 
+from launchbay.store.database import conninfo
+
 SMALL_APPLICATION = "a" + "1".rjust(23, "0")  # with one in a thousand instances
 LARGE_APPLICATION = "a" + "2".rjust(23, "0")  # with one in two
 ENVIRONMENT = "b" + "1".rjust(23, "0")  # with one in fifty
 INACTIVE = "c" + "0".rjust(23, "0")  # somebody who never did anything
 RARE = "delete_application"  # an operation that hardly anybody asked for
+
+ADMINISTRATOR = "an administrator"
 
 # What each kind of person may read, as the text of a role.
 READERS: Mapping[str, str] = {
@@ -22,7 +26,7 @@ READERS: Mapping[str, str] = {
     "an application": f"- Read: [/applications/{SMALL_APPLICATION}/*]\n",
     "an environment": f"- Read: [/applications/*, /environments/{ENVIRONMENT}]\n",
     "a pattern": "- Read: ['/applications/*1/*']\n",
-    "an administrator": "- Read: [/*]\n- ViewAudit: [/*]\n",
+    ADMINISTRATOR: "- Read: [/*]\n- ViewAudit: [/*]\n",
 }
 
 
@@ -68,6 +72,15 @@ def fill(connection: psycopg.Connection[tuple[object, ...]], organization: str, 
         cursor.execute(_STATEMENTS, given)
     _switch(connection, "ENABLE", tables)
     connection.execute("VACUUM (ANALYZE)")
+
+
+def fill_first(url: str, size: Size) -> str:
+    """Fill the first organization of a server, whose administrator is the first user. Return its id."""
+    with psycopg.connect(conninfo(url), autocommit=True) as connection:
+        [organization] = connection.execute("SELECT id FROM organizations ORDER BY created_at LIMIT 1").fetchall()
+        [administrator] = connection.execute("SELECT id FROM users ORDER BY created_at LIMIT 1").fetchall()
+        fill(connection, organization[0], administrator[0], size)
+    return str(organization[0])
 
 
 def _switch(connection: psycopg.Connection[tuple[object, ...]], act: str, tables: Sequence[str]) -> None:

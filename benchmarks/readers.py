@@ -14,14 +14,11 @@ from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlencode
 
-import psycopg
-
 from benchmarks import population
 from benchmarks.http_client import Client, basic
 from benchmarks.server import Server, running
 from benchmarks.table import Table
 from launchbay.postgres.server import EmbeddedPostgres
-from launchbay.store.database import conninfo
 
 INSTANCES = 100_000
 TIMES_SMALLER = 100
@@ -43,13 +40,8 @@ LISTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 async def readers(server: Server, url: str, size: population.Size) -> tuple[str, dict[str, Client]]:
     """Fill the first organization of a server. Return its path, and its readers."""
+    root = f"/api/1/organizations/{await asyncio.to_thread(population.fill_first, url, size)}"
     client = server.client()
-    [organization] = await client.json("GET", "/api/1/organizations")
-    root = f"/api/1/organizations/{organization['id']}"
-    with psycopg.connect(conninfo(url), autocommit=True) as connection:
-        administrator = connection.execute("SELECT id FROM users ORDER BY created_at LIMIT 1").fetchone()
-        assert administrator is not None, "a server has an administrator"
-        await asyncio.to_thread(population.fill, connection, organization["id"], administrator[0], size)
     found = {}
     for number, (who, text) in enumerate(population.READERS.items()):
         roles = []
