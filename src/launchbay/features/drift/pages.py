@@ -89,7 +89,7 @@ async def act(request: PageRequest) -> Response:
 
 @routes.post("/console/instances/{id}/drift/schedule/{scope}", again=show)
 async def save_schedule(request: PageRequest) -> Response:
-    """Set when the instance, or all of its application or environment, are checked, or end that."""
+    """Set or end the schedule of an instance, application or environment."""
     scope, object_id = await _scope(request)
     ctx, form = request.ctx, request.form
 
@@ -115,7 +115,7 @@ async def save_schedule(request: PageRequest) -> Response:
 
 @routes.post("/console/instances/{id}/drift/put-back/{scope}", again=show)
 async def save_rule(request: PageRequest) -> Response:
-    """Set what a rule puts back in the instance, or in all of its application or environment, or end that."""
+    """Set or end the rule of an instance, application or environment."""
     scope, object_id = await _scope(request)
     form = request.form
 
@@ -171,7 +171,7 @@ def _forms(
 
 
 def _schedule_fields(row: ScheduleRow | None) -> dict[str, Any]:
-    """Return what the form of a schedule shows. One of the manifest is as if there were none."""
+    """Return what the form of a schedule shows; that of the manifest counts as none."""
     if row is None or row.of_manifest:
         return {"cron": "", "zone": "UTC", "paused": False, "mail": False}
     return {"cron": row.cron, "zone": row.zone, "paused": row.is_paused, "mail": row.mail}

@@ -440,9 +440,9 @@ async def read_schedules(ctx: Context, instance_id: str) -> Mapping[Source, Sche
 async def read_unattended(
     ctx: Context, instance_id: str
 ) -> tuple[Mapping[Source, ScheduleRow], Sequence[PutBackRuleInUse]]:
-    """Return what happens to an instance without anybody: `read_schedules`, and rules that put back, the nearest first.
+    """Return the schedules of an instance, and its rules that put back.
 
-    They are of objects that the caller may read.
+    The nearest rule is the first. They are of objects that the caller may read.
     """
     async with ctx.read() as work:
         record = await work.lookup.instance(instance_id, Permission.READ)
@@ -469,7 +469,7 @@ async def _schedules(work: Work, record: InstanceRecord, readable: Mapping[str, 
 
 
 async def _readable(work: Work, record: InstanceRecord) -> Mapping[str, Scope]:
-    """Return the instance, its application and its environment, if the caller may read them, by ID."""
+    """Return those of `scopes_of` that the caller may read, by ID."""
     readable: dict[str, Scope] = {}
     for kind, object_id in scopes_of(record).items():
         with suppress(NotAllowed, NotFound):
@@ -494,7 +494,7 @@ def timing_of_request(
 
 
 def scopes_of(record: InstanceRecord) -> Mapping[Scope, str]:
-    """Return where schedules and rules of an instance may be set, with the IDs, the nearest first."""
+    """Return the objects where schedules and rules of an instance are, the nearest first."""
     return {"instance": record.id, "application": record.application_id, "environment": record.environment_id}
 
 
