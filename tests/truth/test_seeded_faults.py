@@ -1,7 +1,7 @@
 """The comparisons find faults that are seeded in what the product asks for, computes and says."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +14,13 @@ from launchbay.cli import short_verbs
 from launchbay.console import assets, list_query
 from launchbay.console.rendering import templates
 from launchbay.features.bulk import usecases as bulk
+from launchbay.features.change_sets import usecases as change_sets
 from launchbay.features.drift import api as api_of_drift
 from launchbay.features.drift import pages as pages_of_drift
 from launchbay.features.freezes import usecases as freezes
+from launchbay.features.plans import api as api_of_plans
 from launchbay.features.rollouts import api as api_of_rollouts
+from launchbay.features.secret_providers import usecases as secret_providers
 from launchbay.limits import ANSWER_KEPT_BYTES, ANSWERS_KEPT_BYTES
 from launchbay.mcp import tools
 from launchbay.pages import applications, overview, schedules
@@ -264,6 +267,21 @@ FAULTS = [
         "a user is left out",
         "people_and_services",
         _changed(users, "_find", lambda found: found[1:]),
+    ),
+    Fault(
+        "the sum of prices forgets machines without one",
+        "plans_and_prices",
+        _changed(api_of_plans, "cost_of", lambda cost: _with(cost, unknown=0)),
+    ),
+    Fault(
+        "a change set is not called stale",
+        "stale_change_sets",
+        _changed(change_sets, "find_staleness", lambda _: []),
+    ),
+    Fault(
+        "no secret has changed since it was read",
+        "readers_of_secrets",
+        _changed(secret_providers, "read_use", lambda use: replace(use, reads=[])),
     ),
     Fault(
         "a tool for agents says that a job succeeded",

@@ -77,7 +77,6 @@ async def test_the_population_has_what_there_is_to_be_told(population: Populatio
 # Answers that nobody can make less empty here. They are read, and have to be empty.
 _NOTHING_THERE = {
     *("list_access_tokens", "list_environment_offers", "list_git_previews", "list_git_syncs", "list_group_roles"),
-    "list_changed_secrets",  # it needs a server of secrets, too
     *("list_host_keys", "list_instance_secrets", "list_invitations", "list_pending_users", "list_second_factors"),
     *("list_sign_in_blocks", "read_instance_environments"),
 }
@@ -87,8 +86,7 @@ _ABOUT_OTHERS = {
     *("read_issuer", "read_issuer_keys"),
     *("read_metrics", "refresh_token_page", "export_organization", "read_directory", "watch_instance"),
     "export_organization_lines",
-    *("read_git_drift", "read_service_impact", "read_plan"),
-    "read_secret_provider_use",  # it needs a server of secrets: tests/api/test_secret_providers.py
+    *("read_git_drift", "read_service_impact"),
 }
 # Tools that change something, check a text, or say why: what they answer is not stored.
 _TOOLS_THAT_ACT = {

@@ -1,6 +1,7 @@
 """All comparisons; to import it registers them."""
 
 from tests.support.truth import (
+    of_blueprints,
     of_drift,
     of_freezes,
     of_programs,
@@ -17,6 +18,7 @@ __all__ = [
     "COMPARISONS",
     "View",
     "differences",
+    "of_blueprints",
     "of_drift",
     "of_freezes",
     "of_programs",

@@ -127,11 +127,12 @@ async def pages_of_applications(view: View) -> None:
 
 
 def _planned_rollout(view: View, where: str, page: Node, application: str, version: int) -> None:
-    """Compare how many instances would get the newest version: living ones that are no submodules and lack it."""
+    """Compare how many instances would get the newest version: living ones of their own that lack it."""
     own = [
         row
         for row in view.oracle.living.values()
-        if row["application_id"] == application and row["version"] != version and row["parent_id"] is None
+        if row["application_id"] == application and row["version"] != version
+        if row["parent_id"] is None and not row["is_observed"]
     ]
     said = page.one(id="preview").text
     number = re.search(r"(\d+) instances? gets? version (\d+)", said)

@@ -40,6 +40,8 @@ TABLES = {
     "change_sets": "id, organization_id, owner_id, act, kind, comment, status, needed, on_failure, confirm, created_at,"
     " expires_at, applied_at, finished_at",
     "change_set_instances": "*",
+    "plans": "id, organization_id, owner_id, change_set_id, place, status, result, problem, digest, created_at,"
+    " expires_at",
     "recurring_schedules": "*",
     "concurrency_places": "job_id, title, most, is_held, is_outrun",
     "step_waits": "job_id, path, wait::json AS wait",

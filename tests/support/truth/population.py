@@ -19,6 +19,7 @@ from tests.support.changes import FINDING
 from tests.support.databases import Databases
 from tests.support.eventually import eventually
 from tests.support.service import BUSY, Api, Caller, Person, accepted, person, running_api
+from tests.support.truth.blueprints import Planner
 from tests.support.truth.harbor import Furnisher
 
 T = TypeVar("T")
@@ -207,7 +208,12 @@ class _Maker:
         await asyncio.gather(self._acts(living), self._others(), self._tides(), self._ships(), self._under_way())
         await self._change_sets(living[-2:])
         await self._drift(living[-6:-2])
-        await self._adopted(living[-7])
+        planner = Planner(self.api, self.connection, self._until)
+        running = await self._idle_outside_of_production(living[:-6])
+        await planner.adopted(running[-3:])
+        await planner.secrets(running[-2:])
+        await planner.planned(running[:3])
+        await planner.stale()
         await self._family()
         await self._sleepers()
         await self._freezes()
@@ -252,6 +258,14 @@ class _Maker:
         ids = list(instances)
         query = "SELECT count(*) FROM instances WHERE id = ANY (%s) AND (status = ANY (%s) OR job_id IS NOT NULL)"
         await self._until(query, [ids, list(BUSY)], 0)
+
+    async def _idle_outside_of_production(self, instances: list[str]) -> list[str]:
+        query = (
+            "SELECT array_agg(id ORDER BY id) FROM instances"
+            " WHERE id = ANY (%s) AND status = 'Running' AND environment_id <> %s"
+        )
+        found: list[str] = (await self._row(query, [instances, self.environments["production"]]))[0]
+        return found
 
     async def _until(self, query: str, values: list[Any], wanted: int) -> None:
         await eventually(lambda: self._row(query, values), lambda found: found[0] == wanted, within_s=90)
@@ -585,17 +599,6 @@ class _Maker:
                     instance,
                 ],
             )
-
-    async def _adopted(self, instance: str) -> None:
-        """Let an instance seem to be adopted, and not yet taken over."""
-        await self.connection.execute("UPDATE instances SET is_observed = true WHERE id = %s", [instance])
-        await self.connection.execute(
-            "INSERT INTO adoptions"
-            " (instance_id, organization_id, component, action, name, identity, resources, resource_count, adopted_by)"
-            " SELECT id, organization_id, 'web', 'opentofu', 'default', 'a lineage', %s, 201, 'ada@example.com'"
-            " FROM instances WHERE id = %s",
-            ['["terraform_data.box"]', instance],
-        )
 
     async def _sleepers(self) -> None:
         made = [await self._launch("Owl", f"owl {number}") for number in range(3)]
