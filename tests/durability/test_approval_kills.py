@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.servers import Process, administrator_of
-from tests.support.service import YAML
+from tests.support.servers import Remote, calling, killed, serving
+from tests.support.service import accepted
 
 ASKING = """
 launch:
@@ -20,42 +19,19 @@ launch:
 
 @pytest.mark.faults
 async def test_neither_question_nor_answer_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
-    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
-    server.start()
-    try:
-        async with administrator_of(server) as client:
-            [organization] = (await client.get("organizations")).json()
-            created = await client.post(f"organizations/{organization['id']}/applications", json={"name": "a"})
-            path = f"applications/{created.json()['id']}"
-            (await client.put(f"{path}/manifest", content=ASKING, headers=YAML)).raise_for_status()
-            instance = (await client.post(f"{path}/launch", json={})).json()["id"]
-            approval = await _pending(client, instance)
-        server.kill()
-        server.start()
-        async with administrator_of(server) as client:
-            again = await _pending(client, instance)
-            assert again["id"] == approval["id"]
-            answered = await client.post(f"approvals/{approval['id']}/approve", json={"comment": "yes"})
-            assert answered.status_code == 200, answered.text
-        server.kill()  # perhaps before the step has seen the answer
-        server.start()
-        async with administrator_of(server) as client:
-            document = (
-                await eventually(
-                    lambda: client.get(f"instances/{instance}"),
-                    lambda found: found.json()["status"] != "Executing",
-                    within_s=60,
-                )
-            ).json()
+    async with serving(tmp_path, {}) as server:
+        async with calling(server) as remote:
+            instance = await remote.launch(ASKING)
+            approval = await _pending(remote, instance)
+        async with killed(server) as remote:
+            assert (await _pending(remote, instance))["id"] == approval["id"]
+            accepted(await remote.post(f"approvals/{approval['id']}/approve", {"comment": "yes"}))
+        async with killed(server) as remote:  # perhaps before the step has seen the answer
+            document = await remote.settled(instance)
             assert document["status"] == "Running", document
             assert document["returnValues"]["said"] == "yes"
-            assert len((await client.get(f"instances/{instance}/approvals")).json()) == 1
-    finally:
-        server.end()
+            assert len(await remote.read(f"instances/{instance}/approvals")) == 1
 
 
-async def _pending(client: httpx.AsyncClient, instance: str) -> Any:
-    found = (
-        await eventually(lambda: client.get(f"instances/{instance}/approvals"), lambda found: found.json(), within_s=60)
-    ).json()
-    return found[0]
+async def _pending(remote: Remote, instance: str) -> Any:
+    return (await eventually(lambda: remote.read(f"instances/{instance}/approvals"), within_s=60))[0]

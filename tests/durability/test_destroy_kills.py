@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.servers import Process, administrator_of
-from tests.support.service import YAML
+from tests.support.servers import Remote, calling, killed, serving
+from tests.support.service import accepted
 
 MANIFEST = """
 launch: {steps: []}
@@ -18,48 +17,35 @@ start: {steps: [{begin: {action: wait, parameters: {delay: "0.3"}}}]}
 
 @pytest.mark.faults
 async def test_a_waiting_destroy_survives_kills_and_happens_once(tmp_path: Path) -> None:
-    server = Process(["serve", "--port", "0", "--data-dir", str(tmp_path / "data")], tmp_path)
-    server.start()
-    try:
-        async with administrator_of(server) as client:
-            brief = await _running(client, grace_ms=4_000)
-            long = await _running(client, grace_ms=3_600_000)
+    async with serving(tmp_path, {}) as server:
+        async with calling(server) as remote:
+            brief = await _running(remote, grace_ms=4_000)
+            long = await _running(remote, grace_ms=3_600_000)
             for instance in (brief, long):
-                (await client.post(f"instances/{instance}/destroy", json={})).raise_for_status()
-        server.kill()  # perhaps in the midst of a stop
-        server.start()
-        async with administrator_of(server) as client:
-            lifetime = (await client.get(f"instances/{long}/lifetime")).json()
-            assert lifetime["waitingDestroy"]["isStopped"]
-            (await client.post(f"instances/{long}/lifetime/undo-destroy")).raise_for_status()
-        server.kill()  # perhaps before the start has begun
-        server.start()
-        async with administrator_of(server) as client:
-            assert await _jobs(client, brief, "Destroyed", 3) == ["launch", "stop", "destroy"]
-            assert await _jobs(client, long, "Running", 3) == ["launch", "stop", "start"]
-            assert (await client.get(f"instances/{long}/lifetime")).json()["waitingDestroy"] is None
-    finally:
-        server.end()
+                accepted(await remote.post(f"instances/{instance}/destroy", {}))
+        async with killed(server) as remote:  # perhaps in the midst of a stop
+            assert (await remote.read(f"instances/{long}/lifetime"))["waitingDestroy"]["isStopped"]
+            accepted(await remote.post(f"instances/{long}/lifetime/undo-destroy"))
+        async with killed(server) as remote:  # perhaps before the start has begun
+            assert await _jobs(remote, brief, "Destroyed", 3) == ["launch", "stop", "destroy"]
+            assert await _jobs(remote, long, "Running", 3) == ["launch", "stop", "start"]
+            assert (await remote.read(f"instances/{long}/lifetime"))["waitingDestroy"] is None
 
 
-async def _running(client: httpx.AsyncClient, *, grace_ms: int) -> str:
+async def _running(remote: Remote, *, grace_ms: int) -> str:
     """Return a running instance of an application with this grace time."""
-    [organization] = (await client.get("organizations")).json()
-    created = await client.post(f"organizations/{organization['id']}/applications", json={"name": f"a {grace_ms}"})
-    path = f"applications/{created.json()['id']}"
-    (await client.put(f"{path}/manifest", content=MANIFEST, headers=YAML)).raise_for_status()
-    (await client.put(f"{path}/lifetime", json={"graceMs": grace_ms})).raise_for_status()
-    instance: str = (await client.post(f"{path}/launch", json={})).json()["id"]
-    await _jobs(client, instance, "Running", 1)
+    path = f"applications/{await remote.application(MANIFEST, f'a {grace_ms}')}"
+    accepted(await remote.put(f"{path}/lifetime", {"graceMs": grace_ms}))
+    instance: str = accepted(await remote.post(f"{path}/launch", {}))["id"]
+    await _jobs(remote, instance, "Running", 1)
     return instance
 
 
-async def _jobs(client: httpx.AsyncClient, instance: str, status: str, count: int) -> list[str]:
+async def _jobs(remote: Remote, instance: str, status: str, count: int) -> list[str]:
     """Wait until the instance has this status and so many ended jobs, and return their names."""
-    answer = await eventually(
-        lambda: client.get(f"instances/{instance}"),
-        lambda answer: (answer.json()["status"], len(answer.json()["workflowHistory"])) == (status, count),
+    found = await eventually(
+        lambda: remote.read(f"instances/{instance}"),
+        lambda found: (found["status"], len(found["workflowHistory"])) == (status, count),
         within_s=60,
     )
-    found = answer.json()
     return [job["name"] for job in reversed(found["workflowHistory"])]

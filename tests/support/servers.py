@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -489,12 +489,15 @@ class Remote(Caller):
     client: httpx.AsyncClient
     organization: str = ""
 
+    async def application(self, manifest: str, name: str = "app") -> str:
+        """Create an application with this manifest and return its id."""
+        created = accepted(await self.post(f"organizations/{self.organization}/applications", {"name": name}))
+        accepted(await self.put_yaml(f"applications/{created['id']}/manifest", dedent(manifest)))
+        return str(created["id"])
+
     async def launch(self, manifest: str, **body: Any) -> str:
         """Launch a new application with this manifest and return the instance's id."""
-        created = await self.post(f"organizations/{self.organization}/applications", {"name": "app"})
-        path = f"applications/{accepted(created)['id']}"
-        accepted(await self.put_yaml(f"{path}/manifest", dedent(manifest)))
-        return str(accepted(await self.post(f"{path}/launch", body))["id"])
+        return str(accepted(await self.post(f"applications/{await self.application(manifest)}/launch", body))["id"])
 
     async def settled(self, instance: str) -> Any:
         """Wait until no job is under way and return the instance in detail."""
@@ -509,7 +512,7 @@ class Remote(Caller):
 async def calling(server: Process) -> AsyncIterator[Remote]:
     headers = {"Authorization": basic(EMAIL, PASSWORD)}
     base_url = f"http://127.0.0.1:{server.port}/api/1/"
-    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=40) as client:
         remote = Remote(client)
         [organization] = accepted(await remote.get("organizations"))
         remote.organization = organization["id"]
@@ -538,6 +541,27 @@ async def serving(place: Path, settings: dict[str, str], seed: str | None = None
         yield server
     finally:
         await asyncio.to_thread(server.end)
+
+
+@asynccontextmanager
+async def killed(server: Process) -> AsyncIterator[Remote]:
+    """Kill a server if it lives, start it again, and call it."""
+    if server.lives():
+        server.kill()
+    await asyncio.to_thread(server.start)
+    async with calling(server) as remote:
+        yield remote
+
+
+async def killed_amid(server: Process, *asked: Coroutine[Any, Any, httpx.Response], after_s: float) -> list[bool]:
+    """Kill a server some time after it was sent requests; tell of each whether it said that it has done it."""
+    asking = [asyncio.create_task(each) for each in asked]
+    await asyncio.sleep(after_s)
+    server.kill()
+    await asyncio.wait(asking)
+    answers = [None if isinstance(each.exception(), httpx.HTTPError) else each.result() for each in asking]
+    assert {answer.status_code for answer in answers if answer is not None} <= {200}
+    return [answer is not None for answer in answers]
 
 
 def is_alive(process: int) -> bool:
