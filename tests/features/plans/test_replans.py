@@ -9,6 +9,7 @@ import pytest
 from launchbay import limits
 from tests.support.databases import Databases
 from tests.support.drift import applied, boxes, change_outside, planned, running_boxes
+from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu
 from tests.support.service import Api, Caller, accepted, fresh_name, refused, running_api
 
@@ -42,12 +43,11 @@ def resized(instance: str) -> dict[str, Any]:
 
 async def followed(api: Api, change_set: str) -> Any:
     """Return what follows the only instance of a change set that stopped."""
-    async with asyncio.timeout(60):
-        while True:
-            [found] = accepted(await api.get(f"change-sets/{change_set}"))["plan"]
-            if found["followUp"] is not None and (found["followUp"]["changeSetId"] or found["followUp"]["problem"]):
-                return found["followUp"]
-            await asyncio.sleep(0.05)
+
+    async def follow_up() -> Any:
+        return (await api.read(f"change-sets/{change_set}"))["plan"][0]["followUp"] or {}
+
+    return await eventually(follow_up, lambda found: found.get("changeSetId") or found.get("problem"), within_s=60)
 
 
 async def stopped(api: Api, instance: str, **more: Any) -> Any:
@@ -121,9 +121,9 @@ async def test_it_needs_the_approvals_of_the_first_one_and_replaces_a_follow_up_
     # What is resumed is held to the first plan, and stops for the same reason.
     accepted(await api.post(f"instances/{instance}/jobs/{job}/resume", {}))
     await api.settled(instance)
-    async with asyncio.timeout(60):
-        while (second := await followed(api, found["id"]))["changeSetId"] == first["id"]:
-            await asyncio.sleep(0.05)
+    second = await eventually(
+        lambda: followed(api, found["id"]), lambda second: second["changeSetId"] != first["id"], within_s=60
+    )
     former = accepted(await api.get(f"change-sets/{first['id']}"))
     assert former["status"] == "Expired"
     assert "Superseded by a newer plan" in former["comment"]
@@ -162,9 +162,11 @@ async def test_a_limit_that_may_pass_is_tried_again_and_then_it_is_over(
 
     await applied(api, found["id"])
 
-    async with asyncio.timeout(60):
-        while "To plan again" not in (problem := (await followed(api, found["id"]))["problem"]):
-            await asyncio.sleep(0.05)
+    problem = (
+        await eventually(
+            lambda: followed(api, found["id"]), lambda found: "To plan again" in found["problem"], within_s=60
+        )
+    )["problem"]
     assert "open change sets" in problem
     statement = "SELECT tries, due_at FROM refused_jobs WHERE change_set_id = %s"
     async with api.database.connection() as connection:
