@@ -13,7 +13,8 @@ import pytest
 from tests.support.databases import Databases
 from tests.support.external_services import provider
 from tests.support.manifests import SAMPLE_ANSWERS
-from tests.support.service import Api, api, on_dry_machines, served
+from tests.support.service import Api, on_dry_machines, served
+from tests.support.service import own_service as api
 from tests.support.statements import exchanges
 
 __all__ = ["api", "exchanges", "provider"]

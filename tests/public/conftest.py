@@ -7,7 +7,8 @@ import pytest
 from tests.support.databases import Databases
 from tests.support.manifests import PUBLIC
 from tests.support.public_manifests import ANSWERS
-from tests.support.service import Api, api, on_dry_machines
+from tests.support.service import Api, on_dry_machines
+from tests.support.service import own_service as api
 
 __all__ = ["api"]
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.databases import Databases
-from tests.support.service import EMAIL, PASSWORD, Api, running_api
+from tests.support.service import PASSWORD, Api, running_api
 
 ORIGIN = "http://launchbay"
 
@@ -79,7 +79,7 @@ async def working_service(databases: Databases) -> AsyncIterator[Api]:
 async def visitor(api: Api) -> AsyncIterator[httpx.AsyncClient]:
     """The administrator, signed in to the console."""
     async with browser(api) as client:
-        answer = await client.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        answer = await client.post("/console/signIn", data={"email": api.email, "password": PASSWORD})
         assert answer.status_code == 303, answer.text
         yield client
 

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -145,7 +145,7 @@ class Caller:
 
 @dataclass
 class Api(Caller):
-    """The service, called by the administrator of its first organization.
+    """The service, called by the administrator of an organization.
 
     app = await api.application(MANIFEST)
     instance = await api.launch(app, parameters={"input.size": "3"})
@@ -158,6 +158,7 @@ class Api(Caller):
     client: httpx.AsyncClient
     organization: str = ""
     environment: str = ""
+    email: str = EMAIL
     clock: Clock = field(default_factory=SystemClock)
     _open: list[httpx.AsyncClient] = field(default_factory=list)
 
@@ -204,6 +205,22 @@ class Api(Caller):
             organization = await create_first_organization(connection, fresh_name("organization"), user_id)
             environment = await self._default_environment(connection, organization)
         return self.caller(basic(email, password)), organization, environment
+
+    @asynccontextmanager
+    async def in_new_organization(self) -> AsyncIterator["Api"]:
+        """Give the same service, called by the administrator of a new organization."""
+        email, user_id = f"admin{next(_numbers)}@launchbay.local", new_id()
+        async with self.database.transaction() as connection:
+            hashed = await self.passwords.hash(PASSWORD)
+            await users.insert(connection, id=user_id, email=email, name="Administrator", password_hash=hashed)
+            await create_first_organization(connection, fresh_name("organization"), user_id)
+        client = _client(self.parts, basic(email, PASSWORD))
+        api = replace(self, client=client, email=email, _open=[client])
+        await api.set_up(is_first=False)
+        try:
+            yield api
+        finally:
+            await api.close()
 
     async def application(self, manifest: str | None = None, name: str | None = None) -> str:
         """Create an application, with this manifest unless it is None, and return its id."""
@@ -340,6 +357,7 @@ async def running_api(
             "step_retry_first_s": 0.05,
             "stop_grace_s": 1.0,
             "port": 0,
+            "database_connections": 4,  # each prepares its statements anew, which costs more than a short wait
             "quota_organizations": 0,  # one administrator creates them for all tests
             "metrics_token": METRICS_TOKEN,
             "allowed_hosts": "launchbay",  # which clients on a socket send
@@ -383,12 +401,31 @@ def _client(parts: App, authorization: str | None) -> httpx.AsyncClient:
 
 
 @pytest.fixture(scope="module")
-async def api(databases: Databases) -> AsyncIterator[Api]:
-    """A running service with its administrator signed in."""
+async def own_service(databases: Databases) -> AsyncIterator[Api]:
+    """A running service for one file, called by its first administrator, who administers the server.
+
+    A file that needs this, or counts what is in the whole database, says `api = own_service`.
+    """
     url = databases.create()
-    async with running_api(url) as api:
-        yield api
+    async with running_api(url) as running:
+        yield running
     databases.drop(url)
+
+
+@pytest.fixture(scope="package")
+async def shared_service(databases: Databases) -> AsyncIterator[Api]:
+    """A running service that the files of a folder use one after another (decision 0259)."""
+    url = databases.create()
+    async with running_api(url) as running:
+        yield running
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+async def api(shared_service: Api) -> AsyncIterator[Api]:
+    """A running service, called by the administrator of an organization that only this file has."""
+    async with shared_service.in_new_organization() as api:
+        yield api
 
 
 @asynccontextmanager

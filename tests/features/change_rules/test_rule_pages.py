@@ -6,7 +6,9 @@ import httpx
 import pytest
 
 from tests.support.pages import Page, browser, get, words_of
-from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, own_service, person
+
+api = own_service  # whose administrator administers the server
 
 QUIET = "- name: quiet\n  when: $.kind == 'launch'\n  deny: Nothing is launched here.\n"
 OTHER = QUIET.replace("launched here", "launched there")

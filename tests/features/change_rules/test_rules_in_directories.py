@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.service import Api, accepted, fresh_name, own_service
+
+api = own_service  # whose administrator administers the server
 
 RULES = "# Kept.\n- name: keep\n  when: $.kind == 'destroy'\n  deny: It stays.\n"
 

@@ -17,8 +17,10 @@ from launchbay.model.changes import Allowed
 from launchbay.telemetry import metrics
 from tests.support.databases import until_locked
 from tests.support.eventually import eventually
-from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, refused
+from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, own_service, refused
 from tests.support.statements import counted, note_statements
+
+api = own_service  # whose administrator administers the server
 
 MANIFEST = """
 greet:

@@ -15,8 +15,10 @@ from launchbay.store.database import Connection
 from tests.support.applications import BAD_SIZE, picky
 from tests.support.databases import Databases
 from tests.support.eventually import eventually
-from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, person, refused, running_api
+from tests.support.service import EMAIL, Api, Caller, accepted, fresh_name, own_service, person, refused, running_api
 from tests.support.services import made_vault, told
+
+api = own_service  # whose administrator administers the server
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 SECRET = "hunter2-and-more"

@@ -5,7 +5,9 @@ from typing import Any
 from launchbay.features.change_sets.rules import WITHOUT_CHANGE_SET, is_covered
 from launchbay.model.changes import GOVERNED
 from tests.support.eventually import eventually
-from tests.support.service import Api, accepted, fresh_name
+from tests.support.service import Api, accepted, fresh_name, own_service
+
+api = own_service  # whose administrator administers the server
 
 # By an act of change sets: what it does under the names of these operations.
 _OF_INSTANCES = {

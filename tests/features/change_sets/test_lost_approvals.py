@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tests.support.pages import browser, get, words_of
-from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, person, refused
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, own_service, person, refused
+
+api = own_service  # whose administrator administers the server
 
 ROLE = "- Read: [/*]\n- ApproveInstanceWorkflow: [/*]\n"
 

@@ -21,7 +21,9 @@ from launchbay import limits
 from launchbay.features.directories.values import Archive
 from launchbay.service_types.registry import ServiceTypes
 from tests.support.databases import Databases
-from tests.support.service import EMAIL, Api, accepted, refused, running_api
+from tests.support.service import EMAIL, Api, accepted, own_service, refused, running_api
+
+api = own_service  # whose administrator administers the server
 
 SECRET = "canary-4f1e8c-of-an-archive"
 PLAIN = "launch:\n  steps: []\n"

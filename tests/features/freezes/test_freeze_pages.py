@@ -7,7 +7,9 @@ import httpx
 import pytest
 
 from tests.support.pages import browser, get, words_of
-from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, person
+from tests.support.service import EMAIL, PERSON_PASSWORD, Api, accepted, fresh_name, own_service, person
+
+api = own_service  # whose administrator administers the server
 
 MANIFEST = "greet:\n  steps: []\nlaunch:\n  steps: []\ndestroy:\n  steps: []\n"
 REASON = "Incident 4711: <hands> off."

@@ -13,7 +13,9 @@ from tests.support.applications import picky
 from tests.support.databases import until_locked
 from tests.support.eventually import eventually
 from tests.support.pages import browser, get
-from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, fresh_name, refused
+from tests.support.service import EMAIL, PASSWORD, Api, Caller, accepted, fresh_name, own_service, refused
+
+api = own_service  # whose administrator administers the server
 
 MANIFEST = "greet:\n  steps: []\nlaunch:\n  steps: []\ndestroy:\n  steps: []\n"
 REASON = "Incident 4711: hands off."

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from tests.support.applications import NEEDY, SPEAKER, environment, launched, offer, picky
-from tests.support.service import EMAIL, YAML, Api, accepted, fresh_name, refused
+from tests.support.service import EMAIL, YAML, Api, accepted, fresh_name, own_service, refused
 from tests.support.services import POOLED, service
+
+api = own_service  # whose administrator administers the server
 
 
 async def test_instances_are_grouped_by_what_a_version_does_to_them(api: Api) -> None:

@@ -11,7 +11,9 @@ import pytest
 from launchbay.clock import from_ms, iso_time
 from tests.support.eventually import eventually
 from tests.support.pages import browser, get
-from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, refused
+from tests.support.service import EMAIL, PASSWORD, Api, accepted, fresh_name, own_service, refused
+
+api = own_service  # whose administrator administers the server
 
 HOUR_MS = 3_600_000
 STOPPABLE = """

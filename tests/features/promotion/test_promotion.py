@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from tests.support.promotion import NEW, OLD, Way, way
-from tests.support.service import Api, accepted, fresh_name, refused
+from tests.support.service import Api, accepted, fresh_name, own_service, refused
+
+api = own_service  # whose administrator administers the server
 
 
 async def applied(api: Api, change_set: str, instance: str) -> None:
