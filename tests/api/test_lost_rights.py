@@ -1,12 +1,14 @@
 """What people began runs only while they may do it: schedules and queued jobs, over HTTP with the real engine."""
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from launchbay.engine.runner import ASKED_AGAIN_S
+from tests.support.engine import left
 from tests.support.eventually import eventually
 from tests.support.service import Api, Caller, Person, accepted, fresh_name, join, person, refused
 
@@ -210,6 +212,32 @@ async def test_a_queued_job_of_who_lost_the_right_never_starts(api: Api, loss: s
     assert ended[destroy]["status"] == "Failed"
     assert (await api.settled(instances[1]))["status"] == "Running"
     assert (await api.settled(instances[2]))["status"] == "Failed"  # as after a cancelled destroy
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_launch_that_has_waited_for_a_process_fails_if_its_requester_lost_the_right_meanwhile(
+    api: Api, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await role(api, "Read: [/*]", "CreateInstance: [/*]")
+    who = await person(api, name)
+    application = await api.application(SIMPLE)
+    async with left(monkeypatch) as begun:
+        instance = accepted(await who.post(f"applications/{application}/launch", {}))["id"]
+        await begun.wait()
+        # It has its start since its acceptance.
+        async with api.database.transaction() as connection:
+            await connection.execute(
+                "UPDATE jobs SET created_at = created_at - %(age)s, started_at = started_at - %(age)s "
+                "WHERE instance_id = %(instance)s",
+                {"age": timedelta(seconds=ASKED_AGAIN_S), "instance": instance},
+            )
+        accepted(await LOSSES[loss](api, who, name))
+    document = await api.settled(instance)
+    assert document["status"] == "Failed"
+    expected = sentence(loss, "CreateInstance or RunInstanceWorkflow or ScheduleInstanceWorkflow or EditInstance")
+    assert document["errorMessage"] == f"Cancelled while it was queued: t{expected[1:]}"
+    log = await api.read(f"instances/{instance}/log")
+    assert log[0]["text"] == "Job 1, 'launch', started after waiting 10 s."
 
 
 @pytest.mark.features("bulk")

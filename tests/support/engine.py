@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import psycopg
+import pytest
 from psycopg import AsyncConnection
 
 from launchbay.actions.registry import BUILT_IN, Registry
@@ -22,6 +23,7 @@ from launchbay.auth.secret_key import SecretKey
 from launchbay.clock import SystemClock
 from launchbay.engine.dispatch import Dispatcher, WakeUps
 from launchbay.engine.journal import PostgresJournal, retry_while_unavailable
+from launchbay.engine.runner import Runner
 from launchbay.engine.worker import Engine
 from launchbay.ids import new_id
 from launchbay.manifest.compiler import compile_manifest
@@ -77,6 +79,25 @@ class AnyWorker:
 
 
 ANY_WORKER = AnyWorker()
+
+
+@contextlib.asynccontextmanager
+async def left(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[asyncio.Event]:
+    """Let the process do nothing for the jobs that it begins in the block, and hand them over at its end.
+
+    The event is set once it has begun one.
+    """
+    begun, gone = asyncio.Event(), asyncio.Event()
+
+    async def leave(*_: object) -> bool:
+        begun.set()
+        await gone.wait()
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "_run", leave)
+        yield begun
+    gone.set()
 
 
 @dataclass

@@ -154,7 +154,10 @@ class Runner:
         if claim.fence > 1 or claim.cancel_requested:
             first = None if claim.records is None else msgspec.json.decode(claim.records, type=list[RecordRow])
             records = await retry_while_unavailable(partial(self._load_history, job_id, secrets, first))
-        if claim.waited_s >= ASKED_AGAIN_S and not records and cancellation is None:
+        # What left nothing hasn't begun, though a launch has its start since its acceptance (decision 0187).
+        is_new = not (claim.ran_s and (records or await retry_while_unavailable(partial(self._has_log, job_id))))
+        waited_s = claim.waited_s + claim.ran_s if is_new else claim.waited_s
+        if waited_s >= ASKED_AGAIN_S and not records and cancellation is None:
             cancellation = await retry_while_unavailable(partial(self._lost_right, job_id, claim))
         lost, handed_over = asyncio.get_running_loop().create_future(), asyncio.Event()
         journal = PostgresJournal(
@@ -178,7 +181,9 @@ class Runner:
                 flushed(journal.flush),
             ):
                 await _while_held(
-                    self._run_claimed(job_id, claim, journal, cancellation, handed_over), lost, handed_over
+                    self._run_claimed(job_id, claim, journal, cancellation, handed_over, waited_s if is_new else None),
+                    lost,
+                    handed_over,
                 )
         except Fenced:
             if journal.was_cancelled:
@@ -263,6 +268,10 @@ class Runner:
         async with self._database.connection() as connection:
             return await jobs.list_records(connection, job_id=job_id, after=path, count=limits.RECORDS_PAGE)
 
+    async def _has_log(self, job_id: str) -> bool:
+        async with self._database.connection() as connection:
+            return bool(await jobs.has_log(connection, job_id=job_id))
+
     async def _lost_right(self, job_id: str, claim: ClaimRow) -> str | None:
         """Return why the requester of a job may no longer run it, or None."""
         plan = read_plan(claim.plan)
@@ -290,7 +299,12 @@ class Runner:
         journal: PostgresJournal,
         cancellation: str | None,
         handed_over: asyncio.Event,
+        waited_s: float | None,
     ) -> None:
+        """Run a job to its end.
+
+        `waited_s` is how long it waited for its first step, None if it has begun before.
+        """
         plan = read_plan(claim.plan)
         completion = JobCompletion(
             self._database, self._ends, journal, job_id, claim, plan, self._audit, self._dispatcher, self._named_jobs
@@ -301,8 +315,8 @@ class Runner:
             "launchbay.fence": claim.fence,
         }
         with tracing.span(f"job {plan.workflow}", about, plan.trace):
-            if not claim.ran_s:
-                waited = f" after waiting {claim.waited_s:.0f} s" if claim.waited_s >= 1 else ""
+            if waited_s is not None:
+                waited = f" after waiting {waited_s:.0f} s" if waited_s >= 1 else ""
                 journal.log(None, "info", f"Job {claim.number}, {plan.workflow!r}, started{waited}.")
             state = await computed(
                 len(claim.state), lambda: InstanceState.from_text(journal.secrets.opened_json(claim.state))

@@ -338,6 +338,11 @@ FROM steps WHERE job_id = %(earlier_id)s AND path !~ '[>~]|/.*/';
 INSERT INTO log_lines (instance_id, job_id, step, level, text, at)
 VALUES (%(instance_id)s, %(job_id)s, NULL, 'info', %(text)s, now());
 
+-- name: has_log
+-- Whether a job has written to its instance's log.
+SELECT EXISTS (SELECT FROM jobs JOIN log_lines ON log_lines.instance_id = jobs.instance_id AND log_lines.job_id = jobs.id
+               WHERE jobs.id = %(job_id)s AND log_lines.id > coalesce(jobs.lines_after, 0));
+
 -- name: set_parameters
 UPDATE instances
 SET parameters = %(parameters)s, parameter_origins = (parameter_origins::jsonb - %(given)s::text[])::text
