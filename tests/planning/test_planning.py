@@ -10,7 +10,7 @@ from launchbay.manifest.services import unmet_needs
 from launchbay.model.environment import EnvironmentView
 from launchbay.model.instance import InstanceStatus
 from launchbay.planning.arguments import check_size
-from launchbay.planning.compiled import CompiledManifests
+from launchbay.planning.compiled import INLINE_CHARS, CompiledManifests
 from launchbay.planning.names import available_workflows
 from launchbay.planning.plans import may_accept, plan_destroy, plan_launch, plan_run, planned_steps
 from tests.support.engine import Bay
@@ -158,11 +158,29 @@ async def test_a_version_is_compiled_once_and_the_longest_unused_goes_first(data
             done.append(data.decode().split("\n")[1][0])
             return compiled(data.decode())
 
-        kept = CompiledManifests(compile_noted, capacity=2)
+        kept = CompiledManifests(compile_noted, capacity_chars=2 * INLINE_CHARS)
         async with bay.database.connection() as connection:
             for place in (0, 0, 1, 0, 2, 0, 1):
                 await kept.get(connection, ids[place], 1)
         assert done == ["a", "b", "c", "b"]
+
+
+async def test_a_long_manifest_takes_the_place_of_several_and_stays_itself(database_url: str, tmp_path: Path) -> None:
+    async with Bay(database_url, tmp_path) as bay:
+        for name, comment in (("a", ""), ("b", "# " + "x" * 2 * INLINE_CHARS), ("c", "")):
+            await bay.instance(f"launch: {{steps: []}}\n{name}: {{steps: []}}\n{comment}\n")
+        ids = [row[0] for row in await bay.rows("SELECT application_id FROM instances ORDER BY created_at")]
+        done: list[str] = []
+
+        def compile_noted(data: bytes) -> CompiledManifest:
+            done.append(data.decode().split("\n")[1][0])
+            return compiled(data.decode())
+
+        kept = CompiledManifests(compile_noted, capacity_chars=2 * INLINE_CHARS)
+        async with bay.database.connection() as connection:
+            for place in (0, 2, 0, 1, 1, 0):
+                await kept.get(connection, ids[place], 1)
+        assert done == ["a", "c", "b", "a"]
 
 
 async def test_a_manifest_that_is_not_accepted_any_more_is_not_kept(database_url: str, tmp_path: Path) -> None:

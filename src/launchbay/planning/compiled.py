@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from launchbay import limits
 from launchbay.errors import Conflict
@@ -14,9 +14,18 @@ from launchbay.manifest.graph import (
 from launchbay.store import applications
 from launchbay.store.database import Connection, on_transaction_end
 
-CACHED_MANIFESTS = 256  # a compiled manifest of 500 lines takes about 1 MB
 INLINE_CHARS = 16 * limits.KIB  # compiles in a few milliseconds
+# Of the texts that stay compiled, where a short one counts as INLINE_CHARS: 256 manifests of 500 lines, of which each
+# takes about 1 MB of memory, or four of the longest ones.
+CACHED_CHARS = 256 * INLINE_CHARS
 T = TypeVar("T")
+
+
+class _Kept(NamedTuple):
+    """A compiled manifest, with what counts of the length of its text."""
+
+    compiled: CompiledManifest
+    chars: int
 
 
 class CompiledManifests:
@@ -28,14 +37,14 @@ class CompiledManifests:
     def __init__(
         self,
         compile_manifest: Callable[[bytes], CompiledManifest],
-        capacity: int = CACHED_MANIFESTS,
+        capacity_chars: int = CACHED_CHARS,
         *,
         compiler: str = "",
     ) -> None:
         self.compiler = compiler
         self._compile = compile_manifest
-        self._capacity = capacity
-        self._by_version: OrderedDict[tuple[str, int], CompiledManifest] = OrderedDict()
+        self._capacity_chars = capacity_chars
+        self._by_version: OrderedDict[tuple[str, int], _Kept] = OrderedDict()
 
     async def get(self, connection: Connection, application_id: str, version: int) -> CompiledManifest:
         """Return a stored manifest version, compiled.
@@ -49,20 +58,28 @@ class CompiledManifests:
             content = await applications.get_manifest(connection, application_id=application_id, version=version)
             if content is None:
                 raise Conflict("Another request deleted the application.")
-            compiled = self._by_version[key] = await off_loop_if_large(self._compile, content)
+            compiled = await off_loop_if_large(self._compile, content)
+            self._keep(key, _Kept(compiled, max(len(content), INLINE_CHARS)))
             if connection.in_transaction:
                 on_transaction_end(connection, partial(self._forget_unless_committed, key, compiled))
-            if len(self._by_version) > self._capacity:
-                self._by_version.popitem(last=False)
         return compiled
+
+    def _keep(self, key: tuple[str, int], kept: _Kept) -> None:
+        """Keep a compiled manifest, whatever its length, and forget what was used longest ago beyond the capacity."""
+        self._by_version[key] = kept
+        chars = sum(each.chars for each in self._by_version.values())
+        while chars > self._capacity_chars and len(self._by_version) > 1:
+            _, forgotten = self._by_version.popitem(last=False)
+            chars -= forgotten.chars
 
     def cached(self, application_id: str, version: int) -> CompiledManifest | None:
         """Return a stored manifest version if it is in memory, which needs no connection."""
         key = (application_id, version)
-        compiled = self._by_version.get(key)
-        if compiled is not None:
-            self._by_version.move_to_end(key)
-        return compiled
+        kept = self._by_version.get(key)
+        if kept is None:
+            return None
+        self._by_version.move_to_end(key)
+        return kept.compiled
 
     def forget(self, application_ids: Collection[str]) -> None:
         """Forget all versions of applications, before a savepoint takes newer ones back."""
@@ -74,7 +91,8 @@ class CompiledManifests:
 
         After a rollback, its number gets another text.
         """
-        if not committed and self._by_version.get(key) is compiled:
+        kept = self._by_version.get(key)
+        if not committed and kept is not None and kept.compiled is compiled:
             del self._by_version[key]
 
     async def compile(self, text: str) -> CompiledManifest:
