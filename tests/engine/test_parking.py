@@ -123,7 +123,7 @@ async def test_a_job_with_a_branch_that_does_something_stays(parking: Bay) -> No
     """
     job = await parking.launch(await parking.instance(manifest))
     await parking.until("SELECT count(*) = 1 FROM approvals")
-    with pytest.raises(TimeoutError):
+    with pytest.raises(AssertionError, match="there is still False"):
         await parking.until(PARKED.format(1), within_s=5 * AFTER_S)
     parking.world.gate("go").set()
     await parking.until(PARKED.format(1))
