@@ -55,6 +55,21 @@ async def status(api: Api, instance: str) -> str:
     return str((await api.settled(instance))["status"])
 
 
+@pytest.mark.features("webhooks")
+async def test_webhooks_say_that_what_is_adopted_runs_and_not_that_anybody_requested_it(api: Api) -> None:
+    hook = {"url": "https://hooks.invalid/", "events": ["status"]}
+    accepted(await api.post(f"organizations/{api.organization}/webhooks", hook))
+    launched = await api.launch(await api.application(PLAIN))
+    await api.until(launched, "Running")
+    adopted = await observed(api)
+    statement = (
+        "SELECT body::json ->> 'status' FROM webhook_deliveries WHERE body::json ->> 'instance' = %s ORDER BY id"
+    )
+    async with api.database.connection() as connection:
+        said = [await (await connection.execute(statement, [each])).fetchall() for each in (launched, adopted)]
+    assert said == [[("Requested",), ("Executing",), ("Running",)], [("Running",)]]
+
+
 @pytest.mark.parametrize(
     ("state", "what"),
     [
