@@ -10,16 +10,34 @@ import pytest
 
 from launchbay.features.plans.rules import PlannedStep
 from tests.support.databases import Databases
+from tests.support.drift import applied, planned
 from tests.support.eventually import eventually
 from tests.support.external_services import needs_tofu, tofu_manifest
+from tests.support.network import answer, loopback_server
 from tests.support.pages import ORIGIN, Page, browser, get
 from tests.support.service import EMAIL, PASSWORD, Api, accepted, running_api
+
+GROW = """\
+application:
+  onDifference: replan
+  configuration: { input.size: 1 }
+  interfaces: { input: { size: bind(web#input.size) } }
+  components:
+    web:
+      type: workflow.Instance
+      interfaces: { input: { size: configuration(int) } }
+      configuration:
+        configuration.triggers: { input.size: grow }
+        configuration.workflows:
+          launch: { steps: [] }
+          grow: { steps: [call: { action: restcall, parameters: { command: "URL", plan: { command: "URL" } } }] }
+"""
 
 
 @pytest.fixture(scope="module")
 async def api(databases: Databases) -> AsyncIterator[Api]:
     url = databases.create()
-    async with running_api(url, server_programs="opentofu") as api:
+    async with running_api(url, server_programs="opentofu", outgoing_allow="127.0.0.1") as api:
         yield api
     databases.drop(url)
 
@@ -48,9 +66,9 @@ async def test_a_planned_destruction_is_shown_and_applied_once_its_deletions_are
     async with browser(api) as visitor:
         await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
         page = await get(visitor, f"/console/instances/{instance}/end")
-        answer = await sent(visitor, f"/console/instances/{instance}/end", page, do="save change set", changePlan="1")
-        assert answer.status_code == 303, Page(answer).text
-        path = answer.headers["location"]
+        saved = await sent(visitor, f"/console/instances/{instance}/end", page, do="save change set", changePlan="1")
+        assert saved.status_code == 303, Page(saved).text
+        path = saved.headers["location"]
         page = await eventually(
             lambda: get(visitor, path), lambda page: "data-refresh" not in page.attributes, within_s=60
         )
@@ -98,3 +116,33 @@ async def end_plan(api: Api, change_set: str, status: str, result: str | None) -
         await connection.execute(
             "UPDATE plans SET status = %s, result = %s WHERE change_set_id = %s", (status, result, change_set)
         )
+
+
+async def test_a_change_set_that_stopped_and_the_one_that_follows_link_to_each_other(api: Api) -> None:
+    async with loopback_server() as world, browser(api) as visitor:
+        await visitor.post("/console/signIn", data={"email": EMAIL, "password": PASSWORD})
+        instance = await api.running(GROW.replace("URL", world.url()), instanceName="shop-3")
+        configuration = {"parameters": {"input.size": 2}}
+        body = {"act": "reconfigure", "ids": [instance], "configuration": configuration, "plan": True}
+        first = accepted(await api.post(f"organizations/{api.organization}/change-sets", body))["id"]
+        await planned(api, first)
+        world.routes["/"] = answer(body=b"somebody was here")
+        await applied(api, first)
+
+        home = f"/console/organizations/{api.organization}/changes"
+        await eventually(
+            lambda: api.read(f"change-sets/{first}"), lambda found: found["plan"][0]["followUp"] is not None
+        )
+        stopped = (await get(visitor, f"{home}/{first}")).answer.text
+        follows = re.search(r'It is planned again, and waits for somebody: <a href="([^"]+)"', stopped)
+        assert follows is not None
+        again = await get(visitor, follows[1])
+
+        assert "A step of another change set stopped because it couldn’t do what was approved." in words(again)
+        assert f"{home}/{first}" in again.links
+        assert "Change shop-3" in words(again), "it keeps its version"
+        assert "Change the version" not in words(again)
+
+
+def words(page: Page) -> str:
+    return " ".join(page.text.split())

@@ -338,7 +338,13 @@ def _summary(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
         return f"Apply the directory of {found.git_commit[:10]}" if found.git_commit else "Apply a directory"
     number = found.instances
     what = rows[0].instance_name if len(rows) == number == 1 else f"{number} instance{'' if number == 1 else 's'}"
-    return f"{_VERBS[found.kind]} {what}"
+    # With the version that they have, only their configuration changes: so is what follows a change that stopped.
+    keeps = found.kind == "version" and any(rows) and all(_keeps_version(read_promise(row.promise)) for row in rows)
+    return f"{_VERBS['reconfigure' if keeps else found.kind]} {what}"
+
+
+def _keeps_version(promise: Promise) -> bool:
+    return promise.version == promise.former_version
 
 
 def _planned(row: ChangeSetInstance) -> PlannedInstance:
