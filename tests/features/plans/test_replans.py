@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from launchbay import limits
+from launchbay.features.plans import rows as plans
 from tests.support.databases import Databases
 from tests.support.drift import applied, boxes, change_outside, planned, running_boxes
 from tests.support.eventually import eventually
@@ -172,6 +173,22 @@ async def test_a_limit_that_may_pass_is_tried_again_and_then_it_is_over(
     async with api.database.connection() as connection:
         rows = await (await connection.execute(statement, [found["id"]])).fetchall()
     assert rows == [(2, None)]
+
+
+async def test_a_crash_gives_the_reason_of_a_refused_step_to_no_other_one(api: Api) -> None:
+    instance = await running_boxes(api, replanned(boxes()))
+    first = await stopped(api, instance)
+    job, other = first["plan"][0]["jobId"], "web#launch/other"
+    async with api.database.transaction() as connection:
+        statement = "SELECT launchbay_refuse_job(%s, %s, 1, %s, 'It has another reason.', true)"
+        await connection.execute(statement, [job, first["id"], other])
+        said = [
+            await plans.get_of_job(connection, job_id=job, job_ids=[job], organization_id=api.organization, path=path)
+            for path in ("web#launch/infra", other)
+        ]
+    [own, others] = [each and each.refused for each in said]
+    assert own in first["plan"][0]["message"]
+    assert others == "This step isn't what was approved either. Nothing was done."
 
 
 async def test_two_servers_make_one_change_set(api: Api) -> None:

@@ -115,9 +115,10 @@ INSERT INTO plan_artifacts (plan_id, path, sealed) VALUES (%(plan_id)s, %(path)s
 SELECT path, sealed FROM plan_artifacts WHERE plan_id = %(plan_id)s;
 
 -- name: get_of_job
--- What was approved of a job, with the artifact of a step.
+-- What was approved of a job, with the artifact of a step. Of several steps that were refused, the reason is that of the first one.
 SELECT plans.id, plans.result, plan_artifacts.sealed,
-       (SELECT reason FROM refused_jobs WHERE refused_jobs.job_id = %(job_id)s AND %(path)s = ANY (paths)) AS refused
+       (SELECT CASE WHEN paths[1] = %(path)s THEN reason ELSE 'This step isn''t what was approved either. Nothing was done.' END
+        FROM refused_jobs WHERE refused_jobs.job_id = %(job_id)s AND %(path)s = ANY (paths)) AS refused
 FROM plans LEFT JOIN plan_artifacts ON plan_artifacts.plan_id = plans.id AND plan_artifacts.path = %(path)s
 WHERE plans.job_id = ANY (%(job_ids)s::text[]) AND plans.organization_id = %(organization_id)s;
 
