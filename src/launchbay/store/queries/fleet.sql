@@ -76,6 +76,7 @@ WITH found AS NOT MATERIALIZED (
         CASE WHEN NOT %(descends)s::boolean THEN instance_id END, CASE WHEN %(descends)s::boolean THEN instance_id END DESC
     LIMIT %(count)s
 )
+-- `OFFSET 0`: what is shown of each row is looked up for the page. Without it, PostgreSQL may read it of all instances first, and hash it.
 SELECT counted.total, page.place, page.instance_id AS id, page.name,
        CASE WHEN page.is_requested THEN 'Requested' ELSE page.status END AS status, page.application_id, applications.name AS application,
        page.environment_id, environments.name AS environment, page.version, page.owner_id,
@@ -84,13 +85,13 @@ SELECT counted.total, page.place, page.instance_id AS id, page.name,
        page.labels::text AS labels, instances.component_count, instances.running_count,
        nullif(page.destroy_at, 'infinity') AS destroy_at,
        instances.created_at, page.job_id, jobs.number AS job_number, page.job_name, page.job_status, EXISTS (
-    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending'
+    SELECT FROM approvals WHERE approvals.job_id = instances.job_id AND approvals.status = 'pending' OFFSET 0
 ) AS is_asking, EXISTS (
-    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = page.instance_id
+    SELECT FROM asleep_instances WHERE asleep_instances.instance_id = page.instance_id OFFSET 0
 ) AS is_asleep, EXISTS (
-    SELECT FROM drifted_instances WHERE drifted_instances.instance_id = page.instance_id
+    SELECT FROM drifted_instances WHERE drifted_instances.instance_id = page.instance_id OFFSET 0
 ) AS is_drifted, instances.is_observed, EXISTS (
-    SELECT FROM changed_secrets WHERE changed_secrets.instance_id = page.instance_id
+    SELECT FROM changed_secrets WHERE changed_secrets.instance_id = page.instance_id OFFSET 0
 ) AS has_changed_secrets, launchbay_is_incomplete(page.instance_id) AS is_incomplete,
        ending.undoable AS destroy_due_at, ending.is_idle AS is_idle_destroy, ending.scheduled AS destroy_scheduled_at,
        ending.lifetime AS lifetime_ends_at,
