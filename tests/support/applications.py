@@ -1,5 +1,6 @@
 """Applications whose steps make entries in a ledger on loopback, which counts how often an effect really happened."""
 
+import asyncio
 import json
 from collections import Counter
 from typing import Any
@@ -315,9 +316,10 @@ def _value(kind: Type | None, name: str) -> Any:
 
 async def finished(api: Api, instance: str, jobs: int) -> Any:
     """Wait until an instance has so many jobs behind it: triggered ones follow by themselves."""
-    document = await api.settled(instance)
-    while len(document["workflowHistory"]) < jobs:
+    async with asyncio.timeout(60.0):
         document = await api.settled(instance)
+        while len(document["workflowHistory"]) < jobs:
+            document = await api.settled(instance)
     assert [job["status"] for job in document["workflowHistory"]] == ["Succeeded"] * jobs
     return document
 
