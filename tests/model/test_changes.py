@@ -16,7 +16,7 @@ PARTS = {"kind": ("application", "environment")}  # what has labels is an instan
 OF_OTHERS = {
     "each change that it makes asks": (
         *("create_bulk", "continue_bulk", "pause_bulk", "cancel_bulk"),
-        *("create_change_set", "apply_change_set", "delete_change_set", "supersede_change_set"),
+        *("create_change_set", "replan_change_set", "apply_change_set", "delete_change_set", "supersede_change_set"),
         *("create_recurring_schedule", "update_recurring_schedule", "delete_recurring_schedule"),
         *("pause_recurring_schedule", "resume_recurring_schedule"),
         *("create_git_source", "update_git_source", "delete_git_source", "sync_git_source", "apply_git_source"),
