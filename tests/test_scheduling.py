@@ -24,8 +24,15 @@ class Process:
 
 @pytest.fixture
 def got(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a process gets, file after file, of two folders."""
-    files = {"tests/api/a": 9, "tests/web/b": 8, "tests/api/c": 7, "tests/web/d": 6, "tests/model/e": 30}
+    """What a process gets, file after file, of folders of which one shares a service."""
+    files = {
+        "tests/features/a": 9,
+        "tests/web/b": 8,
+        "tests/features/c": 7,
+        "tests/api/d": 6,
+        "tests/web/e": 5,
+        "tests/model/f": 30,
+    }
     monkeypatch.setattr(json, "loads", lambda _: {f"{file}.py": seconds for file, seconds in files.items()})
     config: Any = SimpleNamespace(getvalue=lambda _: ["popen"], option=SimpleNamespace(loadscopereorder=True))
     scheduler, process = ByDuration(config, None), Process()
@@ -39,5 +46,5 @@ def got(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [tests[index].removesuffix(".py::test").removeprefix("tests/") for index in process.got]
 
 
-def test_a_process_stays_in_a_folder_once_no_long_file_is_left(got: list[str]) -> None:
-    assert got == ["model/e", "api/a", "api/c", "web/b", "web/d"]
+def test_a_process_stays_where_files_share_a_service_once_no_long_file_is_left(got: list[str]) -> None:
+    assert got == ["model/f", "features/a", "features/c", "web/b", "api/d", "web/e"]

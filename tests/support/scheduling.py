@@ -20,11 +20,12 @@ DURATIONS = Path(__file__).with_name("durations.json")
 LEAST_S = 1  # what takes less is not written down
 GUESS_S = 0.1  # a test of a file that was never measured
 LONG_S = 10  # such a file is begun early wherever it is, so that it isn't what all wait for at the end
+SHARING = {"tests/features"}  # folders whose files share a service (decision 0259)
 TOGETHER = ("tests/browser/", "tests/cli/", "tests/truth/")  # folders whose files share what starts slowly
 
 
 class ByDuration(LoadScopeScheduling):  # type: ignore[misc]  # the package ships no type hints
-    """Gives each process the longest file that is left in its folder, or in all if that is long.
+    """Gives each process the longest file that is left, or the longest in its folder if all are short and these share.
 
     What the files of a folder share, such as a running service, ends when a process goes to another folder.
     """
@@ -42,7 +43,7 @@ class ByDuration(LoadScopeScheduling):  # type: ignore[misc]  # the package ship
 
     def _next(self, node: Any) -> str:
         longest: str = max(self.workqueue, key=self._seconds)
-        folders = {folder(scope) for scope in list(self.assigned_work.get(node, ()))[-1:]}
+        folders = {folder(scope) for scope in list(self.assigned_work.get(node, ()))[-1:]} & SHARING
         near: list[str] = [scope for scope in self.workqueue if folder(scope) in folders]
         return max(near, key=self._seconds) if near and self._seconds(longest) < LONG_S else longest
 

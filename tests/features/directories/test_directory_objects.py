@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from launchbay.usecases import service_accounts, services
-from tests.support.service import GREETER, Api, accepted, fresh_name, refused
+from tests.support.service import GREETER, Api, accepted, fresh_name, own_service, refused
+
+api = own_service  # whose administrator creates organizations
 
 YEARLY = "cron: 0 0 1 1 *\n"
 
