@@ -8,6 +8,7 @@ import pytest
 
 from launchbay import limits
 from launchbay.features.plans import rows as plans
+from launchbay.model.job import CANCELLED
 from tests.support.databases import Databases
 from tests.support.drift import applied, boxes, change_outside, planned, running_boxes
 from tests.support.eventually import eventually
@@ -173,6 +174,22 @@ async def test_a_limit_that_may_pass_is_tried_again_and_then_it_is_over(
     async with api.database.connection() as connection:
         rows = await (await connection.execute(statement, [found["id"]])).fetchall()
     assert rows == [(2, None)]
+
+
+async def test_nothing_follows_a_job_that_somebody_canceled(api: Api) -> None:
+    instance = await running_boxes(api, boxes())
+    first = await stopped(api, instance)
+    job = first["plan"][0]["jobId"]
+    async with api.database.transaction() as connection:
+        await connection.execute("UPDATE jobs SET error_message = %s WHERE id = %s", [f"{CANCELLED}Ada.", job])
+        await connection.execute("UPDATE refused_jobs SET due_at = now() WHERE job_id = %s", [job])
+
+    await api.round_of("replans")
+
+    assert (await api.read(f"change-sets/{first['id']}"))["plan"][0]["followUp"] is None
+    async with api.database.connection() as connection:
+        due = await connection.execute("SELECT due_at FROM refused_jobs WHERE job_id = %s", [job])
+        assert await due.fetchall() == [(None,)]
 
 
 async def test_a_crash_gives_the_reason_of_a_refused_step_to_no_other_one(api: Api) -> None:

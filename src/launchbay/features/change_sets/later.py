@@ -130,8 +130,8 @@ class ReplanWork(LaterWork[StoppedRow, StoppedRow]):
         return await store.take_replan(connection, job_id=row_id)
 
     async def next(self, connection: Connection, row: StoppedRow) -> StoppedRow | bool:
-        """Return the job, unless it did all the same what it should, or is gone."""
-        if row.job_status == JobStatus.FAILED and row.instance_id is not None:
+        """Return the job, unless it did all the same what it should, somebody canceled it, or it is gone."""
+        if row.job_status == JobStatus.FAILED and row.instance_id is not None and not is_cancellation(row.job_error):
             return row
         await store.end_replan(connection, job_id=row.job_id, follow_up_id=None, problem=None)
         return True

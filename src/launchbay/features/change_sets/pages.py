@@ -339,7 +339,7 @@ def _summary(found: ChangeSet, rows: Sequence[ChangeSetInstance] = ()) -> str:
     number = found.instances
     what = rows[0].instance_name if len(rows) == number == 1 else f"{number} instance{'' if number == 1 else 's'}"
     # With the version that they have, only their configuration changes: so is what follows a change that stopped.
-    keeps = found.kind == "version" and any(rows) and all(_keeps_version(read_promise(row.promise)) for row in rows)
+    keeps = found.kind == "version" and len(rows) > 0 and all(_keeps_version(read_promise(row.promise)) for row in rows)
     return f"{_VERBS['reconfigure' if keeps else found.kind]} {what}"
 
 

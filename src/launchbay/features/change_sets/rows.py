@@ -133,6 +133,7 @@ class StoppedRow(NamedTuple):
     change_set_id: str
     tries: int
     job_status: str | None
+    job_error: str | None
     instance_id: str | None
     version: int | None
     instance_status: str | None

@@ -205,7 +205,8 @@ ORDER BY due_at LIMIT %(count)s;
 
 -- name: take_replan
 -- Locked for one transaction. No row: another process has it. An account that was deleted has no name.
-SELECT refused_jobs.job_id, refused_jobs.change_set_id, refused_jobs.tries, jobs.status AS job_status, jobs.instance_id,
+SELECT refused_jobs.job_id, refused_jobs.change_set_id, refused_jobs.tries, jobs.status AS job_status, jobs.error_message AS job_error,
+       jobs.instance_id,
        instances.version, instances.status AS instance_status, change_sets.organization_id, change_sets.owner_id, change_sets.owner_email,
        users.name AS owner_name, change_sets.token_id, change_sets.act, change_sets.comment, change_sets.needed, change_sets.confirm,
        (extract(epoch FROM change_sets.expires_at - change_sets.created_at) * 1000)::bigint AS expires_in_ms
