@@ -1,8 +1,11 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from aiosql.adapters.ageneric import AsyncGenericAdapter
+from aiosql.query_loader import QueryLoader
 
 from launchbay.auth.gate import ALL_GRANTS, Grants, RoleGrants, read_role_text, visible
 from launchbay.auth.permissions import Permission
@@ -11,6 +14,9 @@ from launchbay.store import fleet, keys, statements
 from launchbay.store.database import Connection, Database
 from launchbay.store.statements import Change, Row, Rows, Shape, Value
 from tests.support.databases import numbered
+
+SOURCES = Path(statements.__file__).parents[1]
+FILES = [*sorted((SOURCES / "store/queries").glob("*.sql")), *sorted((SOURCES / "features").glob("*/statements.sql"))]
 
 
 class OrganizationRow(NamedTuple):
@@ -207,3 +213,14 @@ async def test_many_sets_of_conditions_push_out_neither_what_is_used_nor_other_s
         assert listed._shaped_for({**used, "sort": str(number)}, shape) is not None
         assert listed._shaped_for(used, shape) is kept
     assert len(listed._shaped) == 3
+
+
+@pytest.mark.parametrize("file", FILES, ids=[f"{file.parent.name}/{file.name}" for file in FILES])
+def test_each_file_is_read_as_by_the_loader_that_also_looks_for_comments_of_several_lines(file: Path) -> None:
+    text = file.read_text("utf-8")
+    ours, theirs = (
+        loader(AsyncGenericAdapter(), None, mandatory_parameters=False).load_query_data_from_sql(text, [], file.name)
+        for loader in (statements._Loader, QueryLoader)
+    )
+    assert ours == theirs
+    assert ours
