@@ -5,7 +5,9 @@ files write.
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import asyncssh
 import pytest
 
 from launchbay import limits
@@ -179,6 +181,24 @@ async def test_what_start_up_files_write_is_skipped_and_told_once(
     told = [text for text in log if "NOISE" in text]
     assert len(told) == 1, log
     assert not any("Lost the connection" in text for text in log)
+
+
+async def test_a_login_that_ends_before_the_command_is_sent_is_no_lost_connection(
+    ssh: SshMachines, host: Host, startup: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(startup["bash"], "echo bye; exit 0")
+    create = asyncssh.SSHClientConnection.create_process
+
+    async def create_and_be_late(self: asyncssh.SSHClientConnection, *words: Any, **more: Any) -> Any:
+        process = await create(self, *words, **more)
+        await process.channel.wait_closed()
+        return process
+
+    monkeypatch.setattr(asyncssh.SSHClientConnection, "create_process", create_and_be_late)
+    log = Log()
+    with pytest.raises(ActionFailed, match="never ran /bin/sh"):
+        await ssh.run(asked("ends early", log), on(host, "bash"), RemoteCommand(line="echo x"))
+    assert list(log) == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ address has a new host key: call `forget` when you release a machine.
 import asyncio
 import posixpath
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import asyncssh
 
@@ -108,10 +108,12 @@ class SshShell:
 
 
 async def _send(stdin: asyncssh.SSHWriter[bytes], data: bytes) -> None:
-    for begin in range(0, len(data), _CHUNK_BYTES):
-        stdin.write(data[begin : begin + _CHUNK_BYTES])
-        await stdin.drain()
-    stdin.write_eof()
+    # A command may end before it has read everything, which its code shows. After a lost connection there is none.
+    with suppress(BrokenPipeError):
+        for begin in range(0, len(data), _CHUNK_BYTES):
+            stdin.write(data[begin : begin + _CHUNK_BYTES])
+            await stdin.drain()
+        stdin.write_eof()
 
 
 async def _receive(stream: asyncssh.SSHReader[bytes], on_data: OnData) -> None:
