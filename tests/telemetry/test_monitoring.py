@@ -309,6 +309,8 @@ def test_prometheus_scrapes_a_loaded_server_and_evaluates_the_whole_dashboard(tm
             server.request("GET", "instances/nobody")
         jobs = 'sum(launchbay_job_seconds_count{status="Succeeded"})'
         until(lambda: max(values(api, jobs), default=0) >= 20, "the jobs are counted")
+        # All may have run between two scrapes, and a rate needs two that have the series.
+        until(lambda: values(api, "rate(launchbay_job_seconds_count[30s])"), "the jobs are scraped once more")
         asked_for = {each: values(api, each) for each in expressions("30s", "launchbay")}
         silent = {
             re.findall(r"launchbay_\w+?(?=_bucket|_total|_count|\{)", each)[0] for each, v in asked_for.items() if not v
